@@ -22,8 +22,8 @@ import (
 	"github.com/homeostat/homeostat/internal/proof/e2e"
 )
 
-// TestE2EDeployment records, with -update, what the real controllers make of a Deployment. There are no kubelets: the
-// test says of its Pods that they are ready.
+// TestE2EDeployment records, with -update, the objects that the real controllers make of a Deployment. There are no
+// kubelets: the test sets its Pods ready.
 func TestE2EDeployment(t *testing.T) {
 	g := gomega.NewWithT(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)

@@ -21,7 +21,7 @@ import (
 
 const deploymentFile = "testdata/actors/deployment.txt"
 
-// web is the Deployment of which both worlds make ReplicaSet and Pods.
+// web returns the Deployment whose ReplicaSet and Pods both worlds create.
 func web(namespace string) *appsv1.Deployment {
 	labels, size := map[string]string{"run": "web"}, int32(2)
 	return &appsv1.Deployment{
@@ -37,8 +37,8 @@ func web(namespace string) *appsv1.Deployment {
 	}
 }
 
-// TestDeploymentEndsAsOnTheRealServer holds the actors of package reconciletest against what the real controllers make
-// of a Deployment whose Pods have become ready: TestE2EDeployment recorded it.
+// TestDeploymentEndsAsOnTheRealServer compares the actors of package reconciletest with the real controllers, for a
+// Deployment whose Pods have become ready. TestE2EDeployment recorded the result.
 func TestDeploymentEndsAsOnTheRealServer(t *testing.T) {
 	const namespace = "conf-deployment"
 	got := ""
@@ -77,8 +77,9 @@ func TestDeploymentEndsAsOnTheRealServer(t *testing.T) {
 	compare(t, deploymentFile, got)
 }
 
-// picture is what both worlds must have in common. The hash of a template differs, and the simulated world keeps
-// no revisions. What a Pod says of itself is what its kubelet says: of the real one, that is the test.
+// picture returns the part of the objects that both worlds must have in common. The hash of a template differs,
+// and the simulated world keeps no revisions. A Pod's status comes from its kubelet; in the real world that is
+// the test.
 func picture(t *testing.T, namespace string, all []*unstructured.Unstructured) string {
 	t.Helper()
 	m, hash := conformance.NewMask(namespace), ""

@@ -31,7 +31,7 @@ func pod(name string, change func(s *corev1.PodSpec)) *corev1.Pod {
 	return p
 }
 
-// A Pod without class gets the class that is the default, and a refusal says what does not fit.
+// A Pod without a class gets the default class, and a refusal names the value that does not fit.
 func TestPriorityClassesAreAdmitted(t *testing.T) {
 	g := gomega.NewWithT(t)
 	sim, client := newServer(t)
@@ -79,7 +79,7 @@ func TestServicesChooseAddressesOfUsualRanges(t *testing.T) {
 	g.Expect(err).To(gomega.MatchError(gomega.ContainSubstring("the simulated server has [10.0.0.0/16 ")))
 }
 
-// What was loaded may be of a cluster with other addresses: an update that leaves them is not refused.
+// Loaded objects may come from a cluster with different addresses: an update that keeps them is not refused.
 func TestALoadedServiceKeepsItsAddresses(t *testing.T) {
 	g := gomega.NewWithT(t)
 	sim, client := newServer(t)

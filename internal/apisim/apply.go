@@ -58,7 +58,7 @@ func (x *exchange) apply() (*output, error) {
 	return x.r.show(http.StatusOK, fresh)
 }
 
-// applyConfig reads what a caller applies, without the fields that this endpoint does not write.
+// applyConfig reads the applied configuration, without the fields that this endpoint does not write.
 func applyConfig(t *table, r *request) (object, error) {
 	if r.query.Get("fieldManager") == "" {
 		return nil, apierrors.NewInvalid(metav1.SchemeGroupVersion.WithKind("PatchOptions").GroupKind(), "",
@@ -126,7 +126,7 @@ func (x *exchange) applied(have *stored, config object) (object, error) {
 
 func carryOrDrop(m, live object, fields ...string) { carry(m, metaOf(live), fields...) }
 
-// trackFields records that the caller owns what it changed, on objects whose owners are recorded.
+// trackFields records the caller as owner of the fields that it changed, on objects whose owners are recorded.
 func (x *exchange) trackFields(have *stored, obj object) (object, error) {
 	if strings.HasPrefix(x.r.mediaType, "application/apply-patch") {
 		return obj, nil

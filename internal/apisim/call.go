@@ -105,7 +105,7 @@ func (c *Call) collectionVerb(query url.Values) {
 	}
 }
 
-// isTrue reports whether an option is on: all that does not say no says yes.
+// isTrue reports whether an option is on: any value except "", "0" and "false" means yes.
 func isTrue(s string) bool { return s != "" && s != "0" && !strings.EqualFold(s, "false") }
 
 // named fills in the name of a create from its body.

@@ -35,10 +35,10 @@ var machinery = []string{
 	module + "cluster.", module + "reconcile/reconciletest.", module + "reconcile/reconciletest/internal/smoke.",
 }
 
-// mostTrails bounds what is known of callers: a program calls from a few places only.
+// mostTrails bounds the cache of callers: a program calls from a few places only.
 const mostTrails = 10_000
 
-// callers holds what was found for each trail: to name the places of a stack takes longer than most calls.
+// callers caches the result for each trail: naming the places of a stack takes longer than most calls.
 var callers = struct {
 	sync.Mutex // guards known
 

@@ -98,7 +98,7 @@ func throughStorage(r *Resource, obj runtime.Object) (runtime.Object, error) {
 	return stored, nil
 }
 
-// sealSecret does what the server does to every Secret: stringData becomes data, and there is a type.
+// sealSecret changes a Secret as the server does: stringData becomes data, and the type is set.
 func sealSecret(obj object) {
 	if more, _ := obj["stringData"].(object); len(more) > 0 {
 		data, _ := obj["data"].(object)

@@ -32,7 +32,7 @@ type Widget struct {
 	Spec              WidgetSpec `json:"spec"`
 }
 
-// WidgetSpec is what a Widget wants.
+// WidgetSpec is the desired state of a Widget.
 type WidgetSpec struct {
 	N int `json:"n"`
 }

@@ -213,7 +213,7 @@ func (c *Collector) orphan(w *world, t *table, o *stored) func() {
 	return func() { c.unfinalize(t, o, metav1.FinalizerOrphanDependents) }
 }
 
-// empty deletes what is in a terminating namespace, and then the namespace.
+// empty deletes the contents of a terminating namespace, and then the namespace.
 func (c *Collector) empty(w *world, t *table, ns *stored) func() {
 	waits := false
 	pods := slices.ContainsFunc(w.tables, func(t *table) bool {

@@ -99,7 +99,7 @@ func (s *store) name(t *table, m object) error {
 func nameRule(r *Resource) validation.ValidateNameFunc {
 	switch {
 	case r.Group == "rbac.authorization.k8s.io":
-		return path.ValidatePathSegmentName //nolint:staticcheck // what is to be used instead is too new for old modules
+		return path.ValidatePathSegmentName //nolint:staticcheck // the replacement is too new for old modules
 	case r.Group == "" && (r.Resource == "namespaces" || r.Resource == "services"),
 		r.Group == "apps" && r.Resource == "statefulsets":
 		return validation.NameIsDNSLabel
@@ -193,7 +193,7 @@ func givenName(r *request, m object) string {
 	return text(m, "generateName") + "*"
 }
 
-// prepare sets what no object of a kind is without, also one that is loaded.
+// prepare sets the fields that every object of a kind has, even a loaded one.
 func prepare(r *Resource, obj object) {
 	if first := r.builtin.statusOnPayload; first != nil && obj["status"] == nil {
 		obj["status"] = clone(first)
@@ -217,8 +217,8 @@ func prepareNamespace(m object) {
 	m["labels"] = marks
 }
 
-// allot gives a Service its address and ports, and adds what the server adds to what a caller creates: the finalizers
-// of storage, and what is admitted of Pods.
+// allot gives a Service its address and ports, and adds the server's additions to a new object: the finalizers of
+// storage, and the changes of admission to Pods.
 func allot(x *exchange, obj object) error {
 	r, m := &x.t.res, metaOf(obj)
 	switch {
@@ -275,9 +275,9 @@ func identifyJob(obj, m object) {
 	}
 }
 
-// Load puts objects into the store as they are, status, finalizers and all, in the state before a scenario starts. What
-// a schema says is pruned and set by default, as in every object that the server stores.
-// It needs no kind on Go types that client-go knows. A uid or generation that is set is kept.
+// Load puts objects into the store as they are, with status and finalizers, as the state before a scenario starts. As
+// in every stored object, fields are pruned and defaulted by the schema. The kinds need no Go types in client-go. A uid
+// or generation that is set is kept.
 func (s *Server) Load(objs ...runtime.Object) error {
 	for _, o := range objs {
 		if err := s.load(o); err != nil {

@@ -7,9 +7,9 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// defaulters set what the real server sets where a caller left it out: by type, wherever a value of it stands in an
-// object of a built-in kind. Those of the real server (k8s.io/kubernetes) are too large to link;
-// testdata/conformance/table/defaults.txt compares.
+// defaulters set the real server's defaults for fields that a caller left out: by type, wherever a value of the
+// type occurs in an object of a built-in kind. Those of the real server (k8s.io/kubernetes) are too large to link;
+// testdata/conformance/table/defaults.txt compares them.
 type defaulters struct {
 	set   map[reflect.Type]func(any)
 	below map[reflect.Type][]int // the fields of a struct that hold something with defaults

@@ -105,8 +105,8 @@ func (d *defaulters) volumes() {
 	})
 }
 
-// admitPod adds what the server's admission gives a new Pod: a priority, and a while on a node that is lost. It refuses
-// a Pod whose class is not there, and one that says otherwise than its class.
+// admitPod adds what the server's admission gives a new Pod: a priority, and tolerations for a lost node. It refuses a
+// Pod whose class does not exist, or whose priority or policy contradicts its class.
 func admitPod(x *exchange, obj object) error {
 	spec := asObject(obj["spec"])
 	if spec == nil {

@@ -13,27 +13,28 @@
 //
 // # Contract
 //
-//   - Answers are those of the real server: status, reason, body and events. One table of calls holds both against each
-//     other (see the conformance test).
+//   - Answers are those of the real server: status, reason, body and events. One table of calls compares both (see the
+//     conformance test).
 //   - resourceVersion counts all writes that change something. generation, uid, creationTimestamp,
 //     conflicts, preconditions, finalizers, two-phase delete, the split of status, selectors (leaving one is DELETED),
 //     limit and continue, streaming lists, bookmarks and 410 work.
-//   - Without a [Scheduler] every call is served at once. With one, every call but the admin's parks, and the same
+//   - Without a [Scheduler] every call is served at once. With one, every call except the admin's parks, and the same
 //     policy takes the same steps: the trace of two runs is the same, as far as the program is deterministic.
 //   - A [Fault] strikes a call before or after its commit; [Server.Fence] kills one incarnation of a client:
-//     nothing that it sends later has an effect.
+//     requests that it sends later have no effect.
 //   - Nothing blocks under a lock, and no goroutine outlives a call; a watch lives as long as its client reads it.
 //
 // # What it does not do
 //
-// Server-side apply records who owns fields from the first apply to an object on, unless Options.ManagedFields has
-// every write tracked; custom resources have no schema, so that their lists are atomic. Disruption budgets and
+// Server-side apply records field owners from the first apply to an object on, unless Options.ManagedFields has
+// every write tracked; custom resources have no schema, so their lists are atomic. Disruption budgets,
 // DaemonSets, Deployments and the like have no controllers here: only the [Collector] acts. Package
 // reconciletest/actors has actors for Pods and Deployments.
 //
-// It answers in JSON: [Server.Config] says so. It has no admission but namespace lifecycle and quotas of objects, no
-// defaulting, no conversion between versions; it validates metadata, what cannot change and what is forgotten most. TLS
-// and authentication are absent. docs/simulated-server.md says what differs from the real server.
+// It answers in JSON, and [Server.Config] asks for that. It has no admission except namespace lifecycle and quotas of
+// objects, no defaulting, and no conversion between versions. It validates metadata, immutable fields and the required
+// fields that are forgotten most. TLS and authentication are absent. docs/simulated-server.md lists the differences
+// from the real server.
 //
 // client-go takes its jitter from the global math/rand: a test that compares traces sets GODEBUG=randseednop=0 and
 // calls rand.Seed. Its reflector keeps the objects of a streaming list in a map: the order in which it delivers them

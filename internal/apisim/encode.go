@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// encode is json.Marshal of a decoded object, byte by byte, for a third of the time: what a server stores is encoded at
+// encode gives the same bytes as json.Marshal of a decoded object in a third of the time: stored objects are encoded at
 // every write.
 func encode(obj object) ([]byte, error) { return appendValue(make([]byte, 0, 1024), obj) }
 
@@ -68,7 +68,7 @@ func appendList(b []byte, list []any) ([]byte, error) {
 	return append(b, ']'), nil
 }
 
-// appendString leaves what has to be escaped to json.Marshal.
+// appendString leaves strings that need escaping to json.Marshal.
 func appendString(b []byte, s string) ([]byte, error) {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {

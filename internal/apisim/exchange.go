@@ -18,7 +18,7 @@ type exchange struct {
 	t *table
 	r *request
 
-	loading bool // it is no call: what is loaded is stored as it is
+	loading bool // a load, not a call: objects are stored as they are
 }
 
 // serve runs one call but a watch. The lock is held.

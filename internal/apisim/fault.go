@@ -88,8 +88,8 @@ func discard(resp *http.Response) {
 	}
 }
 
-// crash ends the process first, and then what it waits for: the other way round it would depend on which goroutine is
-// faster whether the process still does something about an answer.
+// crash ends the process first, and then the calls it waits for. Otherwise it would depend on which goroutine is
+// faster whether the process still reacts to an answer.
 func (d *Scheduler) crash(client string) {
 	if d.onCrash != nil {
 		d.onCrash(client)

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// forms are the shapes that objects have got, by what they were made of: the runs of one exploration write the same
-// objects again and again, and the way through the Go type takes longer than all else that a write does.
+// forms caches the results of shape by their input: the runs of one exploration write the same objects again and
+// again, and the conversion through the Go type takes longer than the rest of a write.
 type forms struct {
 	mu    sync.Mutex // guards known
 	known map[form]object
@@ -21,12 +21,12 @@ type form struct {
 	encoded string
 }
 
-// mostForms bounds what is remembered.
+// mostForms bounds the cache.
 const mostForms = 500
 
 var remembered = forms{known: map[form]object{}}
 
-// of returns what shape makes of an object. The caller owns it.
+// of returns the result of shape for an object. The caller owns it.
 func (f *forms) of(r *Resource, obj object, shape func(*Resource, object) (object, error)) (object, error) {
 	obj, passed := withoutIdentity(obj)
 	encoded, err := encode(obj)

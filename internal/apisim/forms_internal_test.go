@@ -7,7 +7,8 @@ import (
 	"github.com/onsi/gomega"
 )
 
-// What is remembered is what the Go type makes of an object, whatever its name and version, and no caller can change it.
+// The cached form equals the result for the Go type, whatever the object's name and version, and no caller can change
+// it.
 func TestAFormIsThatOfTheGoType(t *testing.T) {
 	deployment := func(m object) object {
 		return object{

@@ -8,8 +8,8 @@ import (
 	"net/url"
 )
 
-// Handler serves what the server has over HTTP, in real time and without authentication: kubectl and programs of other
-// processes reach it when it is served on a loopback port. Each request is the admin's.
+// Handler serves the API over HTTP, in real time and without authentication, so that kubectl and other processes can
+// use it on a loopback port. Each request is the admin's.
 func (s *Server) Handler() http.Handler {
 	admin := s.Admin()
 	target, err := url.Parse(admin.Host)

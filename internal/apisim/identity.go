@@ -12,8 +12,8 @@ type identities struct {
 	counts map[string]uint64 // of the objects of each name, and the names of each prefix
 }
 
-// newUID is the UID of the next object of a count: the first of that resource and name, the second, and so on. It
-// depends on nothing else: what is made of a UID does not change with what else was written before.
+// newUID returns the UID of the next object of a count: the first of that resource and name, the second, and so
+// on. It depends on nothing else, so names made from a UID do not change with other writes.
 func (s *identities) newUID(count string) string {
 	r := s.drawn(count)
 	return fmt.Sprintf("%08x-%04x-4%03x-8%03x-%012x", r.Uint32(), r.Uint32()&0xffff, r.Uint32()&0xfff,

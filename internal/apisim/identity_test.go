@@ -11,7 +11,7 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// What else was written before changes neither: programs make names of both.
+// Other writes before change neither: programs make names from both.
 func TestUIDsAndGeneratedNamesDependOnTheirObjectAlone(t *testing.T) {
 	g := gomega.NewWithT(t)
 	made := func(seed uint64, names ...string) map[string]string {

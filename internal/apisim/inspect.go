@@ -10,9 +10,9 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// inspectors check values wherever a type of the API stands in an object of a built-in kind, as defaulters set them.
-// They read the object as it is decoded, and descend only to what one of them looks at. Those of the real server are
-// too large to link; testdata/conformance/table compares.
+// inspectors check values wherever a type of the API occurs in an object of a built-in kind, as defaulters set them.
+// They read the decoded object, and descend only to values that one of them checks. Those of the real server are too
+// large to link; testdata/conformance/table compares them.
 type inspectors struct {
 	checks map[reflect.Type]func(object, *field.Path) field.ErrorList
 	enums  map[reflect.Type][]string
@@ -45,7 +45,7 @@ var knownInspectors = sync.OnceValue(func() *inspectors {
 	return in
 })
 
-// check registers what is asked of a T: an object, and the path to it.
+// check registers a check of every T, with the object and its path.
 func check[T any](in *inspectors, f func(object, *field.Path) field.ErrorList) {
 	in.checks[reflect.TypeFor[T]()] = f
 }
@@ -114,8 +114,8 @@ func inspect(r *Resource, obj object) field.ErrorList {
 	return knownInspectors().errs(reflect.TypeOf(typed).Elem(), obj, nil)
 }
 
-// inspectUpdate checks an object of which more than the status has changed, and that was right before: one that was
-// loaded, or is older than a rule, may stay as it is.
+// inspectUpdate checks an object if more than its status has changed and it was valid before: an object that was
+// loaded, or is older than a rule, may stay invalid.
 func inspectUpdate(r *Resource, obj, old object) field.ErrorList {
 	if !specChanged(r, old, obj) {
 		return nil

@@ -106,7 +106,7 @@ func cronJob(o object, path *field.Path) field.ErrorList {
 	return append(errs, jobTemplate(asObject(find(o, "jobTemplate.spec.template.spec")), template)...)
 }
 
-// badSchedule says what is wrong with a schedule; "": nothing.
+// badSchedule returns what is wrong with a schedule, or "".
 func badSchedule(s string) string {
 	if strings.HasPrefix(s, "@") {
 		words := []string{"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"}
@@ -324,7 +324,7 @@ func role(o object, _ *field.Path) field.ErrorList {
 	return nil
 }
 
-// quota names what it limits: resources that the server counts, or those of a domain.
+// quota checks the names of its limits: resources that the server counts, or those of a domain.
 func quota(o object, path *field.Path) field.ErrorList {
 	known := []string{
 		"cpu", "memory", "ephemeral-storage", "pods", "services", "replicationcontrollers", "resourcequotas", "secrets",

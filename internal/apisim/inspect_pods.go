@@ -108,7 +108,7 @@ func handler(o object, path *field.Path) field.ErrorList {
 		"successThreshold", "failureThreshold")...)
 }
 
-// requirements are of a container: what it requests is within its limits.
+// requirements checks a container: its requests must be within its limits.
 func requirements(o object, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	limits, requests := asObject(o["limits"]), asObject(o["requests"])

@@ -41,7 +41,7 @@ func typedSecret(obj object) field.ErrorList {
 	return errs
 }
 
-// event is about an object of its own namespace, or of the cluster, of which events are in "default".
+// event must be about an object of its own namespace, or about one of the cluster, whose events are in "default".
 func event(obj object) field.ErrorList {
 	m, about := metaOf(obj), asObject(obj["involvedObject"])
 	namespace, other := text(m, "namespace"), text(about, "namespace")

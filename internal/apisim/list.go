@@ -63,7 +63,7 @@ func (x *exchange) list() (*output, error) {
 		l.next = base64.RawURLEncoding.EncodeToString(token)
 	}
 	if len(match.fields) > 0 || match.selector != "" || !match.labels.Empty() {
-		l.remaining = 0 // the real server does not count what it would have to filter
+		l.remaining = 0 // the real server does not count objects it would have to filter
 	}
 	return l.output(x.t, x.r)
 }

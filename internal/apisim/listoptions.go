@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// checkList holds what a list or a watch asks for against the rules for it.
+// checkList checks the options of a list or a watch.
 func checkList(r *request) error {
 	if len(r.query) == 0 {
 		return nil

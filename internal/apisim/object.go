@@ -22,7 +22,7 @@ type stored struct {
 	obj     object
 	raw     []byte
 	labels  labels.Set
-	item    []byte // what a list shows, once one asked; the server's lock guards it
+	item    []byte // its form in lists, made at the first; the server's lock guards it
 }
 
 func newStored(obj object, version int64) (*stored, error) {

@@ -60,7 +60,7 @@ func (x *exchange) admitPatched(obj object) error {
 	return x.admitted(obj, raw)
 }
 
-// checkPatched holds what a patch made of an object against the URL.
+// checkPatched checks the result of a patch against the URL.
 func checkPatched(t *table, r *request, obj object) error {
 	if t.res.builtin.typed { // without the kind it is known all the same
 		obj["kind"] = cmp.Or(text(obj, "kind"), t.res.Kind)

@@ -32,7 +32,7 @@ type seen struct {
 	labels  map[string]any
 }
 
-// viewer keeps a copy of what a selector selects by watching, resuming where a stream ended, and listing after 410.
+// viewer keeps a copy of a selector's objects by watching. It resumes where a stream ended, and lists after a 410.
 type viewer struct {
 	client  *http.Client
 	query   string
@@ -271,7 +271,7 @@ func (h *history) explains(viewer int, stream []seen) error {
 			}
 		}
 		if maps.Equal(before, after) {
-			continue // a change that this viewer cannot see, or of what it does not keep
+			continue // a change that this viewer cannot see or does not keep
 		}
 		if len(got) != 1 {
 			return fmt.Errorf("version %d: %v became %v, and the stream has %v", v, before, after, got)

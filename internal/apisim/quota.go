@@ -13,7 +13,7 @@ import (
 var quotas = schema.GroupVersionResource{Version: "v1", Resource: "resourcequotas"}
 
 // withinQuota refuses an object for which a ResourceQuota of its namespace leaves no room. It counts objects, and adds
-// up what Pods take; the status of a quota is not kept.
+// up the resources of Pods; the status of a quota is not kept.
 func (x *exchange) withinQuota(namespace string, obj object) error {
 	all := x.s.tables[quotas].objects
 	if len(all) == 0 || !x.t.res.Namespaced {

@@ -16,7 +16,8 @@ var computed = map[string]string{
 	"memory": "requests.memory", "requests.memory": "requests.memory", "limits.memory": "limits.memory",
 }
 
-// withinCompute refuses a Pod for which a quota leaves no processor time or memory, or that does not say what it takes.
+// withinCompute refuses a Pod for which a quota leaves no processor time or memory, or that does not specify its
+// resources.
 func withinCompute(x *exchange, quota *stored, pod object) error {
 	hard := asObject(find(quota.obj, "spec.hard"))
 	var unsaid, over []string
@@ -56,8 +57,8 @@ func withinCompute(x *exchange, quota *stored, pod object) error {
 	return nil
 }
 
-// takes adds up what the containers of a Pod take of a resource: no less than an init container does. It returns false
-// if a container does not say.
+// takes adds up how much of a resource the containers of a Pod take, but at least as much as each init container. It
+// returns false if a container does not specify it.
 func takes(pod object, from string) (resource.Quantity, bool) {
 	sum, said := resource.Quantity{}, true
 	part, name, _ := strings.Cut(from, ".")

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// createRules are what a new object must have.
+// createRules check the required fields of a new object.
 var createRules = map[string]func(obj object) field.ErrorList{
 	"/pods": func(obj object) field.ErrorList { return podSpec(asObject(obj["spec"]), field.NewPath("spec")) },
 	"/replicationcontrollers": func(obj object) field.ErrorList {
@@ -255,7 +255,7 @@ func jobTemplate(spec object, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// podSpec checks what is forgotten most: containers, with a name of their own and an image.
+// podSpec checks the required fields that are forgotten most: containers, each with a name and an image.
 func podSpec(spec object, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	path = path.Child("containers")

@@ -10,7 +10,7 @@ type Resource struct {
 	Namespaced                     bool
 	// Status splits the object: the main resource ignores status, /status ignores the rest.
 	Status bool
-	// Singular, ShortNames and Categories are what discovery says beside. Singular defaults to the kind in lower case.
+	// Singular, ShortNames and Categories are for discovery. Singular defaults to the kind in lower case.
 	Singular               string
 	ShortNames, Categories []string
 	// Schema prunes, defaults and validates the objects of a custom resource. nil: they are stored as they are sent.
@@ -19,7 +19,7 @@ type Resource struct {
 	builtin builtin
 }
 
-// builtin holds what the server knows about its own kinds and not about custom resources.
+// builtin holds the parts of a resource that only built-in kinds have.
 type builtin struct {
 	typed           bool // decoded through the Go type, so that writes are canonical
 	noGeneration    bool
@@ -32,7 +32,7 @@ type builtin struct {
 	fixedGeneration bool              // it is 1 forever
 	review          bool              // is answered, not stored: create only
 	selectors       map[string]string // selectable field → its value where the object has none
-	statusOnPayload map[string]any    // what a new object's status starts with
+	statusOnPayload map[string]any    // the initial status of a new object
 	rules           rules
 }
 

@@ -46,7 +46,7 @@ func isReview(gvr schema.GroupVersionResource) bool {
 	return gvr.Group == authentication || gvr.Group == authorization
 }
 
-// review answers the question that a caller posts: who a token or the caller is, or what a user may do.
+// review answers a posted question: the user behind a token or a call, or whether a user may do something.
 func (s *Server) review(r *request) (*output, error) {
 	i := slices.IndexFunc(reviews, func(v Resource) bool { return v.GVR() == r.Resource })
 	if i < 0 {
@@ -73,7 +73,7 @@ func (s *Server) conclude(r *request, obj object) error {
 	switch r.Resource.Resource {
 	case "selfsubjectreviews":
 		obj["status"] = object{"userInfo": object{"username": r.Client, "groups": []any{"system:authenticated"}}}
-	case "selfsubjectrulesreviews": // what the caller may not do is a function: it is asked by the other reviews
+	case "selfsubjectrulesreviews": // permissions are a function: only the other reviews ask it
 		all := []any{"*"}
 		obj["status"] = object{
 			"resourceRules":    []any{object{"verbs": all, "apiGroups": all, "resources": all}},
@@ -197,7 +197,7 @@ func (s *Server) authorized(r *request, spec *authorizationv1.SubjectAccessRevie
 	return self || s.bound(spec)
 }
 
-// bound reports whether a role that is bound to the user, or to a group of it, allows what it asks for.
+// bound reports whether a role that is bound to the user, or to one of its groups, allows the request.
 func (s *store) bound(spec *authorizationv1.SubjectAccessReviewSpec) bool {
 	namespace := ""
 	if a := spec.ResourceAttributes; a != nil {

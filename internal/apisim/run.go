@@ -48,7 +48,7 @@ func (d *Scheduler) Run(p Policy, l Limits) Outcome {
 			d.Step(enabled[c.Index], c.Fault)
 		}
 	}
-	synctest.Wait() // what the last step has let go
+	synctest.Wait() // until the last step has taken effect
 	return Exhausted
 }
 

@@ -193,7 +193,7 @@ func TestCallsOfDifferentSelectorsHaveAnOrder(t *testing.T) {
 	}
 }
 
-// What the server does not know of ends an idle time, too.
+// Work outside the server ends an idle time, too.
 func TestWakeEndsAnIdleTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := gomega.NewWithT(t)

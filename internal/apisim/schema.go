@@ -11,7 +11,7 @@ type Schema interface {
 	// Decode prunes and defaults an object that a caller sent, in place, and returns the paths of the fields that it does
 	// not know, which the object loses.
 	Decode(obj map[string]any) []string
-	// Validate returns what is wrong with obj, of which old is the state before; nil: it is new. It must not modify them.
+	// Validate returns the errors of obj. old is the state before, or nil if obj is new. It must not modify them.
 	Validate(obj, old map[string]any, subresource string) field.ErrorList
 	// Types converts objects for server-side apply, by which lists are maps and which are sets.
 	Types() managedfields.TypeConverter

@@ -20,7 +20,7 @@ type taken struct {
 	ports     map[int64]bool
 }
 
-// usedBy returns what the Services of a table have, but for that of a key.
+// usedBy returns the addresses and ports of a table's Services, except for one key.
 func usedBy(services *table, but types.NamespacedName) taken {
 	all := taken{map[string]bool{}, map[int64]bool{}}
 	for key, have := range services.objects {
@@ -40,13 +40,13 @@ func usedBy(services *table, but types.NamespacedName) taken {
 	return all
 }
 
-// localOnly reports whether a Service has a port of the nodes at which balancers ask for the health of its Pods.
+// localOnly reports whether a Service has a port of the nodes on which balancers check the health of its Pods.
 func localOnly(spec object) bool {
 	return text(spec, "type") == "LoadBalancer" && text(spec, "externalTrafficPolicy") == "Local"
 }
 
-// allocate gives the spec of a Service what the server chooses, and no other Service has: an address, and ports on the
-// nodes. It keeps those of was, the spec before an update, which may be nil.
+// allocate gives the spec of a Service the fields that the server chooses and no other Service has: an address, and
+// ports on the nodes. It keeps those of was, the spec before an update, which may be nil.
 func (a *allocator) allocate(spec, was object, used taken) {
 	if spec == nil {
 		return
@@ -84,7 +84,7 @@ func (a *allocator) allocate(spec, was object, used taken) {
 	}
 }
 
-// addressDefaults are what follows from the address of a Service.
+// addressDefaults sets the fields that follow from the address of a Service.
 func addressDefaults(spec object) {
 	families, policy := []any{"IPv4"}, "SingleStack"
 	if spec["clusterIP"] == "None" && empty(spec["selector"]) {

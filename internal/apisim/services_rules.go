@@ -19,7 +19,7 @@ import (
 // The ports of a server that is started with the defaults.
 const firstNodePort, lastNodePort = int64(30000), int64(32767)
 
-// What is wrong with a port of the nodes, in the words of the real server.
+// Errors about a node port, in the real server's words.
 const (
 	portTaken   = "provided port is already allocated"
 	portOutside = "provided port is not in the valid range. The range of valid ports is 30000-32767"
@@ -40,7 +40,8 @@ func inRange(address string) bool {
 	return err == nil && slices.ContainsFunc(ranges, func(p netip.Prefix) bool { return p.Contains(ip) })
 }
 
-// serve gives a Service what the server chooses, and refuses what it cannot have. old is nil for a new one.
+// serve allocates the addresses and ports of a Service, and refuses those that it cannot have. old is nil for a new
+// one.
 func serve(x *exchange, obj, old object) error {
 	spec, was, m := asObject(obj["spec"]), asObject(old["spec"]), metaOf(obj)
 	used := usedBy(x.t, types.NamespacedName{Namespace: text(m, "namespace"), Name: text(m, "name")})
@@ -74,7 +75,7 @@ func serve(x *exchange, obj, old object) error {
 
 func outside(port int64) bool { return port < firstNodePort || port > lastNodePort }
 
-// misplaced finds what a Service may not ask for, whatever others have.
+// misplaced finds values that no Service may ask for, regardless of other Services.
 func misplaced(spec, was object) field.ErrorList {
 	path, address := field.NewPath("spec"), text(spec, "clusterIP")
 	list, _ := spec["clusterIPs"].([]any)
@@ -97,8 +98,8 @@ func misplaced(spec, was object) field.ErrorList {
 	return slices.Concat(misplacedPorts(spec, was), misplacedHealth(spec, was), families(spec))
 }
 
-// keepsAddresses reports whether an update leaves all that says which addresses a Service has: what was loaded may be
-// of another cluster.
+// keepsAddresses reports whether an update keeps all fields that determine a Service's addresses: loaded objects may
+// come from another cluster.
 func keepsAddresses(spec, was object) bool {
 	for _, f := range []string{"clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "type"} {
 		if !empty(spec[f]) && !reflect.DeepEqual(spec[f], was[f]) {
@@ -113,7 +114,7 @@ func elements(m object, field string) []any {
 	return list
 }
 
-// external finds what a Service that is only a name may not be given.
+// external finds fields that a Service of type ExternalName may not have.
 func external(spec, was object) field.ErrorList {
 	var errs field.ErrorList
 	for from, name := range map[string]string{"clusterIP": "clusterIPs", "ipFamilyPolicy": "ipFamilyPolicy"} {
@@ -180,7 +181,7 @@ func misplacedHealth(spec, was object) field.ErrorList {
 	return nil
 }
 
-// families finds what a server with addresses of IPv4 alone has not, but for a Service without addresses.
+// families finds families that a server with only IPv4 addresses does not have. Services without addresses are exempt.
 func families(spec object) field.ErrorList {
 	var wrong, lacking field.ErrorList
 	list, policy, path := elements(spec, "ipFamilies"), text(spec, "ipFamilyPolicy"), field.NewPath("spec")

@@ -60,7 +60,7 @@ func (s *Server) config(name string, incarnation int) *rest.Config {
 	}
 }
 
-// Fence kills all incarnations of a client so far: what they have parked and call later ends with
+// Fence kills all incarnations of a client so far: their parked and later calls end with
 // context.Canceled and without effect, and their watches break.
 func (s *Server) Fence(name string) {
 	s.mu.Lock()
@@ -156,7 +156,7 @@ func (t *transport) read(req *http.Request) (*request, error) {
 	return r, nil
 }
 
-// toJSON decodes what a client sent in YAML, or as protobuf, as kubectl does now and then; answers are JSON.
+// toJSON decodes a request in YAML, or in protobuf, which kubectl sends now and then; answers are JSON.
 func (r *request) toJSON() error {
 	if r.mediaType == runtime.ContentTypeYAML && len(r.body) > 0 {
 		var err error

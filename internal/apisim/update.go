@@ -63,7 +63,7 @@ func wrongUID(t *table, r *request, want, have string) error {
 		t.res.Resource, r.key(), want, have))
 }
 
-// replace commits what an update or a patch made of the object, and returns what is stored now.
+// replace commits the result of an update or a patch, and returns the stored object.
 func (x *exchange) replace(have *stored, obj object) (*stored, error) {
 	if err := checkVersion(x.t, x.r, have, obj); err != nil {
 		return nil, err
@@ -92,8 +92,8 @@ func (x *exchange) replace(have *stored, obj object) (*stored, error) {
 	return fresh, nil
 }
 
-// onlyTimesDiffer reports whether nothing is new but when the owners of fields have written. The server does not store
-// that. An apply of a Secret's stringData is one: it is not what the Secret has, and makes the same data again.
+// onlyTimesDiffer reports whether only the times of field owners have changed, which the server does not store. An
+// apply of a Secret's stringData is such a case: the Secret has no such field, and the data stays the same.
 func onlyTimesDiffer(obj, old object) bool {
 	untimed := func(entry any) object {
 		fields, _ := entry.(object)
@@ -148,7 +148,7 @@ func checkVersion(t *table, r *request, have *stored, obj object) error {
 	return nil
 }
 
-// merge keeps of obj what this call may change, and sets what the server sets.
+// merge takes the fields of obj that this call may change, and sets those that the server sets.
 func (x *exchange) merge(have *stored, obj object) (object, error) {
 	old := have.obj
 	switch {
@@ -188,7 +188,7 @@ func (x *exchange) merge(have *stored, obj object) (object, error) {
 	return obj, nil
 }
 
-// keepMeta keeps what an update cannot change: silently, or because the update does not mention it.
+// keepMeta keeps the metadata that an update cannot change or does not mention.
 func keepMeta(m, was object) {
 	carry(m, was, "creationTimestamp", "generation", "selfLink")
 	for _, f := range []string{"uid", "name", "namespace"} {

@@ -62,7 +62,7 @@ func (x *exchange) invalid(obj object, errs field.ErrorList) error {
 	return apierrors.NewInvalid(x.t.res.groupKind(), text(metaOf(obj), "name"), errs)
 }
 
-// sameMeta reports whether nothing of the metadata differs but what the server keeps itself.
+// sameMeta reports whether the metadata differs only in fields that the server itself maintains.
 func sameMeta(a, b object) bool {
 	differs := func(a, b object) bool {
 		for k, v := range a {
@@ -115,7 +115,7 @@ func withVersion(m object, rv string) object {
 	return all
 }
 
-// rules are what the server checks of a built-in kind beyond its metadata; nil: nothing.
+// rules are the server's checks of a built-in kind beyond its metadata; nil means none.
 type rules struct {
 	create func(obj object) field.ErrorList
 	update func(obj, old object) field.ErrorList

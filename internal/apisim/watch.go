@@ -49,7 +49,7 @@ func (s *Server) watch(ctx context.Context, r *request) (*watcher, error) {
 	return w, nil
 }
 
-// startWatch queues what the client has not seen yet.
+// startWatch queues the events that the client has not seen yet.
 func (s *store) startWatch(w *watcher, r *request) error {
 	initial := isTrue(r.query.Get("sendInitialEvents"))
 	if initial && s.opts.NoStreamingLists {
@@ -78,7 +78,7 @@ func (s *store) startWatch(w *watcher, r *request) error {
 	return nil
 }
 
-// startAnew queues the objects that are there, and the events since they were cached.
+// startAnew queues the present objects, and the events since they were cached.
 func (s *store) startAnew(w *watcher, r *request) error {
 	version := s.version
 	if r.query.Get("resourceVersion") == "0" {

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// interest selects the objects of which a watch sends events.
+// interest selects the objects whose events a watch sends.
 type interest struct {
 	match        *selector
 	metadataOnly bool
@@ -20,8 +20,8 @@ type backlog struct {
 	pending  []delivery // not released yet
 	ready    []byte     // released, not read yet
 	seen     int64      // the version up to which all was released
-	complete int64      // the version of the bookmark that ends what was there; 0: there was none
-	last     bool       // the stream ends after what is pending
+	complete int64      // resourceVersion of the bookmark after the initial objects; or 0
+	last     bool       // the stream ends after its pending events
 }
 
 // watcher is one open watch: the body of its response. The server's lock guards it.
@@ -40,7 +40,7 @@ type watcher struct {
 	cause          error // why it ended; nil: properly
 }
 
-// offer queues what a commit means to this watcher: it may enter or leave the selection.
+// offer queues the event of a commit for this watcher, whose selection the object may enter or leave.
 func (w *watcher) offer(e *entry) {
 	if w.ended || w.last {
 		return
@@ -100,7 +100,7 @@ func (w *watcher) signal() {
 	}
 }
 
-// end closes the stream after what was released; what is pending is lost to this stream.
+// end closes the stream after its released events; pending ones are lost.
 func (w *watcher) end(cause error) {
 	if w.ended {
 		return

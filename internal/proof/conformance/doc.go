@@ -1,4 +1,4 @@
-// Package conformance plays requests against an API server, real or simulated, and says what matters of the answers,
-// with what two servers cannot have in common behind a mask. What a real server has answered is recorded in .golden
-// files.
+// Package conformance plays requests against an API server, real or simulated, and prints the relevant parts of the
+// answers, with a mask over values that differ between any two servers. The answers of a real server are recorded in
+// .golden files.
 package conformance

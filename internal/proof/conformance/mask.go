@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// Mask replaces what two servers cannot have in common: identifiers by their order of appearance, times by a word.
-// What stays equal in the answers stays equal behind the mask.
+// Mask replaces values that differ between any two servers: identifiers by their order of appearance, times by a
+// word. Equal values stay equal behind the mask.
 type Mask struct {
 	ns    string
 	known map[string]string
 	count map[string]int
 }
 
-// NewMask returns a mask for what happens in a namespace.
+// NewMask returns a mask for a namespace.
 func NewMask(ns string) *Mask {
 	return &Mask{ns: ns, known: map[string]string{}, count: map[string]int{}}
 }

@@ -18,12 +18,12 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Golden is the file with what a real server has answered to the requests of a file.
+// Golden is the file with a real server's answers to the requests of a file.
 func Golden(file string) string { return strings.TrimSuffix(file, ".txt") + ".golden" }
 
-// player plays one scenario: blocks of a request line, "[as NAME] METHOD PATH [TYPE]", and a body; and
-// "watch NAME PATH", "events NAME COUNT" and "end NAME", what comes until the server ends the watch. $ns is a namespace
-// of its own; ${NAME.uid}, ${NAME.rv} and ${NAME.continue} are of the answer that was kept under the name.
+// player plays one scenario. A block is a request line, "[as NAME] METHOD PATH [TYPE]", with a body; or "watch NAME
+// PATH"; or "events NAME COUNT"; or "end NAME", which reads until the server ends the watch. $ns is a namespace of its
+// own; ${NAME.uid}, ${NAME.rv} and ${NAME.continue} come from the answer that was kept under the name.
 type player struct {
 	t       *testing.T
 	base    string
@@ -213,7 +213,8 @@ func (p *player) events(ctx context.Context, name, count string) {
 	p.out.WriteString("\n")
 }
 
-// end writes what comes until the end. Of the same bookmarks, which the real server sends once or twice, it writes one.
+// end writes the events until the end. Of identical bookmarks, which the real server sends once or twice, it writes
+// one.
 func (p *player) end(ctx context.Context, name string) {
 	for last := ""; ; {
 		select {

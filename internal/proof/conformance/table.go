@@ -16,9 +16,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Script is one case of the table: its requests, each "[as NAME] METHOD PATH [TYPE] [? FIELD,FIELD]" and a body, and
-// "rest PATH", which reads again when everything has come to rest. A file holds several, each under "== title". A file
-// that begins with a block of kinds, "name path fragment change" in each line, has its scripts once for each.
+// Script is one case of the table: its requests, each "[as NAME] METHOD PATH [TYPE] [? FIELD,FIELD]" with a body, and
+// "rest PATH", which reads again when everything is at rest. A file holds several, each under "== title". If a file
+// begins with a block of kinds, "name path fragment change" in each line, its scripts are repeated for each.
 type Script struct {
 	File, Title string
 	number      int
@@ -83,10 +83,10 @@ func (s *Script) Again(n int) *Script {
 // World is a server that scripts run against.
 type World struct {
 	Config *rest.Config
-	Settle func(path string) // returns when nothing acts any more
+	Settle func(path string) // returns when everything is at rest
 }
 
-// Run plays a script and returns a line for each request: the request, and what matters of the answer.
+// Run plays a script and returns a line for each request: the request, and the relevant parts of the answer.
 func (s *Script) Run(t *testing.T, w World) []string {
 	t.Helper()
 	client, err := rest.HTTPClientFor(w.Config)
@@ -195,7 +195,7 @@ func (m *Mask) refusal(v map[string]any) []string {
 	return words
 }
 
-// metadata is the part of it that servers have in common, and what shows whether a write was one.
+// metadata returns the fields that servers have in common, and those that show whether a write changed something.
 func (m *Mask) metadata(meta map[string]any) []string {
 	var words []string
 	add := func(name, field string) {
@@ -282,8 +282,8 @@ func recorded(t *testing.T, file string) map[string][]string {
 // Difference is a request to which the simulated server answers otherwise than the real one.
 type Difference struct{ Script, Request, Real, Simulated string }
 
-// Differences plays scripts against a simulated server each, and compares with what is recorded. It returns what
-// differs, and the number of requests.
+// Differences plays each script against a simulated server, and compares the answers with the recorded ones. It
+// returns the differences, and the number of requests.
 func Differences(t *testing.T, scripts []Script, simulate func(*Script) []string) ([]Difference, int) {
 	t.Helper()
 	var all []Difference

@@ -43,7 +43,7 @@ func Check(t *testing.T, tests Tests) {
 	}
 }
 
-// mismatches returns what is wrong between the promises and their tests.
+// mismatches returns the differences between the promises and their tests.
 func mismatches(promises []string, tests Tests) []string {
 	var wrong []string
 	for _, promise := range promises {

@@ -54,7 +54,8 @@ func main() {
 	os.Exit(dispatch(command, args))
 }
 
-// exitWithSupervisor ends this process when the one that holds the other end of its standard input is gone.
+// exitWithSupervisor ends this process when the other end of its standard input is closed, because its supervisor has
+// ended.
 func exitWithSupervisor() {
 	_, _ = io.Copy(io.Discard, os.Stdin) // However the input ends, the caller has ended.
 	os.Exit(1)
@@ -107,7 +108,7 @@ func report(err error) int {
 }
 
 // run starts a control plane and returns when it has stopped: on SIGTERM, SIGINT or SIGHUP, when the parent process
-// is gone, or with -control at the end of the input. Which of these it was, it says in the log.
+// has ended, or with -control at the end of the input. The log has the reason.
 func run(args []string, in io.Reader, out, log io.Writer) error {
 	o, control, err := parse(args, log)
 	if err != nil {

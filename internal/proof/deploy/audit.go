@@ -160,7 +160,7 @@ func split(rules []rbacv1.PolicyRule, namespace string) []permission {
 	return all
 }
 
-// judge compares what an account did with what it may do. Unused permissions that are in seldom are no fault.
+// judge compares the calls of an account with its permissions. Unused permissions that are in seldom are not an error.
 func judge(granted []permission, calls []record, seldom map[string]string) (faults, spared []string) {
 	forbidden := map[string]bool{}
 	for _, r := range calls {

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// running are the containers of a trial, and what its exercise needs. After the first step that fails, the others do
+// running holds the containers of a trial, and the tools of its exercise. After the first failed step, the others do
 // nothing.
 type running struct {
 	*stage
@@ -80,7 +80,7 @@ func (r *running) without(ctx context.Context, do func()) {
 	r.step(func() error { return r.start(ctx) })
 }
 
-// pages asks for what monitoring and people ask for.
+// pages requests the pages that monitoring and people read.
 func (r *running) pages(t trial) error {
 	for _, c := range r.containers {
 		if err := c.get("/metrics", "", http.StatusOK); err != nil {

@@ -11,13 +11,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// A trial is one install.yaml and what its programs do.
+// trial is one install.yaml and the exercise of its programs.
 type trial struct {
 	name        string // of the folder
 	namespace   string // by default, the name
 	programs    []string
 	withoutPage bool
-	flags       map[string][]string // further ones, by program: what this machine cannot do is replaced
+	flags       map[string][]string // further ones, by program: they replace what this machine cannot do
 	exercise    func(ctx context.Context, r *running)
 	// seldom are permissions that a healthy program need not use, and why it has them.
 	seldom map[string]string

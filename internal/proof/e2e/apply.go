@@ -15,12 +15,12 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// fieldManager owns what Apply sets.
+// fieldManager owns the fields that Apply sets.
 const fieldManager = "e2e"
 
-// Apply applies the objects of one or more YAML texts in their order, server-side and with force. An object that is
-// namespaced and names no namespace goes to "default". A CustomResourceDefinition is waited for until its resource
-// is served, so that what follows may use it.
+// Apply applies the objects of one or more YAML texts in their order, server-side and with force. A namespaced
+// object without a namespace goes to "default". After a CustomResourceDefinition, Apply waits until its resource is
+// served, so that later objects may use it.
 func (c *Cluster) Apply(ctx context.Context, manifests ...string) error {
 	for _, text := range manifests {
 		objects, err := decode(text)

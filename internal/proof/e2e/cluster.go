@@ -97,8 +97,8 @@ func (c *Cluster) kill(component string) error {
 	return nil
 }
 
-// Restart starts what was killed, on the same data and port, and returns when all is ready. If nothing was killed,
-// it stops and starts the whole control plane.
+// Restart starts the killed components, on the same data and port, and returns when all are ready. If none was
+// killed, it stops and starts the whole control plane.
 func (c *Cluster) Restart(ctx context.Context) error {
 	if err := c.server.command(ctx, "restart"); err != nil {
 		return fmt.Errorf("restarting the control plane: %w", err)
@@ -106,5 +106,5 @@ func (c *Cluster) Restart(ctx context.Context) error {
 	return nil
 }
 
-// Stop ends the control plane and returns when all its processes are gone. It may be called again.
+// Stop ends the control plane and returns when all its processes have ended. It may be called again.
 func (c *Cluster) Stop() error { return c.server.stop() }

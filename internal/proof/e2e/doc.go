@@ -15,6 +15,6 @@
 //   - When the process that called Start dies, however that happens, the whole control plane ends with it.
 //   - Every function returns once its effect can be seen, and is bounded by its context or a time of its own.
 //
-// There are no kubelets, and the node lifecycle controller is off: Pods never run, and Nodes are what the test says.
-// The garbage collector learns of a new custom resource within half a minute only, which is its own interval.
+// There are no kubelets, and the node lifecycle controller is off: Pods never run, and tests write the status of Nodes.
+// The garbage collector takes up to half a minute, its own interval, to discover a new custom resource.
 package e2e

@@ -29,7 +29,7 @@ type server struct {
 	err   error // why it ended; read after done
 
 	busy chan struct{} // held while a command waits for its answer
-	owed int           // answers to commands whose callers have gone away; guarded by busy
+	owed int           // answers to commands whose callers have left; guarded by busy
 	once sync.Once
 }
 
@@ -59,11 +59,11 @@ func startServer(program string, args []string, progress io.Writer) (*server, er
 	return s, nil
 }
 
-// read hands the standard output on, line by line, until the process is gone.
+// read sends the standard output, line by line, to lines until the process has ended.
 func (s *server) read(stdout io.Reader) {
 	defer close(s.done)
 	for lines := bufio.NewScanner(stdout); lines.Scan(); {
-		s.lines <- lines.Text() // Someone waits for it, or stop takes it.
+		s.lines <- lines.Text() // A caller receives it, or stop does.
 	}
 	s.err = s.cmd.Wait()
 }
@@ -87,7 +87,7 @@ func (s *server) ended() error {
 	return fmt.Errorf("the control plane ended: %w; its last lines:\n%s", s.err, s.log)
 }
 
-// command writes a line and returns what the process answers to it.
+// command writes a line and returns the answer of the process.
 func (s *server) command(ctx context.Context, line string) error {
 	select {
 	case s.busy <- struct{}{}:
@@ -126,10 +126,10 @@ func asError(answer string) error {
 	return errors.New(text)
 }
 
-// stop closes the input, which ends the process, and returns when it is gone. Past the patience it kills it; the
-// children then end by themselves.
+// stop closes the input, which ends the process, and returns when it has ended. When the patience is exceeded it
+// kills it; the children then end by themselves.
 func (s *server) stop() error {
-	s.once.Do(func() { _ = s.stdin.Close() }) // The process may be gone already.
+	s.once.Do(func() { _ = s.stdin.Close() }) // The process may have ended already.
 	kill := time.AfterFunc(patience, func() { _ = s.cmd.Process.Kill() })
 	defer kill.Stop()
 	for {

@@ -13,7 +13,7 @@ import (
 	"github.com/homeostat/homeostat/internal/proof/e2e"
 )
 
-// long bounds what only a broken server would use up.
+// long is more than a working server ever needs.
 const long = time.Minute
 
 // script starts a shell script in place of bin/controlplane.

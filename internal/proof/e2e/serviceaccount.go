@@ -16,7 +16,7 @@ import (
 
 // A ServiceAccount is an identity with exactly the permissions that its rules give.
 type ServiceAccount struct {
-	// Namespace and Name say who it is. The namespace must exist.
+	// Namespace and Name of the account. The namespace must exist.
 	Namespace, Name string
 	// Rules hold in its namespace.
 	Rules []rbacv1.PolicyRule
@@ -25,7 +25,7 @@ type ServiceAccount struct {
 }
 
 // ServiceAccount creates the account, its roles and their bindings, and returns a configuration with its token once
-// the server grants what the rules say.
+// the server grants the rules.
 func (c *Cluster) ServiceAccount(ctx context.Context, a ServiceAccount) (*rest.Config, error) {
 	meta := metav1.ObjectMeta{Namespace: a.Namespace, Name: a.Name}
 	account := &corev1.ServiceAccount{ObjectMeta: meta}

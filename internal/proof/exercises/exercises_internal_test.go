@@ -168,8 +168,8 @@ var exercises = []exercise{
 	{"Values that no client has written", comeAndGo, always(editTheCache), always(editACopy), "mutation"},
 }
 
-// budget is more than any bug takes to be found; that of a mended program is what the package can afford. The whole of
-// each is run with RECONCILETEST_BUDGET=5m.
+// budget is more than finding any bug takes; budgetMended is as much as the package can afford for a fixed program.
+// RECONCILETEST_BUDGET=5m runs all of each.
 const budget, budgetMended = time.Minute, 700 * time.Millisecond
 
 func TestBugsAreFound(t *testing.T) {

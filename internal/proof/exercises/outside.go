@@ -48,8 +48,8 @@ func mailAndRemember() step {
 	}
 }
 
-// noteAndMail may lose a mail, and sends none twice: of two writers of one version only one succeeds, and after a
-// reply that was lost it is not known whether it did.
+// noteAndMail may lose a mail, but never sends one twice: of two writers with the same resourceVersion only one
+// succeeds, and after a lost reply it is not known whether the write did.
 func noteAndMail(ctx context.Context, s *shop, _ reconcile.Key, app *corev1.ConfigMap) error {
 	if app == nil || app.Annotations["mailed"] != "" {
 		return nil

@@ -37,7 +37,7 @@ type API struct {
 	Written func(*coordinationv1.Lease)
 }
 
-// New returns an empty API. The test ends when no request is under way any more.
+// New returns an empty API. The test ends when no request is in flight.
 func New(t interface{ Cleanup(f func()) }) *API {
 	a := &API{stored: map[string]*coordinationv1.Lease{}, watchers: map[*leaseWatch]bool{}}
 	t.Cleanup(a.inFlight.Wait)

@@ -18,7 +18,7 @@ type finder struct {
 	zeros  map[string]bool // variables of the function that are never anything but zero
 }
 
-// swaps are the operators, and what each becomes.
+// swaps maps operators to their replacements.
 var swaps = map[token.Token]string{
 	token.LSS: "<=", token.LEQ: "<", token.GTR: ">=", token.GEQ: ">",
 	token.EQL: "!=", token.NEQ: "==", token.LAND: "||", token.LOR: "&&",
@@ -26,7 +26,7 @@ var swaps = map[token.Token]string{
 	token.ADD_ASSIGN: "-=", token.SUB_ASSIGN: "+=",
 }
 
-// literals are the constants, and what each becomes.
+// literals maps constants to their replacements.
 var literals = map[string]string{"0": "1", "1": "0", "true": "false", "false": "true"}
 
 // function finds the sites of a function's body. Function literals in it have results of their own.
@@ -79,7 +79,7 @@ func (f *finder) statement(n ast.Stmt) {
 	}
 }
 
-// assignment removes one to fields, elements or what a pointer refers to, but not what computes the value.
+// assignment removes assignments to fields, elements or the target of a pointer, but not the computation of the value.
 func (f *finder) assignment(n *ast.AssignStmt) {
 	if to, ok := swaps[n.Tok]; ok {
 		f.replace(n.TokPos, n.TokPos+token.Pos(len(to)), to)
@@ -160,7 +160,7 @@ func zerosOf(body ast.Node) map[string]bool {
 	return declared
 }
 
-// negate negates conditions. What is compared by == or != has a mutation of its own for that.
+// negate negates conditions. Comparisons by == or != have their own mutation.
 func (f *finder) negate(conditions ...ast.Expr) {
 	for _, c := range conditions {
 		if b, ok := c.(*ast.BinaryExpr); !ok || b.Op != token.EQL && b.Op != token.NEQ {

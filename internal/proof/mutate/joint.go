@@ -84,7 +84,7 @@ func joint(mutants []*mutant) ([]byte, []copyOf) {
 	return slices.Concat(file.Bytes(), tail.Bytes()), copies
 }
 
-// head is a function without its body, with a name for each parameter, and what calls it with these.
+// head is a function without its body, with a name for each parameter, and the call with these.
 type head struct{ receiver, types, parameters, results, on, typeArguments, arguments string }
 
 func headOf(fn *ast.FuncDecl, source []byte) *head {

@@ -1,10 +1,10 @@
-// Command mutate measures how much of a package its tests hold: it changes one place of the source at a time, and
-// sees whether a test fails. A change that all tests let pass is printed when it is found.
+// Command mutate measures how much of a package its tests check: it changes one place of the source at a time, and
+// runs the tests. It prints each change that all tests let pass.
 //
 //	go run ./internal/proof/mutate -n 100 ./queue ./patch
 //
 // Sources on disk stay as they are: an overlay has all mutants of a package, each behind its number, so the tests are
-// built once. What is drawn depends on the seed and on the text of each place, not on lines or other places. See
+// built once. The selection depends on the seed and on the text of each place, not on lines or other places. See
 // docs/testing-internals.md.
 package main
 
@@ -128,7 +128,7 @@ func tried(ctx context.Context, o *options, p listed, out io.Writer) (*score, er
 	return t.run(ctx)
 }
 
-// printSurvivor prints where a survivor is, and what it changes.
+// printSurvivor prints the place of a survivor, and its change.
 func printSurvivor(out io.Writer, survivor *site) {
 	path := survivor.file
 	if here, err := os.Getwd(); err == nil {

@@ -133,7 +133,7 @@ func (s *suite) kills(ctx context.Context, m *mutant) (bool, error) {
 	return false, nil
 }
 
-// isRed reports whether an error is that of a test program that has ended by itself, with a red test.
+// isRed reports whether an error comes from a test program that ended by itself with a failed test.
 func isRed(err error) (bool, error) {
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 		return true, nil

@@ -154,7 +154,7 @@ func (t *trial) work(ctx context.Context, files overlay.Files) {
 		killed, err := t.try(ctx, files, m)
 		t.mu.Lock()
 		switch {
-		case ctx.Err() != nil: // What was built or run meanwhile says nothing.
+		case ctx.Err() != nil: // Concurrent builds and runs were cut off.
 			t.err, t.mutants = ctx.Err(), nil
 		case errors.Is(err, errTimeout):
 			t.score.killed++

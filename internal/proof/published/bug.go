@@ -28,8 +28,8 @@ type Bug struct {
 	Oracle, Says string
 }
 
-// Budget of an exploration: none is that long, so that what is tried depends on its plan alone, and not on how busy the
-// machine is.
+// Budget of an exploration: none takes that long, so the tried runs depend only on the plan, and not on the load of the
+// machine.
 const Budget = time.Hour
 
 // Told explores the case with the version that the test program is linked with. It fails the test if a version with the

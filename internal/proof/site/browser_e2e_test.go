@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// look is a page that shows every other one in a frame, wide and narrow, and writes down what is wrong with it.
+// look is a page that shows every other one in a frame, wide and narrow, and lists the errors of each.
 const look = `<!DOCTYPE html><meta charset="utf-8"><title>looking</title><script>
 const pages = %s;
 const levels = c => c.match(/[0-9.]+/g).map(Number);
@@ -102,7 +102,7 @@ func TestE2EThePagesAreWellDrawn(t *testing.T) {
 	}
 }
 
-// browse returns what a page has become after its scripts. The browser is a matter of the machine: make browser.
+// browse returns the content of a page after its scripts have run. make browser installs the browser.
 func browse(t *testing.T, arguments ...string) string {
 	t.Helper()
 	var browser string

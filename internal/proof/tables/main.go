@@ -1,10 +1,9 @@
-// Command tables writes the tables of docs/testing.md that are measured. It reads what go test -json says while the
-// tests run, so that each figure stands beside the load that it was measured at:
+// Command tables writes the measured tables of docs/testing.md. It reads the output of go test -json while the
+// tests run, so that each figure stands beside the load of the machine at that time:
 //
 //	go test -json -run '^TestZoo$' ./internal/proof/zoo | tables docs/testing.md
 //
-// The table of the zoo is written whole. Of the explorations of examples, the rows of those that have run are, and the
-// others stay.
+// The table of the zoo is replaced completely; in that of the explorations of examples, only the rows of those that ran.
 package main
 
 import (

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// write returns the page with what was measured on a day.
+// write returns the page with the measurements of a day.
 func (m *measured) write(page, day string) (string, error) {
 	if len(m.bugs) > 0 {
 		var err error
@@ -43,7 +43,7 @@ func (m *measured) write(page, day string) (string, error) {
 	return page, nil
 }
 
-// between replaces what stands between two marks.
+// between replaces the text between two marks.
 func between(page, mark string, by func(old string) string) (string, error) {
 	begin, end := "<!-- begin of the measured "+mark+" -->\n", "<!-- end of the measured "+mark+" -->"
 	head, rest, begins := strings.Cut(page, begin)

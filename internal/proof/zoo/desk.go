@@ -11,7 +11,7 @@ import (
 // Reconcile looks at one App, as it is cached, and writes. An error is retried with back-off.
 type Reconcile func(ctx context.Context, d Desk, app *corev1.ConfigMap) error
 
-// gone is a reconcile for an App that is not there.
+// gone is a reconcile for an App that does not exist.
 type gone func(ctx context.Context, d Desk, name types.NamespacedName) error
 
 // Desk has a reconcile's tools: reads from the cache, and the usual writes of the harness.
@@ -32,7 +32,7 @@ type Desk interface { //nolint:interfacebloat // each is for one kind of reconci
 	finalize(ctx context.Context, app *corev1.ConfigMap, on bool) error
 }
 
-// right is how a reconcile should be: each step looks whether it is done, and ready comes last.
+// right is a correct reconcile: each step checks whether it is done, and ready comes last.
 func right(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	if _, there := find(d.secrets(app.Name), app.Name+"-key"); !there {
 		if err := d.create(ctx, newKey(app)); err != nil {

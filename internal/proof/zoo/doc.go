@@ -1,5 +1,5 @@
-// Package zoo holds small controllers with one bug each, and the twin of each without it: what a simulation of faults
-// has to find, and what it must leave in peace. It is a catalogue to read, one file for each class of bug.
+// Package zoo holds small controllers with one bug each, and a correct twin of each: a simulation of faults has to
+// find the bugs and must not accuse the twins. It is a catalogue to read, one file for each class of bug.
 //
 // # The world
 //
@@ -15,5 +15,5 @@
 // harness gives it the usual writes. So a bug that a harness prevents shows as one that
 // survives there. The other bugs are in the callers of reconciles, and are separate programs.
 //
-// All is found, and all twins are let pass, by the test of this package.
+// The test of this package finds every bug, and accuses no twin.
 package zoo

@@ -32,7 +32,7 @@ func edges() []Specimen {
 	}
 }
 
-// switches reconciles the machine off when it sees that the App is gone: not if that happened while it was down.
+// switches reconciles the machine off when it sees the deletion of the App, which it misses while it is down.
 func switches() wiring {
 	var on map[types.NamespacedName]types.UID
 	return wiring{
@@ -67,7 +67,7 @@ func onRequest(without Reconcile) Reconcile {
 	}
 }
 
-// removeOwn removes what is of this App, and not of a recreated object.
+// removeOwn removes the key of this App, and not that of a recreated object.
 func removeOwn(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	for _, s := range d.secrets(app.Name) {
 		if !metav1.IsControlledBy(s, app) {

@@ -23,7 +23,7 @@ func expectations() []Specimen {
 	}
 }
 
-// byName remembers for which App it has made a key, until it sees that one gone: it need not.
+// byName remembers the Apps for which it has made a key, until it sees the App deleted, which may never happen.
 func byName() wiring {
 	var made map[types.NamespacedName]bool
 	return wiring{
@@ -47,7 +47,7 @@ func byName() wiring {
 	}
 }
 
-// byUID forgets by itself: another App of that name is another App. And it looks whether the key is this one's.
+// byUID needs no clean-up: a recreated App has another UID. And it checks that the key belongs to this App.
 func byUID() wiring {
 	return always(func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 		key, there := find(d.secrets(app.Name), app.Name+"-key")

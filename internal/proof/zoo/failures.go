@@ -21,7 +21,7 @@ func failures() []Specimen {
 	}
 }
 
-// impatientClient takes its client the patience: what is left is the back-off of the queue, of milliseconds, and the
+// impatientClient disables the retries of its client. Only the queue's back-off of milliseconds is left, and the
 // server that asks for a pause gets more calls than before.
 func impatientClient(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	if _, there := find(d.secrets(app.Name), app.Name+"-key"); !there {

@@ -25,7 +25,7 @@ func fights() []Specimen {
 	}
 }
 
-// bothTiers is two rules that each undo what the other did.
+// bothTiers consists of two rules that undo each other's writes.
 func bothTiers(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	if app.Annotations["tier"] != "gold" {
 		return d.annotate(ctx, app, "tier", "gold")
@@ -40,7 +40,7 @@ func oneTier(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	return d.annotate(ctx, app, "tier", "gold")
 }
 
-// wholeMap takes away what others have put there; they put it back.
+// wholeMap removes the entries of other clients, which they put back.
 func wholeMap(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	want := map[string]string{ready: "yes"}
 	if maps.Equal(app.Annotations, want) {

@@ -78,7 +78,7 @@ func unowned(clean Reconcile, asks bool) wiring {
 	}).reconcile}
 }
 
-// stillHeld asks the server whether the finalizer holds the App: the cache may be of before it was taken off.
+// stillHeld asks the server whether the App still has the finalizer: the cache may be older than its removal.
 func stillHeld(ctx context.Context, d Desk, app *corev1.ConfigMap) (bool, error) {
 	now, err := d.kube().CoreV1().ConfigMaps(app.Namespace).Get(ctx, app.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -87,7 +87,7 @@ func stillHeld(ctx context.Context, d Desk, app *corev1.ConfigMap) (bool, error)
 	return err == nil && now.UID == app.UID && now.DeletionTimestamp == nil, err
 }
 
-// cleanCached deletes what it sees; what it made a moment ago is not there yet.
+// cleanCached deletes the objects in its cache, which does not show those of a moment ago yet.
 func cleanCached(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	for _, s := range d.secrets(app.Name) {
 		if err := d.remove(ctx, s); err != nil {
@@ -97,7 +97,7 @@ func cleanCached(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	return nil
 }
 
-// cleanByName deletes what it may have made, seen or not.
+// cleanByName deletes every object that it may have made, cached or not.
 func cleanByName(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	if err := strictClean(ctx, d, app); !apierrors.IsNotFound(err) {
 		return err

@@ -22,8 +22,8 @@ const (
 	undone    = "nothing puts back what was deleted: is there a trigger"
 )
 
-// hints are the first words of what is said to be behind each bug; "": nothing, where only a rule of the case is broken;
-// "a|b": one or the other, by what finds it first.
+// hints has the first words of the hint for each bug; "" if there is none, since only a rule of the case is broken;
+// "a|b" if it depends on which deviation finds it first.
 var hints = map[string]string{
 	"ready before the work":                            halfDone,
 	"one of two stands for both":                       halfDone,

@@ -24,7 +24,7 @@ func hotLoops() []Specimen {
 	}
 }
 
-// counts wakes itself with what it writes.
+// counts wakes itself with its own writes.
 func counts(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	n, _ := strconv.Atoi(app.Annotations["reconciles"])
 	return d.annotate(ctx, app, "reconciles", strconv.Itoa(n+1))

@@ -39,7 +39,7 @@ func leaders() []Specimen {
 
 // term is one leadership: stop ends with the process, lead with the Lease. work returns when it is over.
 type term struct {
-	elect, stop context.Context //nolint:containedctx // what the term is about
+	elect, stop context.Context //nolint:containedctx // the context of the term
 	release     context.CancelFunc
 	work        func(lead context.Context)
 }

@@ -114,7 +114,8 @@ func ofDeploymentsSDK(do work) Program {
 	}
 }
 
-// released is a world with a Deployment that gets another image. Whoever waits for observedGeneration may rely on it.
+// released is a world with a Deployment that gets a different image. Programs that wait for observedGeneration may rely
+// on it.
 func released() *reconciletest.Case {
 	labels := map[string]string{"run": "web"}
 	return &reconciletest.Case{

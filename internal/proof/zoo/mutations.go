@@ -36,7 +36,7 @@ func editsShared(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	return err
 }
 
-// merge puts what is wanted into a map, and reports whether it has changed.
+// merge puts the wanted entries into a map, and reports whether it has changed.
 func merge(into, want map[string]string) (changed bool) {
 	for k, v := range want {
 		if into[k] != v {
@@ -48,7 +48,7 @@ func merge(into, want map[string]string) (changed bool) {
 
 var tier = map[string]string{"tier": "gold"}
 
-// mergesShared does not know that merge writes to what it compares.
+// mergesShared does not know that merge modifies its argument.
 func mergesShared(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	if !merge(app.Labels, tier) {
 		return nil

@@ -141,8 +141,7 @@ func keySurvivesHere(t *testing.T, config *rest.Config) {
 	live.Smoke(t, shop(ensureKey), config, nil)
 }
 
-// What the document shows of a failure is what one looks like: what was done, what is wrong, what is behind it. The trace
-// between may change.
+// The document shows how a failure looks: the deviation, the finding and the hint. The trace in between may change.
 func TestDocumentShowsTheFailure(t *testing.T) {
 	r := reconciletest.Search(t, shop(generateKey), &reconciletest.Options{Budget: toFind})
 	shown, failure := document(t), strings.TrimSpace(r.Failure)

@@ -96,14 +96,14 @@ func picture(r *reconciletest.Report) []byte {
 	return b.Bytes()
 }
 
-// drawing is what has been drawn down to y.
+// drawing is the picture so far, down to y.
 type drawing struct {
 	svg  bytes.Buffer
 	y    int
 	ends []int // of the program's lives
 }
 
-// arrow draws what goes from one to the other, and by which line of the program.
+// arrow draws a message from one to the other, with the line of the program that sent it.
 func (d *drawing) arrow(what, place, class string, from, to int) {
 	d.text(left+10, "t", what)
 	if place != "" {
@@ -123,7 +123,7 @@ func (d *drawing) arrow(what, place, class string, from, to int) {
 	d.y += line
 }
 
-// note draws what was done to the program.
+// note draws a deviation.
 func (d *drawing) note(kind, what string) {
 	if kind == "restart" {
 		y := d.y - line/2

@@ -6,7 +6,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// Program is a controller: what reconciletest.Case.Run is.
+// Program is a controller, of the type of reconciletest.Case.Run.
 type Program = func(env *reconciletest.Env) error
 
 // Specimen is one bug.
@@ -22,8 +22,8 @@ type Specimen struct {
 	Bug, Twin Program
 	Found     string
 
-	// SDKBug and SDKTwin are on Homeostat. SDKFound is the oracle; "": the bug survives there, and Why says why.
-	// Without SDKBug the bug cannot be written there, and Why says what takes its place.
+	// SDKBug and SDKTwin are on Homeostat. SDKFound is the oracle, or "" if the bug survives there, and Why
+	// gives the reason. Without SDKBug the bug cannot be written there, and Why names the replacement.
 	SDKBug, SDKTwin Program
 	SDKFound        string
 	Why             string
@@ -35,7 +35,7 @@ type wiring struct {
 	reconcile func() Reconcile
 	// deleting calls the reconcile for Apps that are being deleted, too.
 	deleting bool
-	// gone is called for Apps that are not there.
+	// gone is called for Apps that do not exist.
 	gone gone
 }
 

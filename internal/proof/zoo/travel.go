@@ -24,7 +24,7 @@ func travels() []Specimen {
 	}
 }
 
-// cleansName deletes the key of the successor, if it still sees the one that went.
+// cleansName deletes the key of the successor, if it still sees the deleted one.
 func cleansName(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	if _, there := find(d.secrets(app.Name), app.Name+"-key"); !there {
 		return nil

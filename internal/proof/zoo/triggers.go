@@ -66,7 +66,7 @@ func seeded() *reconciletest.Case {
 	return c
 }
 
-// unwatched has one informer, for what it reconciles.
+// unwatched has only an informer for the objects that it reconciles.
 func unwatched(w wiring) Program {
 	return func(env *reconciletest.Env) error {
 		p := newPlain(env.Client(), w)

@@ -13,7 +13,7 @@ import (
 const (
 	namespace = "d"
 	labelApp  = "app" // on Apps
-	labelOf   = "of"  // on what an App has: the App's name
+	labelOf   = "of"  // on an App's objects: the App's name
 	ready     = "ready"
 )
 

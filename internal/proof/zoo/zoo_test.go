@@ -10,7 +10,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// toFind is what finding a bug may take.
+// toFind is the budget for finding a bug.
 var toFind = time.Minute
 
 // A whole exploration of a twin takes a second or two: -twin 10s makes all of them.
@@ -55,7 +55,8 @@ func found(t *testing.T, s *zoo.Specimen, run zoo.Program, oracle string) {
 	t.Logf("%s %d | %d | %.1f s |", row(s), len(r.Trace), r.Runs, r.Elapsed.Seconds())
 }
 
-// row is how the document begins the specimen's line: what it is, what finds it, and how it is on Homeostat.
+// row is the beginning of the specimen's line in the document: its name, the oracle that finds it, and the result on
+// Homeostat.
 func row(s *zoo.Specimen) string {
 	sdk := "found, too"
 	switch {
@@ -86,7 +87,7 @@ func search(
 	return r
 }
 
-// Every specimen says what the document needs to know of it.
+// Every specimen has all the fields that the document needs.
 func TestCatalogueIsComplete(t *testing.T) {
 	all, names := zoo.Catalogue(), map[string]bool{}
 	for _, s := range all {

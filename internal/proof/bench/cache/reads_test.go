@@ -27,8 +27,8 @@ import (
 	"github.com/homeostat/homeostat/internal/proof/bench/cache/load"
 )
 
-// A reader is what the rivals have in common. Each returns a number that is not
-// 0 if it has found something.
+// reader is the interface of all rivals. Each function returns a number other than 0 if
+// it has found something.
 type reader struct {
 	get       func(key types.NamespacedName) int
 	all       func() int
@@ -41,7 +41,7 @@ type reader struct {
 // objects and do not look at any.
 type cached func(look bool) reader
 
-// size is what is summed up.
+// size returns the number that reads add up.
 func size(p *corev1.Pod, look bool) int {
 	if look {
 		return len(p.Name)

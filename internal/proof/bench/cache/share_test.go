@@ -54,10 +54,9 @@ func BenchmarkPod(b *testing.B) {
 	})
 }
 
-// BenchmarkHeap prints what a Pod takes of the heap when 24,000 are shared, as a
-// part of what it takes when they are not, by the number of replicas that each
-// Deployment has: in the order of a list, and in a random one, as watches bring
-// them.
+// BenchmarkHeap prints how much of the heap a Pod takes when 24,000 are shared,
+// relative to unshared ones, by the number of replicas of each Deployment: in the order
+// of a list, and in a random one, as from watches.
 func BenchmarkHeap(b *testing.B) {
 	for _, shape := range []string{"full", "plain", "unlike"} {
 		for _, order := range []string{"list", "random"} {
@@ -92,7 +91,7 @@ func compareHeaps(b *testing.B, shape, order string, replicas int) {
 	}
 }
 
-// heapOf returns what a decoded Pod takes of the heap, after edit.
+// heapOf returns how much of the heap a decoded Pod takes, after edit.
 func heapOf(b *testing.B, encoded [][]byte, edit func(*corev1.Pod)) float64 {
 	kept := make([]*corev1.Pod, len(encoded))
 	before := apart.Heap()
@@ -106,8 +105,8 @@ func heapOf(b *testing.B, encoded [][]byte, edit func(*corev1.Pod)) float64 {
 	return float64(after.HeapAlloc-before.HeapAlloc) / float64(len(encoded))
 }
 
-// reportProcessorTime reports what all threads use until the end, besides
-// allocations: on a shared machine the clock says little.
+// reportProcessorTime reports the processor time of all threads until the end, besides
+// allocations: on a shared machine elapsed time means little.
 func reportProcessorTime(b *testing.B) (end func()) {
 	b.ReportAllocs()
 	used := func() time.Duration {

@@ -35,7 +35,7 @@ const (
 	namespaces = 50
 	each       = 100 // Services of a namespace
 	tampered   = 1000
-	users      = 8 // who write at once
+	users      = 8 // writing at once
 	patience   = 5 * time.Minute
 	tick       = 10 * time.Millisecond // of processor time in /proc
 )
@@ -200,8 +200,8 @@ func (s *stage) users(n int, do func(ctx context.Context, i int) error) {
 	doing.Wait()
 }
 
-// report waits until the program is quiet and reports what it has spent. own is how many of the requests counted are
-// of the users.
+// report waits until the program is quiet and reports its costs. own is how many of the counted requests are the
+// users'.
 func (s *stage) report(phase string, p *program, began time.Time, spent time.Duration, own int, requests float64) {
 	took := time.Since(began)
 	for busy := true; busy; {

@@ -46,7 +46,7 @@ func (s *stage) stop(b *testing.B) {
 	}
 }
 
-// A meter reports what so many reconciles cost.
+// meter reports the cost of n reconciles.
 type meter struct {
 	b      *testing.B
 	cpu    time.Duration
@@ -158,7 +158,7 @@ func BenchmarkEventToReconcile(b *testing.B) {
 	}
 }
 
-// From the event to the reconciler, while 20,000 objects of the first list wait
+// The time from an event to its reconcile, while 20,000 objects of the first list wait
 // for their first reconcile, each of which takes a millisecond.
 func BenchmarkFreshDuringFlood(b *testing.B) {
 	const updates = 150

@@ -23,8 +23,8 @@ import (
 
 type key = types.NamespacedName
 
-// A memory is an API server without the network and the decoding: the loops are
-// measured, and what feeds them is the same for all.
+// memory is an API server without network and decoding, so that only the loops are
+// measured, with the same input for all.
 type memory struct {
 	objects []corev1.ConfigMap
 	events  *watch.FakeWatcher
@@ -63,7 +63,7 @@ func (m *memory) List(context.Context, metav1.ListOptions) (*corev1.ConfigMapLis
 	}, nil
 }
 
-// Watch streams the list first, if it is asked to: what client-go does by default.
+// Watch streams the list first, if requested, as client-go does by default.
 func (m *memory) Watch(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	if o.SendInitialEvents != nil && *o.SendInitialEvents {
 		for i := range m.objects {
@@ -77,8 +77,8 @@ func (m *memory) Watch(_ context.Context, o metav1.ListOptions) (watch.Interface
 	return m.events, nil
 }
 
-// GetClient says that this is no fake: its objects are the receiver's, who need
-// not copy them.
+// GetClient shows that this is not a fake: the receiver owns its objects, and need not
+// copy them.
 func (m *memory) GetClient() rest.Interface { return nil }
 
 // A listWatch is m for client-go.
@@ -92,8 +92,8 @@ func (l listWatch) Watch(o metav1.ListOptions) (watch.Interface, error) {
 	return l.memory.Watch(context.Background(), o)
 }
 
-// cpu is the processor time of this process. It tells more than the clock does
-// where others use the machine as well; what loops do in the background counts.
+// cpu returns the processor time of this process, background work included. It is more
+// precise than elapsed time on a shared machine.
 func cpu(b *testing.B) time.Duration {
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {

@@ -18,15 +18,15 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// A setup is what a loop works on.
+// setup is the input of a loop.
 type setup struct {
 	server     *memory
 	workers    int
 	reconciled func(key) // the reconciler
 }
 
-// A loop runs until its context ends. add makes so many keys due, without
-// events of their own, once it has been called with nil.
+// loop runs until its context ends. add makes keys due, without events of their own,
+// once it has been called with nil.
 type loop struct {
 	run func(ctx context.Context) error
 	add func(keys []key)
@@ -107,7 +107,7 @@ func newRuntime(b *testing.B, s setup, priority bool) loop {
 	}
 }
 
-// newRaw is what people write without an SDK.
+// newRaw returns the loop that people write without an SDK.
 func newRaw(_ *testing.B, s setup) loop {
 	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[key]())
 	shared := toolscache.NewSharedIndexInformer(listWatch{s.server}, &corev1.ConfigMap{}, 0, toolscache.Indexers{})

@@ -10,8 +10,7 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// In virtual time nothing takes any, so what passes until the first reconcile is what
-// a library waits for of its own accord: polls and periods.
+// Virtual time passes only while a library waits on its own, for polls and periods.
 func TestNothingIsWaitedForBeforeTheFirstTurn(t *testing.T) {
 	for _, program := range programs {
 		synctest.Test(t, func(t *testing.T) {

@@ -26,7 +26,7 @@ func (w *world) pass(next http.RoundTripper, req *http.Request) (*http.Response,
 	return res, err
 }
 
-// lateBody gives what inner gives, each piece later.
+// lateBody returns the bytes of inner, each piece later.
 type lateBody struct {
 	inner  io.ReadCloser
 	pieces chan piece
@@ -41,8 +41,8 @@ type piece struct {
 	err  error
 }
 
-// newLateBody reads inner on, until it ends or is closed. What comes at once, the
-// first list, is not late.
+// newLateBody reads from inner until it ends or is closed. The first list, which comes
+// at once, is not late.
 func newLateBody(inner io.ReadCloser, late time.Duration) *lateBody {
 	b := &lateBody{inner: inner, pieces: make(chan piece, 10_000), closed: make(chan struct{})}
 	b.close = sync.OnceFunc(func() { close(b.closed) })

@@ -33,7 +33,7 @@ type row struct {
 	name     string
 	selector string
 	late     time.Duration // defaults to 5 s
-	lose     string        // the method of which the first answer gets lost
+	lose     string        // the method whose first answer gets lost
 	before   func(w *world)
 	todo     func([]corev1.Secret) bool // nil: in the first reconcile
 	act      func(ctx context.Context, w *world, c writer) error
@@ -154,7 +154,7 @@ func TestReadYourWritesOfControllerRuntime(t *testing.T) {
 	}
 }
 
-// The table in the docs says what the tests say.
+// The table in the docs has the results of the tests.
 func TestTheDocsHaveTheseRows(t *testing.T) {
 	docs, err := os.ReadFile("../../../../docs/read-your-writes.md")
 	if err != nil {
@@ -167,7 +167,7 @@ func TestTheDocsHaveTheseRows(t *testing.T) {
 	}
 }
 
-// expect runs the program for two minutes, and compares what became of it.
+// expect runs the program for two minutes, and compares the outcome.
 func (r row) expect(t *testing.T, run program, want string) {
 	inWorld(t, func(w *world) {
 		w.selector = r.selector
@@ -195,7 +195,7 @@ func (r row) expect(t *testing.T, run program, want string) {
 	}, "a")
 }
 
-// observed is what a reconciler did and saw.
+// observed records the actions and observations of a reconciler.
 type observed struct {
 	mu      sync.Mutex
 	acts    int

@@ -39,8 +39,8 @@ import (
 // otherSecret is a kind of the same name in another group.
 var otherSecret = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Secret"}
 
-// world is a simulated server with ConfigMaps, each of which is a key, and how
-// late its watches of Secrets are.
+// world is a simulated server with ConfigMaps, each of which is a key, and with late
+// watches of Secrets.
 type world struct {
 	t        *testing.T
 	server   *apisim.Server
@@ -202,7 +202,7 @@ func runTheirs(ctx context.Context, w *world, do step) error {
 	return m.Start(ctx)
 }
 
-// mapper knows what discovery would.
+// mapper replaces discovery.
 func mapper() meta.RESTMapper {
 	other := meta.NewDefaultRESTMapper(nil)
 	other.Add(otherSecret, meta.RESTScopeNamespace)

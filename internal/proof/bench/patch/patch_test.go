@@ -33,7 +33,7 @@ func (s *sink[T]) Patch(
 	return s.answer, nil
 }
 
-// object is what both kinds are to the benchmarks.
+// object is the interface of both kinds in the benchmarks.
 type object interface {
 	informer.Object
 	client.Object
@@ -44,7 +44,7 @@ const (
 	value = "changed"
 )
 
-// rival makes one patch of an annotation of obj, or of nothing if what is "".
+// rival makes one patch of an annotation of obj, or an empty one if what is "".
 type rival[T object] struct {
 	name string
 	make func(b *testing.B, obj T, what string)
@@ -112,7 +112,7 @@ func deepEqual[T object](b *testing.B, obj T, what string) {
 	}
 }
 
-// processorTime is what all threads have used; on a shared machine the clock says little.
+// processorTime returns the processor time of all threads; on a shared machine elapsed time means little.
 func processorTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

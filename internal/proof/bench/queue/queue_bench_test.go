@@ -91,7 +91,7 @@ func requeue(b *testing.B, s subject, workers int) {
 				s.add(t.key)
 				s.done(t)
 			}
-			s.add(last) // wakes those who wait
+			s.add(last) // wakes the waiting workers
 		})
 	}
 	running.Wait()
@@ -120,7 +120,7 @@ func settled() uint64 {
 	return last
 }
 
-// Whole runs with a million keys: what they hold, and what each costs.
+// Whole runs with a million keys: memory, and the cost of each.
 func BenchmarkMillionKeys(b *testing.B) {
 	all := keys(million)
 	each(b, func(b *testing.B, s subject) {
@@ -172,7 +172,7 @@ func BenchmarkMillionDelayedKeys(b *testing.B) {
 	})
 }
 
-// What a million keys hold that are delayed for long.
+// The memory of a million keys with long delays.
 func BenchmarkMillionDelayedKeysHeld(b *testing.B) {
 	all := keys(million)
 	each(b, func(b *testing.B, s subject) {
@@ -197,8 +197,8 @@ func report(b *testing.B, spent map[string]time.Duration) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// A failure is counted, its retry put off, and both forgotten. Ours takes the
-// key first, since only what was dispatched can fail.
+// A failure is counted, its retry delayed, and both forgotten. Ours takes the key
+// first, since only a dispatched key can fail.
 func BenchmarkRetryForget(b *testing.B) {
 	each(b, func(b *testing.B, s subject) {
 		all := keys(1024)

@@ -1,6 +1,7 @@
 //go:build e2e
 
-// Package replicas_test measures what a replica costs that has the caches of its own shards only, on a real API server.
+// Package replicas_test measures the cost of a replica that caches only the objects of its own shards, on a real API
+// server.
 package replicas_test
 
 import (
@@ -56,7 +57,7 @@ func BenchmarkReplicas(b *testing.B) {
 	}
 }
 
-// used is what a replica has used or has, by unit.
+// used is the resource usage of a replica, by unit.
 type used map[string]float64
 
 func mean(all []used) used {
@@ -79,7 +80,7 @@ func most(all []used) used {
 	return of
 }
 
-// row reports what measure returns as a benchmark of that name.
+// row reports the result of measure as a benchmark of that name.
 func (s *stage) row(b *testing.B, name string, measure func() used) {
 	b.Run(name, func(b *testing.B) {
 		before := s.b
@@ -144,7 +145,8 @@ func (p *process) end() {
 	p.stage.Expect(p.command.Wait()).To(Succeed())
 }
 
-// measure starts replicas of these names at once and returns what each has used: at the start, and by writes if there are any.
+// measure starts replicas of these names at once and returns the usage of each: at the start, and by writes if there
+// are any.
 func (s *stage) measure(k *kind, writes bool, names ...string) []used {
 	began := time.Now()
 	var all []*process
@@ -178,7 +180,7 @@ func (s *stage) measure(k *kind, writes bool, names ...string) []used {
 	return results
 }
 
-// measureWrites adds what writes cost, and what the replicas have then.
+// measureWrites adds the cost of writes, and the memory of the replicas afterwards.
 func (s *stage) measureWrites(k *kind, all []*process, before []map[string]float64, results []used) {
 	written := s.write(k)
 	pause(2 * time.Second)

@@ -32,7 +32,7 @@ const (
 	patience    = 10 // attempts to create an object
 )
 
-// kind is what the controller is of.
+// kind is the kind of the controller.
 type kind struct {
 	name   string
 	count  int // of objects
@@ -48,7 +48,7 @@ var kinds = []*kind{
 
 func namespaceOf(n int) string { return fmt.Sprintf("tenant-%05d", 1+n/ofNamespace) }
 
-// configMap returns one of which nothing is equal to anything of another.
+// configMap returns a ConfigMap that shares no text with any other.
 func configMap(n int) *corev1.ConfigMap {
 	text := make([]byte, 900)
 	for i := range text {
@@ -73,7 +73,7 @@ func writeConfigMap(ctx context.Context, client kubernetes.Interface, n int) err
 	return err
 }
 
-// pod returns one as kubectl create deployment and a kubelet leave it, but for what the server fills in.
+// pod returns a Pod as kubectl create deployment and a kubelet leave it, without the server's fields.
 func pod(n int) *corev1.Pod {
 	p := load.Plain(n)
 	p.Namespace, p.UID, p.ResourceVersion, p.Generation, p.ManagedFields = namespaceOf(n), "", "", 0, nil

@@ -6,7 +6,7 @@ import (
 	"text/tabwriter"
 )
 
-// costs are what docs/scaling.md says that one replica pays: of a row, a value, in the unit of the text.
+// costs lists the costs of one replica in docs/scaling.md: the row, the value, and the unit in the text.
 var costs = []struct {
 	of, pkg, name, unit, impl string
 	by                        float64

@@ -142,7 +142,7 @@ func TestThePicturesAreSVGs(t *testing.T) {
 	g.Expect(picture).NotTo(gomega.ContainSubstring("smallest"), "it has no rival")
 }
 
-// docs/benchmarks/rows.md tells how to measure each suite by itself as make bench-report does.
+// docs/benchmarks/rows.md has the command for each suite that make bench-report runs.
 func TestThePageHasTheCommandOfEachSuite(t *testing.T) {
 	g := gomega.NewWithT(t)
 	page, err := os.ReadFile("../../../../docs/benchmarks/rows.md")
@@ -152,7 +152,7 @@ func TestThePageHasTheCommandOfEachSuite(t *testing.T) {
 	}
 }
 
-// commandOf is what runs a suite once: without what only the report needs.
+// commandOf returns the command that runs a suite once, without flags that only the report needs.
 func commandOf(s *suite) string {
 	if s.program != "" {
 		return "go run ./" + s.pkg + "/" + s.program

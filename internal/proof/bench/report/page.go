@@ -52,7 +52,7 @@ func (r *results) writeLost(b *strings.Builder) {
 	b.WriteString("\n")
 }
 
-// explained are the pages that say what the rows of a package mean.
+// explained maps packages to the pages that explain their rows.
 var explained = map[string]string{
 	"queue": "rows.md#queue", "patch": "rows.md#patch", "cache": "rows.md#cache", "loop": "rows.md#loop",
 	"size": "rows.md#size", "ingress": "rows.md#ingress", "scale": "../scaling.md#shards",

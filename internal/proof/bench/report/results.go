@@ -16,10 +16,10 @@ import (
 // ours is the implementation that the others are compared with.
 const ours = "homeostat"
 
-// results are what some benchmarks have printed.
+// results holds the parsed output of benchmarks.
 type results struct {
 	config map[string]string // of the machine
-	apart  map[string]string // by package, what it was measured of if that is not what the first one was
+	apart  map[string]string // by package, the commit and machine if not those of the first
 	rows   []*row            // in the order in which they were measured
 	byKey  map[rowKey]*row
 }
@@ -33,7 +33,7 @@ type row struct {
 	impls  []string // in the order of the benchmark
 }
 
-// higher are the units of which more is better; about are those that say something about the benchmark.
+// higher lists the units in which more is better; about those that describe the benchmark itself.
 var (
 	higher = []string{"served"}
 	about  = []string{"dispatches-to-last", "known/Pod", "of-unshared"}
@@ -118,8 +118,8 @@ func (w *row) ratio(impl string) (float64, bool) {
 	return theirs / mine, true
 }
 
-// lost are the rows of which a rival's cost is below ours by more than a part of it, the worst first. Variants of ours
-// are no rivals.
+// lost returns the rows in which a rival's cost is lower than ours by more than a part of it, the worst first.
+// Variants of ours are not rivals.
 func (r *results) lost(part float64) (all []lostRow, compared int) {
 	for _, w := range r.rows {
 		for _, impl := range w.impls {

@@ -48,8 +48,8 @@ var suites = []suite{
 // kept matches the lines of a test's output with results or their context, and not the programs' logs.
 var kept = regexp.MustCompile(`^(Benchmark\S+\s+\d|pkg: |goos: |goarch: |cpu: )`)
 
-// measure runs the suites in this module's folder, one after the other, and keeps what they print. Of the suite that is
-// named the new results take the place of the old ones, and those of the others stay.
+// measure runs the suites in this module's folder, one after the other, and writes their output. If only names a suite,
+// its new results replace the old ones, and the others stay.
 func measure(ctx context.Context, results, only string, count int, progress io.Writer) (err error) {
 	others, err := keptOf(results, only)
 	if err != nil {
@@ -102,7 +102,7 @@ func (s *suite) measure(ctx context.Context, rounds int, out, progress io.Writer
 	return nil
 }
 
-// keptOf returns what a file has of all suites but one: nothing if only is empty, or if there is no file.
+// keptOf returns a file's results of all suites except one, or nothing if only is empty or there is no file.
 func keptOf(results, only string) ([]byte, error) {
 	if only == "" {
 		return nil, nil
@@ -117,7 +117,7 @@ func keptOf(results, only string) ([]byte, error) {
 	return without(old, only), err
 }
 
-// without returns results but for those of one package. What describes the run of the others stays.
+// without returns results without those of one package. The lines that describe the run of the others stay.
 func without(results []byte, pkg string) []byte {
 	var others []byte
 	drop := false
@@ -145,7 +145,7 @@ func (s *suite) arguments(rounds int) []string {
 	}
 	return []string{
 		"test", "-run", "^$", "-bench", s.benchmarks, "-benchtime", s.time, "-count", n, "-timeout", "2h", "-tags", s.tags,
-		// What a benchmark of one round allocates is mostly its own: it reports what counts.
+		// A benchmark of one round mostly measures its own allocations: it reports the relevant ones.
 		fmt.Sprintf("-benchmem=%t", s.time != "1x"), "./" + s.pkg,
 	}
 }

@@ -4,8 +4,8 @@
 //
 // It prints in the format of benchmarks, since a benchmark cannot run in virtual time, and make bench-report runs it. The
 // replicas are package leader/shard as it ships, and their records are on the simulated API server; a request takes 10 ms.
-// The 1,000,000 objects are numbers, how many each namespace has: what a replica's caches take is measured by
-// internal/proof/bench/cache.
+// The 1,000,000 objects are only a number for each namespace: internal/proof/bench/cache measures the size of a
+// replica's caches.
 package scale_test
 
 import (
@@ -31,7 +31,7 @@ const (
 	quiet      = 30 * time.Second       // without a change of owners, all is balanced
 )
 
-// phase is what happened from a disturbance until all was quiet again.
+// phase is the time from a disturbance until everything is quiet again.
 type phase struct {
 	owned, balanced    time.Duration // until every slot has an owner, until the last one has changed
 	moved              int           // slots that have another owner
@@ -40,7 +40,7 @@ type phase struct {
 	traffic            messages      // of all replicas
 }
 
-// setting is what a run has: so many replicas, and slots that are ranges of namespaces or hashes.
+// setting is the number of replicas, and whether slots are ranges of namespaces or hashes.
 type setting struct {
 	replicas, slots int
 	ranges          bool
@@ -129,7 +129,7 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// processorTime is what this process has used.
+// processorTime returns the processor time of this process.
 func processorTime() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // of oneself it is always allowed

@@ -97,7 +97,7 @@ func (m *member) run(ctx context.Context) error {
 	return m.Run(ctx, m.work)
 }
 
-// tally is a cache of which only the numbers are known.
+// tally is a cache that only knows the number of its objects.
 type tally struct {
 	slots.Cache
 
@@ -139,7 +139,7 @@ func (w *world) leave(m *member, slot int) {
 	}
 }
 
-// kill is kill -9: nothing of it reaches the server any more.
+// kill is kill -9: no further request of the replica reaches the server.
 func (w *world) kill(name string) {
 	w.mu.Lock()
 	m := w.members[name]
@@ -255,7 +255,7 @@ func (t *traffic) count(m messages) {
 	t.counts.received += m.received
 }
 
-// take returns the counts, and begins anew.
+// take returns the counts, and resets them.
 func (t *traffic) take() messages {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,5 +1,4 @@
-// Package size_test measures what a program weighs: its file, and its memory at
-// rest.
+// Package size_test measures the size of a program: its file, and its memory at rest.
 package size_test
 
 import (
@@ -21,7 +20,7 @@ const (
 	measured = "go1.26 linux/amd64"
 )
 
-// programs are what is built: the folder and package of each, seen from here.
+// programs are the measured programs: the folder and package of each, relative to this one.
 var programs = []struct{ name, folder, pkg string }{
 	{"smallest", ".", "./smallest"},
 	{"smallest-with-page", ".", "./page"},

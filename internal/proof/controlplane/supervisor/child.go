@@ -11,13 +11,13 @@ import (
 )
 
 // Lifeline is an environment variable. A component that finds it set reads its standard input and exits at its end,
-// because then the Supervisor is gone.
+// because then the Supervisor has ended.
 const Lifeline = "CONTROLPLANE_LIFELINE"
 
 const (
 	// stopGrace is how long a component may take to stop before it is killed.
 	stopGrace = 10 * time.Second
-	// tailBytes and tailLines bound what an error tells of a component's log.
+	// tailBytes and tailLines bound the part of a component's log in an error.
 	tailBytes = 8 << 10
 	tailLines = 15
 )
@@ -28,10 +28,10 @@ type child struct {
 	log      string
 	cmd      *exec.Cmd
 	lifeline io.Closer
-	done     chan struct{} // closed once the process is gone and its result is known
+	done     chan struct{} // closed once the process has ended and its result is known
 }
 
-// startChild starts the component with its output appended to the log. Ended is told when the process is gone.
+// startChild starts the component with its output appended to the log. It signals ended when the process has ended.
 func startChild(program string, c component, log string, ended chan<- struct{}) (*child, error) {
 	out, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -63,15 +63,15 @@ func startChild(program string, c component, log string, ended chan<- struct{}) 
 	return ch, nil
 }
 
-// kill ends the process as kill -9 does, and returns once it is gone.
+// kill ends the process as kill -9 does, and returns once it has ended.
 func (c *child) kill() {
-	_ = c.cmd.Process.Kill() // It may be gone already.
+	_ = c.cmd.Process.Kill() // It may have ended already.
 	<-c.done
 }
 
-// stop asks the process to end, kills it if it does not within its grace, and returns once it is gone.
+// stop asks the process to end, kills it if it does not within its grace period, and returns once it has ended.
 func (c *child) stop() {
-	_ = c.cmd.Process.Signal(syscall.SIGTERM) // It may be gone already.
+	_ = c.cmd.Process.Signal(syscall.SIGTERM) // It may have ended already.
 	grace := time.NewTimer(stopGrace)
 	defer grace.Stop()
 	select {
@@ -90,7 +90,7 @@ func (c *child) gone() bool {
 	}
 }
 
-// exitError describes the end of a child that is gone.
+// exitError describes the end of a child.
 func (c *child) exitError() error {
 	return &ExitError{Component: c.name, Status: c.cmd.ProcessState.String(), Log: c.log, Tail: tail(c.log)}
 }

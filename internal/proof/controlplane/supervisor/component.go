@@ -49,7 +49,7 @@ func (d *dataDir) etcd() component {
 			"--listen-peer-urls=" + peer,
 			"--initial-advertise-peer-urls=" + peer,
 			"--initial-cluster=default=" + peer,
-			// What was written survives the death of the process; only that of the machine would need fsync.
+			// Written data survives the death of the process; only a crash of the machine would need fsync.
 			"--unsafe-no-fsync=true",
 			"--log-level=warn",
 		},

@@ -18,7 +18,7 @@ type dataDir struct {
 	ports     ports
 }
 
-// openDataDir locks the folder, or a new temporary one if path is empty, and completes what is missing in it.
+// openDataDir locks the folder, or a new temporary one if path is empty, and creates missing files in it.
 func openDataDir(path string, apiServerPort int) (*dataDir, error) {
 	d := &dataDir{path: path, temporary: path == ""}
 	if err := d.create(); err != nil {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// ErrStopped is the answer to a request when the Supervisor does not run any more.
+// ErrStopped is the answer to a request when the Supervisor no longer runs.
 var ErrStopped = errors.New("the control plane has stopped")
 
 // ExitError says that a component ended without being asked to.
@@ -14,7 +14,7 @@ type ExitError struct {
 	Component string
 	// Status is how it ended, such as "exit status 1" or "signal: killed".
 	Status string
-	// Log is the file that has its output. It is gone with a temporary data directory.
+	// Log is the file with its output. It is deleted with a temporary data directory.
 	Log string
 	// Tail is the end of that file.
 	Tail string

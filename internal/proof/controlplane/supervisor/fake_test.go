@@ -27,7 +27,7 @@ func fakeComponent(name string, args []string) int {
 	if flags["unready"] == "" {
 		go serve(flags)
 	}
-	_, _ = io.Copy(io.Discard, os.Stdin) // However it ends, the supervisor is gone.
+	_, _ = io.Copy(io.Discard, os.Stdin) // Whatever the cause, the supervisor has ended.
 	return 0
 }
 

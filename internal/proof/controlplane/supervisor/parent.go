@@ -22,7 +22,7 @@ func WithParent(ctx context.Context) (context.Context, context.CancelCauseFunc) 
 	return ctx, cancel
 }
 
-// until returns when ctx ends or the parent is not the first one any more.
+// until returns when ctx ends or the parent is no longer the first one.
 func until(ctx context.Context, first int, parent func() int) {
 	tick := time.NewTicker(parentInterval)
 	defer tick.Stop()

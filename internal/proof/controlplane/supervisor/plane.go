@@ -16,7 +16,7 @@ type plane struct {
 	data       *dataDir
 	components []component
 	children   map[string]*child
-	ended      chan struct{} // told when a child is gone
+	ended      chan struct{} // signaled when a child has ended
 	client     *http.Client
 }
 
@@ -62,7 +62,7 @@ func (p *plane) start(ctx context.Context) error {
 	return nil
 }
 
-// await blocks until the component is ready. An error says what it still lacked.
+// await blocks until the component is ready. An error names the missing condition.
 func (p *plane) await(ctx context.Context, c component) error {
 	tick := time.NewTicker(probeInterval)
 	defer tick.Stop()
@@ -113,7 +113,7 @@ func (p *plane) kill(name string) error {
 	return nil
 }
 
-// restart starts what is down; if nothing is, it stops everything first.
+// restart starts the components that are down; if none is, it stops all of them first.
 func (p *plane) restart(ctx context.Context) error {
 	if len(p.children) == len(p.components) {
 		p.stop()
@@ -142,5 +142,5 @@ func (p *plane) running() []string {
 }
 
 func (p *plane) say(format string, a ...any) {
-	_, _ = fmt.Fprintf(p.options.Progress, "controlplane: "+format+"\n", a...) // The reader may have gone away.
+	_, _ = fmt.Fprintf(p.options.Progress, "controlplane: "+format+"\n", a...) // The reader may have closed it.
 }

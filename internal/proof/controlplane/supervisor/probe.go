@@ -15,7 +15,7 @@ import (
 const (
 	probeInterval = 50 * time.Millisecond
 	probeTimeout  = 5 * time.Second
-	// probeAnswer bounds what an error tells of an answer that was not 200.
+	// probeAnswer bounds the part of an answer other than 200 in an error.
 	probeAnswer = 2 << 10
 )
 
@@ -43,7 +43,7 @@ func newProbe(d *dataDir) (*http.Client, error) {
 	}, nil
 }
 
-// probe returns nil when all the URLs answer 200, and else what the first other one said.
+// probe returns nil when all the URLs answer 200, and otherwise the first other answer.
 func probe(ctx context.Context, c *http.Client, urls []string) error {
 	for _, url := range urls {
 		if err := get(ctx, c, url); err != nil {

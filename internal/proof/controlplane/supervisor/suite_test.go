@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) {
 	if os.Getenv(supervisor.Lifeline) != "" {
-		os.Exit(fakeComponent(os.Args[1], os.Args[2:])) //nolint:forbidigo // Its status is what the specs look at.
+		os.Exit(fakeComponent(os.Args[1], os.Args[2:])) //nolint:forbidigo // The specs check its status.
 	}
 	m.Run()
 }

@@ -99,7 +99,7 @@ func (r request) serve(ctx context.Context, p *plane) error {
 	return err
 }
 
-// Kill ends the named component as kill -9 does, and returns once its process is gone. It stays down until Restart.
+// Kill ends the named component as kill -9 does, and returns once its process has ended. It stays down until Restart.
 func (s *Supervisor) Kill(ctx context.Context, component string) error {
 	return s.ask(ctx, request{kill: component})
 }

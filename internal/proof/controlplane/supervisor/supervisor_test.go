@@ -18,7 +18,7 @@ import (
 	"github.com/homeostat/homeostat/internal/proof/controlplane/supervisor"
 )
 
-// long bounds what only a broken supervisor would use up.
+// long is more than a working supervisor ever needs.
 const long = time.Minute
 
 // A running supervisor on fake components.
@@ -62,7 +62,7 @@ func (r *running) awaitReady() string {
 	return kubeconfig
 }
 
-// etcd returns what the fake etcd answers, its process id.
+// etcd returns the answer of the fake etcd, its process id.
 func (r *running) etcd() (string, error) {
 	args, err := os.ReadFile(filepath.Join(r.dir, "ports.json"))
 	if err != nil {

@@ -68,7 +68,7 @@ type build struct {
 	report  *report
 }
 
-// fresh reports whether the program is there and no source is newer.
+// fresh reports whether the program exists and no source is newer.
 func (b *build) fresh() (bool, error) {
 	program, err := os.Stat(b.program)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -111,7 +111,7 @@ func (b *build) run(ctx context.Context) error {
 		return err
 	}
 	b.report.step("fetching modules")
-	// Paths are not trimmed, so that what other programs have compiled of the standard library need not be again.
+	// Paths are not trimmed, so that packages of the standard library that other programs have compiled are reused.
 	link := "-ldflags=-s -w -X k8s.io/component-base/version.gitVersion=" + strings.TrimSpace(version)
 	stale, err := b.output(ctx, "list", link, "-deps", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}", ".")
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/homeostat/homeostat/internal/proof/e2e/compile"
 )
 
-// long bounds what only a broken build would use up.
+// long is more than a working build ever needs.
 const long = time.Minute
 
 var _ = Describe("ControlPlane", func() {

@@ -29,7 +29,7 @@ func LockFile(ctx context.Context, path string, progress io.Writer) (func(), err
 // A Report is a report of a build that began at the zero time.
 type Report struct{ r *report }
 
-// NewReport returns a report that writes to out, and what is no progress to errors.
+// NewReport returns a report that writes progress to out, and everything else to errors.
 func NewReport(out, errors io.Writer) Report { return Report{&report{out: out, errors: errors}} }
 
 // Step is report.step.

@@ -10,7 +10,8 @@ import (
 
 const lockInterval = 200 * time.Millisecond
 
-// lockFile locks the file against other processes, waiting for them as long as ctx allows, and returns what unlocks it.
+// lockFile locks the file against other processes, waiting for them as long as ctx allows, and returns the function
+// that unlocks it.
 func lockFile(ctx context.Context, path string, r *report) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

@@ -54,7 +54,7 @@ func (r *report) start() (stop func()) {
 }
 
 func (r *report) say(text string) {
-	_, _ = fmt.Fprintln(r.out, text) // The reader may have gone away; the build continues.
+	_, _ = fmt.Fprintln(r.out, text) // The reader may have closed it; the build continues.
 }
 
 func (r *report) step(doing string) {
@@ -73,7 +73,7 @@ func (r *report) compile(packages []string) {
 	}
 }
 
-// line says what the build is doing.
+// line describes the present step of the build.
 func (r *report) line(now time.Time) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

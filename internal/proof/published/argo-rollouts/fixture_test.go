@@ -76,7 +76,7 @@ func start(env *reconciletest.Env) error {
 	<-ctx.Done()
 	for _, q := range []workqueue.RateLimitingInterface{todo, rollouts} {
 		q.ShutDownWithDrain()
-		q.ShutDown() // client-go's goroutine for what is delayed outlives the former
+		q.ShutDown() // client-go's goroutine for delayed keys outlives the former
 	}
 	running.Wait()
 	builtin.Shutdown()
@@ -106,8 +106,8 @@ func definitions() []apisim.Resource {
 	return all
 }
 
-// explored explores a case in a world that runs Pods. What is known is left out, and that nothing which others delete is
-// made again.
+// explored explores a case in a world that runs Pods. Known findings are left out, and so are objects that are not
+// created again after others delete them.
 func explored(t *testing.T, c *reconciletest.Case, known ...string) *reconciletest.Report {
 	t.Helper()
 	c.Run, c.Definitions = start, definitions()

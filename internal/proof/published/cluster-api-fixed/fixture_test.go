@@ -41,7 +41,7 @@ func machineSets(ctx context.Context, mgr ctrl.Manager, o controller.Options) er
 	return r.SetupWithManager(ctx, mgr, o)
 }
 
-// unreachable are the clusters of which nothing is known: no Machine has a Node.
+// unreachable is a cache of clusters that are never connected: no Machine has a Node.
 type unreachable struct{ clustercache.ClusterCache }
 
 func (unreachable) GetClusterSource(
@@ -57,7 +57,7 @@ func sets(ctx context.Context, mgr ctrl.Manager, o controller.Options) error {
 // running is a program of one controller.
 func running(s setup) func(env *reconciletest.Env) error {
 	ctrl.SetLogger(logr.Discard())
-	klog.SetLogger(logr.Discard()) // events that are not written any more at the end
+	klog.SetLogger(logr.Discard()) // events that are no longer written at the end
 	scheme := runtime.NewScheme()
 	utilruntime.Must(corev1.AddToScheme(scheme))
 	utilruntime.Must(clusterv1.AddToScheme(scheme))
@@ -82,7 +82,7 @@ func running(s setup) func(env *reconciletest.Env) error {
 	}
 }
 
-// explored explores a case. known is what is left out.
+// explored explores a case. known are the findings to leave out.
 func explored(t *testing.T, c *reconciletest.Case, known ...string) *reconciletest.Report {
 	t.Helper()
 	return results.Search(t, (*machinedeployment.Reconciler).SetupWithManager, c, machines.Options(known...))

@@ -21,8 +21,8 @@ func TestAnotherGoroutineStays(t *testing.T) {
 	gomega.NewWithT(t).Expect(r.Failure).To(gomega.ContainSubstring(leak))
 }
 
-// kubernetes-sigs/cluster-api#13649 is mended: no single deviation brings a second MachineSet, but for a restart with
-// caches of the past. What it has written is remembered by the process alone, and if it got the answer.
+// kubernetes-sigs/cluster-api#13649 is fixed: no single deviation brings a second MachineSet, except a restart with
+// stale caches. Only the process remembers its writes, and only if it got the answer.
 func TestOneMachineSet(t *testing.T) {
 	g := gomega.NewWithT(t)
 	r := explored(t, machines.Rollout(running(deployments)), leak, "caches that begin", ", and watch held back from")

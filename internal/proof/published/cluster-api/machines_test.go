@@ -23,7 +23,8 @@ func TestMachineSetThatTheCacheDoesNotHave(t *testing.T) {
 		gomega.HavePrefix("watch held back from delivery"), gomega.ContainSubstring("+ machinesets.cluster.x-k8s.io d/web-*2 = there")))
 }
 
-// kubernetes-sigs/cluster-api#13812: what it has made for a Machine is left behind if it ends before it makes the Machine.
+// kubernetes-sigs/cluster-api#13812: the objects that it has made for a Machine are left behind if it ends before it
+// creates the Machine.
 func TestInfrastructureThatIsLeftBehind(t *testing.T) {
 	r := explored(t, machines.Scale(running(machineSets)), leak)
 	gomega.NewWithT(t).Expect(r.Failure).To(gomega.ContainSubstring("+ platforms.infrastructure.cluster.x-k8s.io"))

@@ -1,3 +1,3 @@
-// Package kubernetes explores controllers of kube-controller-manager, unmodified, of the versions in its .mod files. Its
-// tests say what is found; those called TestPair tell versions apart.
+// Package kubernetes explores controllers of kube-controller-manager, unmodified, of the versions in its .mod files.
+// Its tests contain the findings; those called TestPair distinguish versions.
 package kubernetes

@@ -19,7 +19,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/actors"
 )
 
-// past is what restarts with caches of the past do, in all versions: see TestReplicaSet.
+// past is the finding of restarts with stale caches, in all versions: see TestReplicaSet.
 var past = []string{"caches that begin"}
 
 // Expectations expire after five minutes: from then on the controllers believe caches that are behind.
@@ -67,7 +67,7 @@ func TestPairDaemonSetWhoseExpectationsExpire(t *testing.T) {
 	}).Told(t)
 }
 
-// kubernetes/kubernetes#137210: a Job does not see what it has written, and counts a Pod that is done no more.
+// kubernetes/kubernetes#137210: a Job does not see its own write, and no longer counts a finished Pod.
 func TestPairJobThatIsBehind(t *testing.T) {
 	(&published.Bug{
 		Of: job.NewController, Fixed: "v1.36.0", Options: reconciletest.Options{Known: past, SkipDrift: true},

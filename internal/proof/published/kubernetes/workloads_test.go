@@ -18,8 +18,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/actors"
 )
 
-// explored explores a case with a kubelet until something is found, and then to the end of the plan, but for restarts
-// with caches of the past and what else is known: nothing more may be found.
+// explored explores a case with a kubelet until something is found, and then to the end of the plan, except for
+// restarts with stale caches and other known findings: nothing more may be found.
 func explored(t *testing.T, controller any, c *reconciletest.Case, o reconciletest.Options) *reconciletest.Report {
 	t.Helper()
 	c.Actors = append(c.Actors, actors.Kubelet(nil))
@@ -35,8 +35,8 @@ func explored(t *testing.T, controller any, c *reconciletest.Case, o reconcilete
 	return r
 }
 
-// timeTravel wants what all four are accused of: after a restart whose first list is of the past they do to the cluster
-// of now what the past would have wanted. It is the first finding, so that nothing else was found before.
+// timeTravel expects the finding that all four have: after a restart with a stale first list they act on the present
+// cluster by the desired state of the past. It is the first finding, so nothing else was found before.
 func timeTravel(t *testing.T, r *reconciletest.Report, want string) {
 	t.Helper()
 	gomega.NewWithT(t).Expect(r.Failure).To(gomega.And(
@@ -102,7 +102,7 @@ func TestStatefulSet(t *testing.T) {
 	timeTravel(t, r, "a restart with caches of the past deletes pods d/web-2")
 }
 
-// It runs a Pod more than was wanted; what it counts in the status is right. Pods of a Job that has ended are not made
+// It runs one Pod more than requested; the counts in its status are correct. Pods of a finished Job are not created
 // again, so others delete none.
 func TestJob(t *testing.T) {
 	r := explored(t, job.NewController, &reconciletest.Case{

@@ -94,7 +94,7 @@ func Scale(run func(env *reconciletest.Env) error) *reconciletest.Case {
 		"machines.cluster.x-k8s.io metadata.name", "machines.cluster.x-k8s.io spec.infrastructureRef",
 		"platforms.infrastructure.cluster.x-k8s.io metadata.name",
 		"machinesets.cluster.x-k8s.io status.conditions", // their messages have the name
-		"machinesets.cluster.x-k8s.io status.deprecated", // what has happened before stays in these
+		"machinesets.cluster.x-k8s.io status.deprecated", // past events stay in these
 	}
 	return c
 }

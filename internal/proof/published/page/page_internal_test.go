@@ -11,7 +11,7 @@ import (
 	"github.com/homeostat/homeostat/internal/proof/published/results"
 )
 
-// found is what make proof prints, as far as the tests here need it.
+// found is the output of make proof, as far as the tests here need it.
 const found = `{"commit":"abc1234","date":"2026-11-22","go":"1.26.8","platform":"linux/amd64","cores":2,"load":0.5}
 {"test":"TestPairJob","module":"kubernetes","version":"v1.36.3","calls":15,"runs":1500,"planned":1217,"tried":1217,"pairs":270,"known":3,"ended":true,"elapsed":9.04,"processor":15}
 {"test":"TestPairJob","module":"kubernetes","version":"v1.35.4","runs":27,"planned":199,"tried":25,"ended":true,"elapsed":0.5,"processor":0.8,"oracle":"state","lines":46,"failure":"watch held back:\n    + pods d/web-*3 <there>\n  replay: token\n    1 call\n  hint: wait\n"}
@@ -69,7 +69,7 @@ func TestALongFindingIsFolded(t *testing.T) {
 		gomega.ContainSubstring("<code>4</code><br>…</summary>"), gomega.ContainSubstring("\n4\n5\n  replay: token\n")))
 }
 
-// What is wrong is named with its line, and with what to do.
+// Errors are reported with their line, and with the way to fix them.
 func TestWhatDoesNotFitIsNamed(t *testing.T) {
 	lines := strings.SplitAfter(found, "\n")
 	for _, c := range []struct{ name, results, source, want string }{

@@ -39,8 +39,9 @@ func claiming(annotations map[string]string) []runtime.Object {
 	}
 }
 
-// known is what both versions do: a restart with caches of the past makes the claims again, and so does a lost reply if
-// the watch is slow. A claim that another client has deleted is made again when something else wakes the controller.
+// known lists the findings of both versions: a restart with stale caches makes the claims again, and so does a lost
+// reply if the watch is slow. A claim that another client has deleted is made again when something else wakes the
+// controller.
 var known = []string{"caches that begin", "the reply is lost"}
 
 // kubernetes/kubernetes#138407: the status has one of the two, then the other, and so on.

@@ -1,4 +1,5 @@
-// Package results keeps what explorations of published controllers find: package page makes docs/proof.md of it.
+// Package results stores the findings of explorations of published controllers: package page makes docs/proof.md from
+// them.
 package results
 
 import (

@@ -1,6 +1,6 @@
-// Command syncing measures what it costs to fill a cache with Pods over HTTP:
+// Command syncing measures the cost of filling a cache with Pods over HTTP:
 // time, peak memory of the process, and memory that stays. Each implementation
-// runs in a process of its own against one server process.
+// runs in its own process against one server process.
 //
 //	go run ./cache/syncing -pods 100000
 package main

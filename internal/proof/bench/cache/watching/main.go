@@ -1,7 +1,7 @@
-// Command watching measures what a cache does with the events of a watch over
-// HTTP, from the bytes to the handler: how many it takes per second, and what
-// one costs. Each implementation runs in a process of its own against one server
-// process that sends prepared bytes as fast as they are taken.
+// Command watching measures how fast a cache handles the events of a watch over
+// HTTP, from the bytes to the handler: events per second, and the cost of one.
+// Each implementation runs in its own process against one server process that
+// sends prepared bytes as fast as they are read.
 //
 //	go run ./cache/watching
 package main
@@ -28,7 +28,7 @@ func main() {
 	}.Main()
 }
 
-// A counter tells when it has come to each of its goals.
+// counter signals when it reaches each of its goals.
 type counter struct {
 	n       atomic.Int64
 	goals   [2]int64

@@ -1,5 +1,6 @@
 // Command replica is one replica of a controller of ConfigMaps or Pods that does nothing with them. For each line of
-// its standard input it prints, as JSON on a line, what it has used since its start; it stops at the end of the input.
+// its standard input it prints its resource usage since its start, as a line of JSON; it stops at the end of the
+// input.
 package main
 
 import (
@@ -41,7 +42,7 @@ func main() {
 	}
 }
 
-// replica is the program, and what it counts.
+// replica is the program, with its counters.
 type replica struct {
 	objects              func() int
 	received, reconciles atomic.Int64
@@ -104,7 +105,7 @@ func controllerOf[T informer.Object](
 		}), options)
 }
 
-// dial counts what is received.
+// dial counts the received bytes.
 func (r *replica) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	c, err := (&net.Dialer{}).DialContext(ctx, network, address)
 	if err != nil {
@@ -126,8 +127,8 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// answer prints what was used, until the input ends. "measure" asks for everything, and any other line for what costs
-// nothing to know.
+// answer prints the usage, until the input ends. "measure" asks for everything, any other line only for cheap
+// measurements.
 func (r *replica) answer() {
 	out := json.NewEncoder(os.Stdout)
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {

@@ -1,4 +1,4 @@
-// Command smallest is a controller and what it cannot do without.
+// Command smallest is a controller with nothing that it can do without.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command twin does what examples/ingress-per-service does, as one writes it with
-// controller-runtime: its manager, cached client, probes, metrics and events.
+// Command twin does the same as examples/ingress-per-service, written in the usual way
+// with controller-runtime: its manager, cached client, probes, metrics and events.
 package main
 
 import (
