@@ -84,7 +84,7 @@ func readerOf(ctx context.Context, namespace string) string {
 	return reader.BearerToken
 }
 
-// pageFor returns status and body of the page for whom the token is of.
+// pageFor returns status and body of the page for the user of a token.
 func pageFor(ctx context.Context, address, token string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/debug/homeostat", http.NoBody)
 	if err != nil {

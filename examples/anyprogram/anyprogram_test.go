@@ -71,7 +71,7 @@ func TestAnOperatorOfOperatorSDK(t *testing.T) {
 	}, &reconciletest.Options{Budget: 15 * time.Second})
 }
 
-// twoReplicas is a case of which one replica leads, by a Lease of the simulated server and the manager's own code.
+// twoReplicas is a case in which one replica leads, by a Lease of the simulated server and the manager's own code.
 func twoReplicas(o ctrl.Options) *reconciletest.Case {
 	o.LeaderElection, o.LeaderElectionID, o.LeaderElectionNamespace = true, "copies", "default"
 	return &reconciletest.Case{

@@ -130,7 +130,7 @@ func autoscaler(ctx context.Context, program, server string) {
 	})
 }
 
-// manifests are those of a kustomization, but what the control plane does not know.
+// manifests returns those of a kustomization, without the kinds that the control plane does not serve.
 func manifests(program, folder string) string {
 	GinkgoHelper()
 	text, err := exec.Command(program, "kubectl", "kustomize", folder).Output()
@@ -144,7 +144,7 @@ func manifests(program, folder string) string {
 	return strings.Join(known, "\n---\n")
 }
 
-// runPods does what kubelets do.
+// runPods acts as the kubelets.
 func runPods(ctx context.Context) error {
 	pods, err := cluster.User.CoreV1().Pods(name).List(ctx, metav1.ListOptions{})
 	if err != nil {

@@ -185,7 +185,7 @@ type kill struct {
 // strikes reports whether the process may have died before it had the answer. The server may find its request later still.
 func (k kill) strikes(r *record) bool { return r.writer() == k.writer && r.Answered.After(k.at) }
 
-// judge reads in the audit log who wrote what.
+// judge checks the writers in the audit log.
 func judge(teams []*team, k kill) {
 	GinkgoHelper()
 	records := map[string][]record{}

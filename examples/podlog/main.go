@@ -1,4 +1,4 @@
-// Command podlog logs what becomes of every Pod. README.md explains each line.
+// Command podlog logs the life of every Pod. README.md explains each line.
 package main
 
 import (

@@ -51,7 +51,7 @@ func run() *gexec.Session {
 	return session
 }
 
-// said returns a function that returns what was logged about a Pod, in order.
+// said returns a function that returns the log lines about a Pod, in order.
 func said(session *gexec.Session, uid types.UID) func() []string {
 	line := regexp.MustCompile(`msg=(\w+) .*uid=` + string(uid))
 	return func() []string {
@@ -63,8 +63,7 @@ func said(session *gexec.Session, uid types.UID) func() []string {
 	}
 }
 
-// beALife matches what is logged about a Pod that is gone. The control plane
-// updates Pods, too.
+// beALife matches the log of a deleted Pod. The control plane updates Pods, too.
 func beALife() OmegaMatcher {
 	words := func(said []string) string { return strings.Join(said, " ") }
 	return WithTransform(words, MatchRegexp("^created( updated)* deleted$"))

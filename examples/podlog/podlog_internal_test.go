@@ -32,7 +32,7 @@ import (
 // exploration is how long it may look, in real time.
 const exploration = 1 * time.Second
 
-// A journal has what was logged about each Pod, in order: "created 7" with the
+// journal has the log lines about each Pod, in order: "created 7" with the
 // resourceVersion, "updated 8", "deleted".
 type journal struct {
 	mu    sync.Mutex // guards lines
@@ -44,7 +44,7 @@ func (j *journal) logger() logr.Logger {
 	return logr.New(j)
 }
 
-// Info writes down what is about a Pod.
+// Info records lines about Pods.
 func (j *journal) Info(_ int, message string, values ...any) {
 	said := map[any]any{}
 	for i := 0; i+1 < len(values); i += 2 {
@@ -66,7 +66,7 @@ func (j *journal) Error(error, string, ...any)    {}
 func (j *journal) WithValues(...any) logr.LogSink { return j }
 func (j *journal) WithName(string) logr.LogSink   { return j }
 
-// A server that shows one watch what the test sends.
+// server shows one watch the events that the test sends.
 type server struct{ events *watch.FakeWatcher }
 
 func (s server) Get(_ context.Context, name string, _ metav1.GetOptions) (*corev1.Pod, error) {
@@ -119,8 +119,8 @@ func TestTheREADMEExplainsEveryLine(t *testing.T) {
 	g.Expect(strings.Count(string(program), "\n")).To(BeNumerically("<=", 60))
 }
 
-// A thousand Pods are updated a hundred times each; every other one is replaced
-// by a namesake, and then all are deleted.
+// A thousand Pods are updated a hundred times each; every other one is recreated, and
+// then all are deleted.
 func TestManyUpdatesEndInOneFinalLinePerPod(t *testing.T) {
 	const number, updates = 1000, 100
 	synctest.Test(t, func(t *testing.T) {
@@ -195,7 +195,7 @@ func TestATurnForNoReasonSaysNothingAndNothingIsKeptOfTheGone(t *testing.T) {
 	})
 }
 
-// What one boot has logged and not finished is what there is, whatever happens.
+// The Pods that one boot has logged without their end are those that exist, whatever happens.
 func TestItSurvivesEveryFault(t *testing.T) {
 	pod := func(name string) *corev1.Pod {
 		return &corev1.Pod{

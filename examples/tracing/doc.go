@@ -1,8 +1,8 @@
 // Package tracing makes a span of each reconcile with OpenTelemetry.
 //
-// It is to be copied: reconcile.Options.Around takes what [Around] returns, and
-// what the reconciler does with its context becomes part of the span, such as the
-// requests of a client whose transport is otelhttp's.
+// It is meant to be copied: pass the result of [Around] to reconcile.Options.Around.
+// Spans started with the reconciler's context become part of the span, such as those
+// of a client whose transport is otelhttp's.
 //
 //	controller, err := reconcile.New("web", informer, reconciler, &reconcile.Options{
 //		Around: tracing.Around("web", otel.Tracer("web")),

@@ -1,5 +1,5 @@
-// Package memcached is an operator after operator-sdk's tutorial, written here: api, internal/controller, and what is
-// cmd/main.go there.
+// Package memcached is an operator after operator-sdk's tutorial, written here: api, internal/controller, and the
+// code of the tutorial's cmd/main.go.
 package memcached
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/homeostat/homeostat/examples/anyprogram/memcached/internal/controller"
 )
 
-// Start runs the operator until ctx ends: what its main does after it has read the flags into o.
+// Start runs the operator until ctx ends, as its main does after it has read the flags into o.
 func Start(ctx context.Context, config *rest.Config, o ctrl.Options) error {
 	o.Scheme = runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, cachev1alpha1.AddToScheme} {

@@ -17,7 +17,7 @@ import (
 // Label marks the ConfigMaps that have a copy.
 const Label = "copy"
 
-// Start runs the operator until ctx ends: what its main does after it has read the flags into o.
+// Start runs the operator until ctx ends, as its main does after it has read the flags into o.
 func Start(ctx context.Context, config *rest.Config, o ctrl.Options) error {
 	mgr, err := ctrl.NewManager(config, o)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/homeostat/homeostat/cluster"
 )
 
-// Reach returns config as a program has it: what reconciles write is seen. It
-// panics if config is not usable.
+// Reach returns config as a program has it: writes of reconciles are seen. It panics if
+// config is not usable.
 func Reach(config *rest.Config) *cluster.Cluster {
 	c, err := cluster.New(config, nil)
 	if err != nil {

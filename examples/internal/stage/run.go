@@ -32,11 +32,11 @@ func start(ctx context.Context, c *reconcile.Controller, tap *wiretap.Tap, ended
 	})}
 }
 
-// Stop ends the controller and returns what its Run returned. Later calls return
-// the same.
+// Stop ends the controller and returns the result of its Run. Later calls return the
+// same.
 func (r *Run) Stop() error { return r.stop() }
 
-// Idle reports whether it works, and no key is being worked on or waits.
+// Idle reports whether it runs, and no key is being reconciled or waits.
 func (r *Run) Idle() bool {
 	stats := r.QueueStats()
 	waiting := stats.Held + stats.Delayed

@@ -17,8 +17,7 @@ import (
 // Controller is the user name of the controllers on the simulated server.
 const Controller = "controller"
 
-// A World is a simulated API server and what surrounds it, in a bubble of
-// virtual time.
+// World is a simulated API server with its surroundings, in a bubble of virtual time.
 type World struct {
 	*gomega.WithT
 	T   *testing.T
@@ -61,16 +60,15 @@ func (w *World) Start(make Maker) *Run {
 	return run
 }
 
-// Pass lets time pass, and then waits until the controllers have nothing to do.
-// What their goroutines did by then happened before Pass returns; what they did
-// before a timer fires did not.
+// Pass lets time pass, and then waits until the controllers are idle. Work of their
+// goroutines up to then happens before Pass returns; work before a timer fires does
+// not.
 func (w *World) Pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
 }
 
-// Writes returns what the controllers wrote since the last call, once they have
-// nothing to do.
+// Writes returns the controllers' writes since the last call, once they are idle.
 func (w *World) Writes() []string {
 	synctest.Wait()
 	return w.Tap.Writes()

@@ -1,4 +1,3 @@
-// Package wiretap lets tests of the examples sit between a client and its API
-// server: count what is asked, answer in the server's place, and strike after a
-// write was committed.
+// Package wiretap lets tests of the examples sit between a client and its API server:
+// count requests, answer in the server's place, and strike after a write was committed.
 package wiretap

@@ -66,9 +66,9 @@ func (t *Tap) Counts() map[string]int {
 	return maps.Clone(t.counts)
 }
 
-// Writes returns the writes that the server has answered with success, as
-// "METHOD path", and forgets them. Leases and Events are left out. It waits for
-// those under way: others may have seen already what they did.
+// Writes returns the writes that the server has answered with success, as "METHOD
+// path", and forgets them. Leases and Events are left out. It waits for writes in
+// flight, whose effects others may have seen already.
 func (t *Tap) Writes() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

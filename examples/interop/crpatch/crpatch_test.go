@@ -155,7 +155,7 @@ func TestADryRunStaysOne(t *testing.T) {
 	f.Expect(got.Data).To(BeEmpty())
 }
 
-// empty is a cache that does not have what the server has.
+// empty is a cache without the server's objects.
 type empty struct{ client.Client }
 
 func (empty) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
@@ -174,8 +174,8 @@ func TestWhereTheCacheWasWrongTheServerIsAsked(t *testing.T) {
 	f.Expect(got.Data).To(HaveKey("theirs"))
 }
 
-// What a reconcile wrote is in the cache of the next one only if the manager's
-// client waits for it.
+// The next reconcile finds a write in the cache only if the manager's client waits for
+// it.
 func TestReadsOfOwnWrites(t *testing.T) {
 	for _, waits := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -188,7 +188,7 @@ func TestReadsOfOwnWrites(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer func() {
 				cancel()
-				<-time.After(time.Minute) // what was late has come
+				<-time.After(time.Minute) // late events have arrived
 			}()
 			ended := make(chan error, 1)
 			go func() { ended <- reader.Start(ctx) }()

@@ -29,7 +29,7 @@ func (r *Teams) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).For(&corev1.Namespace{}).Owns(&corev1.ConfigMap{}).Complete(r)
 }
 
-// Reconcile sends only what differs. A refused write, patch.IsStale, is an error
+// Reconcile sends only the differences. A refused write, patch.IsStale, is an error
 // here: controller-runtime tries again, when its cache is newer.
 func (r *Teams) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var ns corev1.Namespace

@@ -26,7 +26,7 @@ import (
 // shouted is the annotation with the text of a ConfigMap in capital letters.
 const shouted = "example.com/shouted"
 
-// Controller shouts what ConfigMaps say. It works for one Run: its queue ends with it.
+// Controller shouts the text of ConfigMaps. It works for one Run: its queue ends with it.
 type Controller struct {
 	client    kubernetes.Interface
 	lister    corelisters.ConfigMapLister
@@ -35,8 +35,8 @@ type Controller struct {
 	workqueue clientgo.TypedRateLimitingInterface[cache.ObjectName]
 }
 
-// NewController adds a handler to the informer, which Run takes out at its end. keys
-// is the queue: its Stats and Entries say what the controller does.
+// NewController adds a handler to the informer, which Run removes at its end. keys is
+// the queue: its Stats and Entries describe the controller's work.
 func NewController(
 	client kubernetes.Interface, maps coreinformers.ConfigMapInformer, keys *queue.Queue[cache.ObjectName],
 ) (*Controller, error) {

@@ -56,7 +56,7 @@ func (x *fixture) run(f func(context.Context) error) (stop func() error) {
 	}
 }
 
-// create makes a ConfigMap and returns what it shouts after three seconds.
+// create makes a ConfigMap and returns its shouted text after three seconds.
 func (x *fixture) create(name string) string {
 	x.t.Helper()
 	maps := x.client.CoreV1().ConfigMaps("shop")

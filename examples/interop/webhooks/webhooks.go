@@ -34,7 +34,7 @@ func Program() operator.Program {
 		},
 		Setup: setup,
 		// Every replica answers, leader or not, until its controllers have drained:
-		// what they write last passes the webhook, too.
+		// their last writes pass the webhook, too.
 		Beside: func(ctx context.Context, _ operator.Env) error { return serve(ctx, options) },
 	}
 }
@@ -63,7 +63,7 @@ func (validator) ValidateDelete(context.Context, *corev1.ConfigMap) (admission.W
 	return nil, nil
 }
 
-// setup makes the controller, which labels what has a text.
+// setup makes the controller, which labels ConfigMaps that have a text.
 func setup(env operator.Env) ([]*reconcile.Controller, error) {
 	maps := env.Cluster.Client().CoreV1().ConfigMaps
 	c, err := reconcile.New("texts", informer.For(maps(""), nil), reconcile.Func[*corev1.ConfigMap](

@@ -78,7 +78,7 @@ func (d Drain) Retry() time.Duration {
 	return cmp.Or(time.Duration(d.RetrySeconds)*time.Second, DefaultRetry)
 }
 
-// RebootGroupStatus holds the ledger and what the controller reports.
+// RebootGroupStatus holds the ledger and the controller's reports.
 type RebootGroupStatus struct {
 	// ObservedGeneration is the generation of the spec that the conditions are about.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`

@@ -1,5 +1,5 @@
-// Command demo rolls reboots across 12 nodes, kills processes on the way, and says whether the operator has kept its
-// promises: on a simulated API server, on a real one of its own, or on a cluster.
+// Command demo rolls reboots across 12 nodes, kills processes on the way, and reports whether the operator has kept
+// its promises: on a simulated API server, on a real one of its own, or on a cluster.
 package main
 
 import (

@@ -48,7 +48,7 @@ func TestDeepCopyCopiesSlicesAndMaps(t *testing.T) {
 	g.Expect(list.Items[0].Labels).NotTo(ContainElement("another"))
 }
 
-// What a client needs to know of the type, and the server to keep it.
+// The client and the server need these properties of the type.
 func TestSettingsAreAKindOfTheServer(t *testing.T) {
 	g := NewWithT(t)
 	sim, err := apisim.New(&apisim.Options{Resources: []apisim.Resource{{

@@ -8,7 +8,7 @@ import (
 	"github.com/homeostat/homeostat/cluster"
 )
 
-// What a Setting is called in URLs and in RBAC rules.
+// Names of a Setting in URLs and in RBAC rules.
 const (
 	Group    = "config.homeostat.dev"
 	Version  = "v1alpha1"

@@ -23,7 +23,7 @@ const DefaultConfigMap = "settings"
 type Options struct {
 	// ConfigMap is the name of the ConfigMap in each namespace; [DefaultConfigMap].
 	ConfigMap string
-	// Events receives warnings; none.
+	// Events receives warnings. Defaults to none.
 	Events events.EventRecorder
 	// Leader lets it work only while this replica leads; it always works.
 	Leader reconcile.Leader

@@ -121,8 +121,8 @@ func TestATamperedOutputIsRestored(t *testing.T) {
 	}
 }
 
-// The same with an output that is not watched: nothing follows. This is what
-// the test above is worth.
+// The same with an output that is not watched: nothing is restored. So the test above
+// can fail.
 func TestWithoutTheOutputWatchNothingIsRestored(t *testing.T) {
 	for name, c := range tampering() {
 		t.Run(name, func(t *testing.T) {

@@ -60,7 +60,7 @@ func TestTheMarkOfOthersIsNotOurs(t *testing.T) {
 	})
 }
 
-// What a request of a life in which a Setting comes and goes is refused with, once, delays it and changes nothing.
+// Any error, returned once for any request in the life of a Setting, only delays the result.
 func TestWhatFailsIsTriedAgainSoon(t *testing.T) {
 	failure := apierrors.NewInternalError(errors.New("try again"))
 	for name, c := range map[string]struct {

@@ -41,8 +41,8 @@ type reconciler struct {
 	inputs   *informer.Informer[*api.Setting]
 }
 
-// Reconcile makes the ConfigMap of the request what its Settings say, and tells
-// them.
+// Reconcile brings the ConfigMap of the request to the state that its Settings define,
+// and reports to them.
 func (r *reconciler) Reconcile(ctx context.Context, request request) (result, error) {
 	data, inputs := render(r.inputs.Snapshot().Namespace(request.Key.Namespace))
 	current, exists := request.Object()

@@ -25,8 +25,8 @@ type input struct {
 	verdict metav1.Condition
 }
 
-// render returns the data of the ConfigMap, and what becomes of each Setting
-// once it is written. It depends on the Settings alone, not on their order.
+// render returns the data of the ConfigMap, and the outcome of each Setting once it is
+// written. It depends on the Settings alone, not on their order.
 func render(all iter.Seq[*api.Setting]) (map[string]string, []input) {
 	var inputs []input
 	for setting := range all {

@@ -112,7 +112,7 @@ func (w *world) condition(name string) string {
 	return fmt.Sprintf("%s %s %s", c.Status, c.Reason, c.Message)
 }
 
-// tooLong is what the server says of a ConfigMap that does not fit.
+// tooLong is the server's error about a ConfigMap that does not fit.
 func tooLong() *apierrors.StatusError {
 	return apierrors.NewInvalid(schema.GroupKind{Kind: "ConfigMap"}, "settings",
 		field.ErrorList{field.TooLong(field.NewPath("data"), "", corev1.MaxSecretSize)})

@@ -32,10 +32,10 @@ type Options struct {
 	// Resync is how often each record is looked at without a change;
 	// [DefaultResync].
 	Resync time.Duration
-	// Sweep is how records of Services that are gone are looked for; see package
-	// names for the defaults.
+	// Sweep sets how to search for records of deleted Services; see package names for
+	// the defaults.
 	Sweep names.Options
-	// Events receives warnings; none.
+	// Events receives warnings. Defaults to none.
 	Events events.EventRecorder
 	// Leader lets it work only while this replica leads; it always works.
 	Leader reconcile.Leader
@@ -77,7 +77,7 @@ func namesIn(file *zonefile.File) names.Func {
 	}
 }
 
-// advise says in the words of the command line what a refused sweep needs.
+// advise explains, in the words of the command line, how to let a refused sweep pass.
 func advise(e *names.RefusedError) {
 	e.Advice = fmt.Sprintf("if their Services are deleted indeed, start once with --confirm-orphans=%d", e.Orphans)
 }

@@ -75,7 +75,7 @@ func (w *world) start() (stop func()) {
 	}
 }
 
-// text returns the file once everything has come to rest.
+// text returns the file once everything is at rest.
 func (w *world) text() string {
 	w.T.Helper()
 	w.Writes()

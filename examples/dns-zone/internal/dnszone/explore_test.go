@@ -26,7 +26,7 @@ func TestItSurvivesEveryFault(t *testing.T) {
 		Outside: func() any { return zone(t.TempDir()) },
 		Run: func(env *reconciletest.Env) error {
 			disk := env.Outside().(*zonefile.File)
-			file := &zonefile.File{Path: disk.Path, Origin: disk.Origin} // what a process remembers goes with it
+			file := &zonefile.File{Path: disk.Path, Origin: disk.Origin} // the memory of a process ends with it
 			c, err := dnszone.New(stage.Client(env.Config()), file, nil)
 			if err != nil {
 				return err

@@ -22,8 +22,8 @@ func record(key types.NamespacedName, origin string, ttl int, address netip.Addr
 		key.Name, key.Namespace, origin, ttl, kind, address, key.Namespace, key.Name)
 }
 
-// set makes want the lines of a key, and reports whether they were others. Ours
-// stand in the order of their keys where no editor has moved them.
+// set makes want the lines of a key, and reports whether that changed anything. Our
+// lines are in the order of their keys, unless an editor has moved them.
 func (z *zone) set(key types.NamespacedName, want [][]byte) (changed bool) {
 	isKeys := func(l line) bool { return l.ours && l.key == key }
 	var have [][]byte

@@ -1,6 +1,6 @@
 package zonefile
 
-// WithSerial returns a text that is understood with another serial.
+// WithSerial returns a valid text with a different serial.
 func WithSerial(text string, serial uint32) string {
 	z, err := scan([]byte(text))
 	if err != nil {

@@ -69,8 +69,8 @@ func portOf(s *corev1.Service) (networkingv1.ServiceBackendPort, error) {
 		fmt.Errorf("annotation %s is %q: the Service has no such port", PortKey, wanted)
 }
 
-// inShape reports whether current, which is ours, has all that the Ingress of s
-// declares. What others have added is theirs.
+// inShape reports whether current, which is ours, has all fields that the Ingress of s
+// declares. Additions by others are theirs.
 func inShape(current *networkingv1.Ingress, s *corev1.Service, spec *networkingv1.IngressSpec) bool {
 	return current.Annotations[serviceUIDKey] == string(s.UID) &&
 		apiequality.Semantic.DeepEqual(current.Spec.Rules, spec.Rules) &&

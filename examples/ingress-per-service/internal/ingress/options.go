@@ -13,14 +13,13 @@ import (
 	"github.com/homeostat/homeostat/names"
 )
 
-// What the zero [Options] mean.
+// Defaults of [Options].
 const (
 	DefaultHost     = "{{.Name}}.{{.Namespace}}.example.com"
 	DefaultPathType = networkingv1.PathTypePrefix
 )
 
-// Options say what the Ingresses look like. Nil and zero fields mean the
-// defaults.
+// Options set how the Ingresses look. Nil and zero fields mean the defaults.
 type Options struct {
 	// Host is the host, in which {{.Namespace}} and {{.Name}} stand for those of the Service. Defaults to
 	// [DefaultHost].

@@ -27,8 +27,8 @@ const (
 	ingresses = "/apis/networking.k8s.io/v1/namespaces/d/ingresses"
 )
 
-// inStage calls f with a simulated server, on which the Service web has its Ingress; what the controller asks for from
-// then on first passes before.
+// inStage calls f with a simulated server, on which the Service web has its Ingress. The controller's requests pass
+// before first from then on.
 func inStage(t *testing.T, before func(w *stage.World) func(*http.Request) *http.Response, f func(w *stage.World)) {
 	t.Helper()
 	stage.Simulate(t, nil, func(w *stage.World) {
@@ -68,7 +68,7 @@ func edit(w *stage.World, change func(*networkingv1.Ingress)) {
 	w.Expect(err).NotTo(HaveOccurred())
 }
 
-// takeOver is what a client does that wants the Ingress for itself.
+// takeOver edits an Ingress as a client does that claims it.
 func takeOver(i *networkingv1.Ingress) {
 	i.Labels, i.Annotations, i.Spec.Rules[0].Host = nil, nil, "theirs.example.com"
 }
@@ -209,7 +209,7 @@ func TestAnEditedClassIsRestored(t *testing.T) {
 	})
 }
 
-// A Service that opts in once more is told once more what is in its way.
+// A Service that opts in again is warned again about the foreign Ingress.
 func TestAServiceThatComesBackIsWarnedAgain(t *testing.T) {
 	stage.Simulate(t, nil, func(w *stage.World) {
 		w.Expect(w.Sim.Load(service("web"), foreign("web"))).To(Succeed())

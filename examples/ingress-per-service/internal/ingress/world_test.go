@@ -47,7 +47,7 @@ func (w *world) start(o *ingress.Options) (c *reconcile.Controller, stop func())
 	}
 }
 
-// run runs a controller until end is called, which returns what Run did.
+// run runs a controller until end is called, which returns the result of Run.
 func (w *world) run(o *ingress.Options) (c *reconcile.Controller, end func() error) {
 	w.t.Helper()
 	c, err := ingress.New(w.client, w.recorder, o)
@@ -62,7 +62,7 @@ func (w *world) run(o *ingress.Options) (c *reconcile.Controller, end func() err
 	}
 }
 
-// writes returns what was written since the last call, in order.
+// writes returns the writes since the last call, in order.
 func (w *world) writes() []string {
 	synctest.Wait()
 	var all []string

@@ -50,8 +50,8 @@ func (r *reconciler) limitsOf(_ *corev1.Namespace) child[*corev1.LimitRange] {
 	}
 }
 
-// ensure makes the child of a namespace what it must be. A result other than
-// zero means that it could not yet; foreign, that the name is taken.
+// ensure brings the child of a namespace to its desired state. A result other than zero
+// means that it could not yet; foreign, that the name is taken.
 func (c child[T]) ensure(ctx context.Context, namespace string) (again result, foreign bool, err error) {
 	key := reconcile.Key{Namespace: namespace, Name: Name}
 	current, exists := c.cache.Get(key)
@@ -86,7 +86,7 @@ func (c child[T]) create(ctx context.Context, key reconcile.Key) (result, error)
 	case apierrors.IsAlreadyExists(err):
 		return reconcile.After(lateCache), nil // whose it is, the cache will tell
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause), apierrors.IsNotFound(err):
-		return result{}, nil // the namespace is going or gone
+		return result{}, nil // the namespace is terminating or deleted
 	case err != nil:
 		return result{}, fmt.Errorf("creating %s %q: %w", c.kind, key, err)
 	}

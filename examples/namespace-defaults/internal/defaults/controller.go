@@ -15,7 +15,7 @@ import (
 
 // Options of the controller. Nil and zero fields mean the defaults.
 type Options struct {
-	// Events receives warnings; none.
+	// Events receives warnings. Defaults to none.
 	Events events.EventRecorder
 	// Leader lets it work only while this replica leads; it always works.
 	Leader reconcile.Leader
@@ -48,8 +48,7 @@ func New(client kubernetes.Interface, p *Policy, o *Options) (*reconcile.Control
 	})
 }
 
-// namespaceOf looks at the namespace of an object that has come, changed or
-// gone.
+// namespaceOf maps an object that was added, changed or deleted to its namespace.
 func namespaceOf[T interface {
 	informer.Object
 	comparable

@@ -21,7 +21,7 @@ import (
 	"github.com/homeostat/homeostat/examples/namespace-defaults/internal/defaults"
 )
 
-// complete is what an eligible namespace has by the shipped policy.
+// complete is the state of an eligible namespace under the shipped policy.
 var complete = state{Owner: "platform-team", Pods: "100", MaxCPU: "8"}
 
 func newTeam(ctx context.Context, edits ...func(*corev1.Namespace)) string {

@@ -21,7 +21,7 @@ const (
 	policyKey = "defaults.homeostat.dev/policy"
 )
 
-// outputs are what the policy makes in every namespace, without a namespace.
+// outputs are the objects of the policy for every namespace, without a namespace.
 type outputs struct {
 	quota  *corev1.ResourceQuota
 	limits *corev1.LimitRange
@@ -67,8 +67,8 @@ func quotaInShape(current, want *corev1.ResourceQuota) bool {
 	return samePolicy(current, want) && apiequality.Semantic.DeepEqual(current.Spec, want.Spec)
 }
 
-// limitsInShape reports whether current has all that want asks for, by the same
-// policy, and nothing of another type.
+// limitsInShape reports whether current has all fields of want, by the same policy, and
+// nothing of another type.
 func limitsInShape(current, want *corev1.LimitRange) bool {
 	if !samePolicy(current, want) || len(current.Spec.Limits) != len(want.Spec.Limits) {
 		return false

@@ -27,8 +27,8 @@ type Policy struct {
 	Exempt []string `json:"exempt,omitempty"`
 	// Quota limits a namespace as a whole.
 	Quota corev1.ResourceList `json:"quota"`
-	// Limits are what its containers and Pods may use, and what they get if they
-	// do not say.
+	// Limits bound the resources of containers and Pods, and set the defaults of those
+	// that specify none.
 	Limits []corev1.LimitRangeItem `json:"limits"`
 }
 

@@ -101,8 +101,7 @@ func TestWhatOthersHaveAddedStays(t *testing.T) {
 	})
 }
 
-// What the requests of a life are refused with for a while, until no event leads to another look, delays it and changes
-// nothing.
+// Any error, returned for the requests of a life until no event leads to another look, only delays the result.
 func TestWhatFailsIsTriedAgain(t *testing.T) {
 	failure := apierrors.NewInternalError(errors.New("try again"))
 	exists := func(resource string) *apierrors.StatusError {

@@ -42,8 +42,7 @@ func startReal(policy *defaults.Policy, tap *wiretap.Tap) (stop func()) {
 	return func() { Expect(run.Stop()).To(Succeed()) }
 }
 
-// state is what a namespace has: its owner, and the limits on Pods and CPU that
-// it got from us.
+// state describes a namespace: its owner, and our limits on Pods and CPU.
 type state struct {
 	Owner, Pods, MaxCPU string
 }

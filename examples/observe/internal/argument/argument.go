@@ -34,16 +34,15 @@ func Formats() []string {
 	return []string{"jsonpath", "jsonpath-as-json", "go-template", "jsonpath-file", "go-template-file"}
 }
 
-// A List is templates, each of which makes one argument. It is safe for
+// List is a list of templates, each of which makes one argument. It is safe for
 // concurrent use.
 type List []execute
 
 type execute func(out *limited, object map[string]any) error
 
-// Parse parses templates. The format is one of [Formats], or one of the older
-// names gotemplate, template, templatefile. Strict makes it an error of an
-// argument if a template asks for what an object does not have; otherwise that
-// is empty.
+// Parse parses templates. The format is one of [Formats], or one of the older names
+// gotemplate, template, templatefile. If an object lacks a value that a template asks
+// for, the argument is an error with strict, and empty otherwise.
 func Parse(format string, texts []string, strict bool) (List, error) {
 	language, inFile, err := parseFormat(format)
 	if err != nil {
@@ -132,7 +131,7 @@ func (l List) Of(object map[string]any) ([]string, error) {
 	return arguments, nil
 }
 
-// limited is a buffer with a bound: a template may repeat what it prints.
+// limited is a buffer with a bound: a template may repeat its output.
 type limited struct{ buffer bytes.Buffer }
 
 func (l *limited) Write(p []byte) (int, error) {

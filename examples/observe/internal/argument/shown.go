@@ -6,7 +6,7 @@ import "text/template/parse"
 // printed.
 const shownAs = "_shown"
 
-// shown makes what is missing empty.
+// shown makes missing values empty.
 func shown(value any) any {
 	if value == nil {
 		return ""

@@ -117,7 +117,7 @@ func completion(root *cobra.Command) *cobra.Command {
 	return c
 }
 
-// completeResource asks the server what there is.
+// completeResource asks the server for its resources.
 func (c *connection) completeResource(_ *cobra.Command, args []string, prefix string,
 ) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 0 {

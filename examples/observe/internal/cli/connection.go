@@ -79,8 +79,8 @@ func (c *connection) config() (config *rest.Config, namespace string, err error)
 	return config, namespace, nil
 }
 
-// mayBeHere reports whether no flag is about another cluster than the one that
-// this runs in.
+// mayBeHere reports whether no flag is about a different cluster than the one that this
+// runs in.
 func (c *connection) mayBeHere() bool {
 	here := true
 	c.flags.VisitAll(func(f *pflag.Flag) {
@@ -96,7 +96,7 @@ func (c *connection) mayBeHere() bool {
 // here applies to the config of the cluster that this runs in the flags that are
 // not about another.
 func (c *connection) here(config *rest.Config) *rest.Config {
-	config.Timeout, _ = clientcmd.ParseTimeout(*c.Timeout) // validate has refused what is none
+	config.Timeout, _ = clientcmd.ParseTimeout(*c.Timeout) // validate has refused invalid ones
 	config.DisableCompression = *c.DisableCompression
 	if *c.BearerToken != "" {
 		config.BearerToken, config.BearerTokenFile = *c.BearerToken, ""

@@ -20,7 +20,7 @@ import (
 	"github.com/homeostat/homeostat/names"
 )
 
-// connected parses flags and returns what they come to.
+// connected parses flags and returns the resulting config and namespace.
 func connected(t *testing.T, args ...string) (*rest.Config, string, error) {
 	t.Helper()
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")

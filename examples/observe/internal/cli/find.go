@@ -53,8 +53,8 @@ func (s *settings) find(ctx context.Context, config *rest.Config, namespace stri
 	}
 }
 
-// listable finds the resource, and asks for one object: what is forbidden is
-// said now, and not retried forever.
+// listable finds the resource, and asks for one object: a forbidden list fails now,
+// instead of being retried forever.
 func (s *settings) listable(
 	ctx context.Context, server discovery.DiscoveryInterface, objects metadata.Interface, namespace string,
 ) (resource.Resource, error) {
@@ -81,7 +81,7 @@ func isMissing(err error) bool {
 	return unknown || apierrors.IsNotFound(err)
 }
 
-// explain adds what to do.
+// explain adds the remedy.
 func (s *settings) explain(err error) error {
 	unknown, ok := errors.AsType[*resource.UnknownError](err)
 	_, unreachable := errors.AsType[*url.Error](err)

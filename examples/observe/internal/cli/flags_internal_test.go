@@ -35,7 +35,7 @@ func TestTheDefaultsOfFlags(t *testing.T) {
 	}))
 }
 
-// Of each flag, by one of the names that it has, what it sets and nothing else.
+// Each flag, under one of its names, sets one thing and nothing else.
 func TestEachFlagSetsWhatItIsNamedAfter(t *testing.T) {
 	known := map[string]bool{"version": true, "namespace": true} // of cobra, and of the connection
 	for _, c := range []struct {
@@ -105,7 +105,7 @@ func TestEachFlagSetsWhatItIsNamedAfter(t *testing.T) {
 	NewWithT(t).Expect(all.Lookup("namespace")).To(HaveField("Shorthand", "n"))
 }
 
-// What the flags come to: options of the observer.
+// The options of the observer follow from the flags.
 func TestOptionsFollowFromFlags(t *testing.T) {
 	s := &settings{
 		timeout: time.Minute, gracePeriod: 0, resync: time.Hour, workers: 3, names: []string{"x"}, maxOrphans: 0,

@@ -23,8 +23,8 @@ func (s *settings) logger(out io.Writer) logr.Logger {
 	return logr.FromSlogHandler(&terse{out: out, level: level})
 }
 
-// terse is a slog.Handler. What is said about every reconcile (attempt, causes, kind)
-// is shown from verbosity 1 on.
+// terse is a slog.Handler. The attributes of every reconcile (attempt, causes, kind)
+// are shown from verbosity 1 on.
 type terse struct {
 	out   io.Writer
 	level slog.Level
@@ -79,7 +79,7 @@ func (h *terse) Handle(_ context.Context, r slog.Record) error {
 	return err
 }
 
-// oneLine keeps what came from the cluster from looking like other lines.
+// oneLine keeps text from the cluster from looking like other lines.
 func oneLine(text string) string {
 	return strings.ReplaceAll(string(command.Visible([]byte(strings.TrimSpace(text)))), "\n", "; ")
 }

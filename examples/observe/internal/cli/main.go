@@ -86,7 +86,7 @@ func (s *settings) run(args []string, dash int, out, errOut *command.Output) err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go func() { // what cannot be told had better not be done
+	go func() { // a command that cannot be logged had better not run
 		select {
 		case <-out.Failed():
 		case <-errOut.Failed():

@@ -64,7 +64,7 @@ func (s *settings) observe(ctx context.Context, out, errOut *command.Output) err
 	runner := &command.Runner{Env: environment, Timeout: s.timeout, Stdout: out, Stderr: errOut}
 	progress := observer.Progress{JSON: s.output == "json"}
 	if progress.JSON {
-		runner.Stdout = errOut // who reads objects can read nothing else
+		runner.Stdout = errOut // readers of objects can read nothing else
 	}
 	if !s.quiet {
 		progress.Out = out
@@ -114,7 +114,7 @@ func (s *settings) sweep() *names.Options {
 	return o
 }
 
-// advise says in the words of this command line what a refused sweep needs.
+// advise explains, in the words of this command line, how to let a refused sweep pass.
 func advise(e *names.RefusedError) {
 	e.Advice = fmt.Sprintf("if that is right, start once with --max-orphans=%d", e.Orphans)
 }
@@ -189,5 +189,5 @@ func (s *settings) leader(config *rest.Config, found resource.Resource) (reconci
 	return elector, nil
 }
 
-// errExitAfter ends what --exit-after limits.
+// errExitAfter ends an observer with --exit-after.
 var errExitAfter = errors.New("--exit-after is over")

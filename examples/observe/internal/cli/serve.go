@@ -86,8 +86,8 @@ func (s *settings) answer(
 	return err
 }
 
-// withHealthz adds what oc observe serves: whether the first list is here, with
-// its status codes and under both of its paths.
+// withHealthz adds the endpoint of oc observe: whether the first list is here, with its
+// status codes and under both of its paths.
 func withHealthz(handler http.Handler, synced func() bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", handler)
@@ -96,7 +96,7 @@ func withHealthz(handler http.Handler, synced func() bool) http.Handler {
 			http.Error(w, "waiting for the first list", http.StatusInternalServerError)
 			return
 		}
-		_, _ = fmt.Fprint(w, "ok") // the client may have gone
+		_, _ = fmt.Fprint(w, "ok") // the client may have disconnected
 	}
 	mux.HandleFunc("GET /healthz", health)
 	mux.HandleFunc("GET /healthz/ready", health)

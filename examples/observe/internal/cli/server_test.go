@@ -61,7 +61,7 @@ func TestOnceAgainstAServer(t *testing.T) {
 	for name, c := range map[string]struct {
 		args           []string
 		code           int
-		stdout, stderr string // what there is among it
+		stdout, stderr string // text that it contains
 	}{
 		"the namespace of the context": {[]string{"configmaps", "--", "echo", "did"}, 0, "did from-context a\n", "2 keys, 2 runs"},
 		"a namespace":                  {[]string{"cm", "-n", "other", "--", "echo", "did"}, 0, "did other c\n", "1 keys, 1 runs"},

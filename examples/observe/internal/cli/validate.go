@@ -58,7 +58,7 @@ func (s *settings) texts() []string {
 	return s.templates
 }
 
-// validate finds what is wrong before anything happens.
+// validate finds errors before anything happens.
 func (s *settings) validate() error {
 	errs := s.validateNumbers()
 	if len(s.names) > 0 && len(s.delete) == 0 {
@@ -130,7 +130,7 @@ func (s *settings) validateNumbers() []error {
 	return errs
 }
 
-// findable reports whether a program can be run. From is where it was named.
+// findable checks that a program can be run. from is where it was named.
 func findable(from string, command []string) error {
 	if len(command) == 0 {
 		return nil
@@ -154,7 +154,7 @@ func findable(from string, command []string) error {
 	return fmt.Errorf("%s: %w", from, err)
 }
 
-// warnings are about what is allowed and rarely meant.
+// warnings are about settings that are allowed and rarely meant.
 func (s *settings) warnings() []string {
 	var all []string
 	if len(s.delete) > 0 && len(s.names) == 0 {

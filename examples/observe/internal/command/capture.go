@@ -11,8 +11,8 @@ import (
 // stderrTail is how much of a program's complaints an error quotes, in bytes.
 const stderrTail = 2048
 
-// Capture runs a program like [Runner.Run], but returns what it prints to
-// standard output: at most limit bytes. Stdout and Stderr are not used.
+// Capture runs a program like [Runner.Run], but returns its standard output,
+// at most limit bytes. Stdout and Stderr are not used.
 //
 // Errors: those of Run, with the end of the program's standard error; too
 // much output. There is no output then.

@@ -11,10 +11,9 @@ import (
 // finds processes that have left the program's group (setsid).
 const marker = "OBSERVE_RUN"
 
-// A family is a program and the processes that it has started, in whatever group
-// or session they are. On Linux it is found by its environment, elsewhere it is
-// the process group. A process with an environment made anew (env -i) in a
-// session of its own has left it.
+// family is a program and all processes that it has started, in any group or session.
+// On Linux it is found by its environment; elsewhere it is the process group. A process
+// with a new environment (env -i) in its own session has left it.
 type family struct {
 	first int // the program's id, once it has been started
 	id    string

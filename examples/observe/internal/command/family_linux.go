@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// maxRounds bounds how often a family is looked for: what is killed may have
-	// started another process meanwhile.
+	// maxRounds bounds the searches for members: a killed process may have started
+	// another one meanwhile.
 	maxRounds = 100
 	// execTime is how long is waited, maxExecs times, for a process that is just
 	// becoming another program: the kernel shows no environment until it has one.
@@ -90,8 +90,8 @@ const (
 	starting // it shows no environment yet
 )
 
-// signalMember signals a process if it is a member outside of the group, and
-// returns what it is.
+// signalMember signals a process if it is a member outside of the group, and returns
+// its kinship.
 func (f *family) signalMember(pid int, signal syscall.Signal) kinship {
 	if is := f.kinship(pid); is != member {
 		return is
@@ -121,8 +121,8 @@ func (f *family) kinship(pid int) kinship {
 		return stranger
 	}
 	defer file.Close() // it was only read
-	// A process that becomes another program while it is read shows nothing more:
-	// as much as possible comes with the first read, and what is cut off has no end.
+	// A process that becomes another program while it is read shows nothing more: the
+	// first read takes as much as possible, and a cut-off environment has no end.
 	environment := make([]byte, 0, environmentSize)
 	for {
 		n, err := file.Read(environment[len(environment):cap(environment)])
@@ -199,7 +199,7 @@ func (f *family) candidates() (pids []int) {
 		return nil
 	}
 	defer folder.Close()                  // it was only read
-	entries, _ := folder.Readdirnames(-1) // what is missing cannot be helped
+	entries, _ := folder.Readdirnames(-1) // an incomplete list cannot be helped
 	for _, entry := range entries {
 		if pid, err := strconv.Atoi(entry); err == nil {
 			pids = append(pids, pid)

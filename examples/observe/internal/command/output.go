@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// maxLine bounds what is kept of a line that has not ended. Lines up to this
-// length are not mixed with others.
+// maxLine bounds the part of an unfinished line that is kept. Lines up to this length
+// are not mixed with others.
 const maxLine = 64 << 10
 
 // An Output takes lines from many writers and passes them on one at a time. It
@@ -24,9 +24,9 @@ type Output struct {
 	err    error         // of the first write that failed
 }
 
-// NewOutput returns an Output to out, which errors call name. If it is a
-// terminal, control characters are made visible: what programs print may come
-// from anyone with write access to the cluster.
+// NewOutput returns an Output to out, which errors call name. On a terminal, control
+// characters are made visible: output may contain text from any user with write access
+// to the cluster.
 func NewOutput(out io.Writer, name string) *Output {
 	return &Output{out: out, name: name, escape: isTerminal(out), failed: make(chan struct{})}
 }
@@ -79,7 +79,7 @@ func (o *Output) visible(lines []byte) []byte {
 // Lines returns a writer for one program.
 func (o *Output) Lines() *Lines { return &Lines{to: o} }
 
-// Lines passes on what is written to it line by line. It is for one goroutine.
+// Lines passes text on line by line. It is for one goroutine.
 type Lines struct {
 	to   *Output
 	rest []byte

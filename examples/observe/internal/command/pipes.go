@@ -15,16 +15,16 @@ const (
 	// lingering is how long a process that outlived its program may hold the
 	// output open without printing anything.
 	lingering = 2 * time.Second
-	// maxLeft bounds what is read after the end of a program, in bytes: more than
-	// this a pipe cannot hold (/proc/sys/fs/pipe-max-size).
+	// maxLeft bounds how much is read after the end of a program, in bytes: a pipe
+	// cannot hold more than this (/proc/sys/fs/pipe-max-size).
 	maxLeft = 1 << 20
 	// unread is how long our reader may pause once we are to end: longer than a
 	// pump waits for a process that holds the output open.
 	unread = lingering + time.Second
 )
 
-// ErrNotRead says that what a program printed could not be passed on before the
-// end: the reader of our own output does not read.
+// ErrNotRead means that a program's output could not be passed on before the end,
+// because the reader of our own output does not read.
 var ErrNotRead = errors.New("the output is not being read")
 
 // pipes connect a program with us. They are ours and not those of os/exec, which
@@ -100,7 +100,7 @@ func closeAll(files []*os.File) {
 // has printed, however slowly that is read; after the end of ctx only for a while.
 func (p *pipes) finish(ctx context.Context) error {
 	if p.stdin != nil {
-		_ = p.stdin.SetDeadline(time.Now()) // what it has not read by now it never will
+		_ = p.stdin.SetDeadline(time.Now()) // input not read by now never will be
 	}
 	for _, pump := range p.pumps {
 		pump.end()
@@ -112,7 +112,7 @@ func (p *pipes) finish(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// A pump passes on what comes through a pipe.
+// pump passes on the data of a pipe.
 type pump struct {
 	from  *os.File
 	to    io.WriteCloser
@@ -155,8 +155,8 @@ func (p *pump) end() {
 	p.expire()
 }
 
-// expire bounds the wait for more. The deadline is set anew before each read: the
-// one before it may have passed while a reader paused.
+// expire bounds the wait for more. The deadline is set before each read: the last one
+// may have passed while a reader paused.
 func (p *pump) expire() { _ = p.from.SetReadDeadline(time.Now().Add(lingering)) }
 
 // wait returns when pass has.

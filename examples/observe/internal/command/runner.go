@@ -24,13 +24,13 @@ const (
 
 // A Runner runs programs. It is safe for concurrent use.
 type Runner struct {
-	// Env is the environment of programs, but for what a Call adds.
+	// Env is the environment of programs, without the additions of a Call.
 	Env []string
 	// Timeout of a run; 0 means no timeout.
 	Timeout time.Duration
 	// Grace is the time from SIGTERM to SIGKILL; [DefaultGrace].
 	Grace time.Duration
-	// Stdout and Stderr take what programs print.
+	// Stdout and Stderr receive the output of programs.
 	Stdout, Stderr *Output
 }
 
@@ -44,7 +44,7 @@ type Call struct {
 	Stdin []byte
 }
 
-// Run runs a program and returns when it has ended and what it printed has been
+// Run runs a program and returns when it has ended and its output has been
 // passed on. When ctx ends, so does the program.
 //
 // Errors: [ExitError], [TimeoutError], [ErrTooLarge], [ErrNotRead], those of
@@ -88,7 +88,7 @@ func (r *Runner) run(ctx context.Context, call Call, stdout, stderr io.WriteClos
 	err = explainEnd(ctx, running, program, c.Wait())
 	close(ended)
 	stop()
-	f.signal(syscall.SIGKILL) // what it left behind
+	f.signal(syscall.SIGKILL) // leftover processes
 	if lost := pipes.finish(ctx); lost != nil {
 		return errors.Join(err, fmt.Errorf("passing on the output of command %q: %w", program, lost))
 	}

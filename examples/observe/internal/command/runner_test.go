@@ -152,7 +152,7 @@ func TestTheShortestTimeoutIsOne(t *testing.T) {
 	d.Expect(err).To(Equal(&command.TimeoutError{Program: "sleep", Timeout: 1}))
 }
 
-// The collector, which would close what was forgotten, does not run meanwhile.
+// The collector, which would close forgotten descriptors, does not run meanwhile.
 func TestARunLeavesNoDescriptorOpen(t *testing.T) {
 	d := newDesk(t)
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
@@ -265,7 +265,7 @@ func TestTheFamiliesOfOtherRunsAreLeftAlone(t *testing.T) {
 	d.Expect(d.stdout.String()).To(Equal("bye\n"))
 }
 
-// alive reports whether the process whose id is in a file is there, and no zombie.
+// alive reports whether the process whose id is in a file exists and is not a zombie.
 func alive(d *desk, file string) bool {
 	text, err := os.ReadFile(file)
 	d.Expect(err).NotTo(HaveOccurred())

@@ -13,9 +13,9 @@ import (
 // maxOutput is how many bytes a command may print.
 const maxOutput = 64 << 20
 
-// Command lists the names that a program prints; see [Parse] for what it may
-// print. The program is run anew each time, without a shell, in the environment
-// of env alone, and is killed with all that it has started when the context ends.
+// Command lists the names that a program prints; see [Parse] for the format.
+// The program is run each time, without a shell, in the environment of env
+// alone, and is killed with all its processes when the context ends.
 //
 // Errors: an exit code other than 0 (with the end of standard error), more than
 // 64 MiB of output, an invalid name.

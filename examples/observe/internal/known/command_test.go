@@ -22,7 +22,7 @@ import (
 // patience bounds waits for real processes.
 const patience = time.Minute
 
-// printed lists what a script prints.
+// printed lists the names that a script prints.
 func printed(script string, env ...string) names.Lister {
 	return known.Command(known.Format{}, append(env, "PATH="+os.Getenv("PATH")), "sh", "-c", script)
 }

@@ -39,12 +39,11 @@ var uid = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
 // Parse reads names, one per line: namespace/name, or name alone if the format
 // says so, then optionally blanks or tabs and the UID. Blank lines, white space
-// around the columns and CR before a line's end are passed over, and the last
+// around the columns and CR before a line's end are ignored, and the last
 // line may end without LF.
 //
-// Errors: any other line (it names the line), too many lines, and what r
-// returns. There are no names then: a line that is not understood may be that
-// of a live object.
+// Errors: any other line (with its number), too many lines, and the errors of r.
+// There are no names then: an invalid line may be the name of a live object.
 func Parse(r io.Reader, f Format) ([]names.Name, error) {
 	limit := cmp.Or(max(f.MaxNames, 0), defaultMaxNames)
 	lines := bufio.NewScanner(r)

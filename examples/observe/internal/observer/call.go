@@ -13,8 +13,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// call returns what to run for an object, or, without one, for its key. Without
-// a program, only its argv is set.
+// call returns the call for an object, or, without one, for its key. Without a program,
+// only its argv is set.
 func (o *Options) call(program []string, t Type, key reconcile.Key, v version, object runtime.Object,
 ) (command.Call, error) {
 	var data []string
@@ -37,8 +37,8 @@ func (o *Options) call(program []string, t Type, key reconcile.Key, v version, o
 	return c, nil
 }
 
-// addObject adds what the program asks for of the object's content, and returns
-// the arguments.
+// addObject adds the parts of the object's content that the program asks for, and
+// returns the arguments.
 func (o *Options) addObject(c *command.Call, object runtime.Object) (arguments []string, err error) {
 	if o.Stdin || o.ObjectVariable != "" {
 		content, err := json.Marshal(object)

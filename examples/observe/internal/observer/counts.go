@@ -11,8 +11,8 @@ import (
 	"github.com/homeostat/homeostat/examples/observe/internal/command"
 )
 
-// counts are what has been done, for the summary and for Prometheus under the
-// names that dashboards of oc observe know.
+// counts counts runs, for the summary, and for Prometheus under the names that
+// dashboards of oc observe use.
 type counts struct {
 	runs, failures, retries, deletions atomic.Uint64
 	errors                             atomic.Uint64 // the failures that count towards Options.MaxErrors

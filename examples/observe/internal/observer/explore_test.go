@@ -28,7 +28,7 @@ import (
 // exploration is how long it may look, in real time.
 const exploration = 3 * time.Second
 
-// A register is what three scripts keep outside of the cluster, as those in
+// register is the state that three scripts keep outside the cluster, as those in
 // scripts/record do: the address of each Service.
 type register struct {
 	mu        sync.Mutex // guards addresses
@@ -91,7 +91,7 @@ func observeServices(env *reconciletest.Env, arguments argument.List) error {
 	return o.Run(env.Context())
 }
 
-// A fault at every call and every event, and the same end: what is outside is what there is.
+// With a fault at every call and every event, the end is the same: the outside state matches the cluster.
 func TestItSurvivesEveryFault(t *testing.T) {
 	arguments := address(t)
 	report := reconciletest.Explore(t, &reconciletest.Case{

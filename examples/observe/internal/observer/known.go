@@ -10,7 +10,7 @@ import (
 	"github.com/homeostat/homeostat/names"
 )
 
-// knownNames lists names, repeats what may be repeated, and counts.
+// knownNames lists names, retries where possible, and counts.
 type knownNames struct {
 	lister  names.Lister
 	options *Options

@@ -9,7 +9,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// A Type says why a program runs, compared with what it was last run for.
+// Type is why a program runs, compared with its last run.
 type Type string
 
 // The types of change.
@@ -41,8 +41,8 @@ type record struct {
 	asked            int // how often the server has been asked since the object left the selection
 }
 
-// How long it takes from one question whether an object that has left the
-// selection still exists to the next: twice as long each time.
+// The interval between checks whether an object that has left the selection still
+// exists; it doubles each time.
 const (
 	firstQuestion = time.Second
 	mostQuestions = 5 * time.Minute
@@ -62,7 +62,7 @@ func (m *memory) listed(key reconcile.Key) {
 	}
 }
 
-// of returns what is remembered of a key, for the first time or again.
+// of returns the record of a key, and creates it if necessary.
 func (m *memory) of(key reconcile.Key) *record {
 	r := m.keys[key]
 	if r == nil {
@@ -73,8 +73,8 @@ func (m *memory) of(key reconcile.Key) *record {
 	return r
 }
 
-// begin says which type of change a run for v is about, and whether the last
-// one has failed.
+// begin returns the type of change that a run for v is about, and whether the last run
+// has failed.
 func (m *memory) begin(key reconcile.Key, v version) (t Type, retry bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -94,9 +94,8 @@ func (m *memory) begin(key reconcile.Key, v version) (t Type, retry bool) {
 	return t, r.failing
 }
 
-// left notes that an object exists without being observed. It returns when to ask
-// for it again, 0 if it never was observed here, and whether this is the first
-// time.
+// left records that an object exists without being observed. It returns when to ask for
+// it again, 0 if it never was observed here, and whether this is the first time.
 func (m *memory) left(key reconcile.Key) (after time.Duration, first bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -141,8 +140,8 @@ func (m *memory) first() bool {
 	return m.untried > 0
 }
 
-// try notes that a key has been tried, and reports whether this was the last of
-// the first list.
+// try records that a key has been tried, and reports whether this was the last of the
+// first list.
 func (m *memory) try(key reconcile.Key) (last bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -60,7 +60,7 @@ func (o *Observer) Collectors() []prometheus.Collector { return o.counts.collect
 // HasSynced reports whether the first list is in the cache.
 func (o *Observer) HasSynced() bool { return o.synced() }
 
-// Summary returns what has been done so far.
+// Summary returns the counts so far.
 func (o *Observer) Summary() Summary {
 	return Summary{
 		Keys: o.memory.keysKnown(), Runs: o.counts.runs.Load(), Failures: o.counts.failures.Load(),
@@ -96,8 +96,8 @@ func (o *Observer) Run(ctx context.Context) error {
 // errIdle says that everything has been done.
 var errIdle = errors.New("everything has been done")
 
-// stopWhenIdle stops when nothing is left to do. It polls, since no event tells
-// when a queue, a cache and a sweep have all come to rest.
+// stopWhenIdle stops when nothing is left to do. It polls, since no event shows that
+// queue, cache and sweep are all at rest.
 func (o *Observer) stopWhenIdle(ctx context.Context) {
 	ticker := time.NewTicker(idleCheck)
 	defer ticker.Stop()

@@ -43,7 +43,7 @@ type Options struct {
 
 	// Once stops when each object there is, and each name known, has been tried.
 	Once bool
-	// DryRun shows what would run.
+	// DryRun prints commands instead of running them.
 	DryRun bool
 
 	// Controller has the controller's options; Known is set from Names.

@@ -12,8 +12,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// Progress tells in a line each what runs. It is safe for concurrent use if its
-// writer is.
+// Progress prints a line for each run. It is safe for concurrent use if its writer is.
 type Progress struct {
 	// Out takes the lines; nil takes none.
 	Out io.Writer
@@ -74,9 +73,9 @@ func (p Progress) tell(e entry, text string) {
 type Summary struct {
 	// Keys are the objects, and names of objects, for which something ran.
 	Keys uint64 `json:"keys"`
-	// Runs of commands, of which Failures failed and Retries came after a
-	// failure, and Deletions that succeeded. Without a command or in a dry run
-	// they are what would have been.
+	// Runs of commands; Failures of them failed, Retries came after a failure,
+	// Deletions succeeded. Without a command or in a dry run they count the runs that
+	// would have happened.
 	Runs      uint64 `json:"runs"`
 	Failures  uint64 `json:"failures"`
 	Retries   uint64 `json:"retries"`

@@ -78,9 +78,9 @@ func (r *reconciler[T]) present(ctx context.Context, key reconcile.Key, object T
 	return err
 }
 
-// deleted runs the delete command, once the server has agreed. An object that has
-// merely left the selection is asked for again after a while: its deletion is no
-// event of ours any more.
+// deleted runs the delete command, once the server has agreed. It asks again later
+// about an object that has merely left the selection: its deletion will not be an
+// event.
 func (r *reconciler[T]) deleted(ctx context.Context, key reconcile.Key) (after time.Duration, err error) {
 	if len(r.options.Delete) == 0 {
 		return 0, nil
@@ -146,7 +146,7 @@ func (r *reconciler[T]) run(ctx context.Context, t attempt) error {
 	switch {
 	case err == nil:
 		return nil
-	case ctx.Err() != nil: // we are stopping, or do not lead any more
+	case ctx.Err() != nil: // we are stopping, or no longer lead
 		return err
 	}
 	r.counts.failures.Add(1)

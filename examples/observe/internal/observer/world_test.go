@@ -40,7 +40,7 @@ type world struct {
 	out   bytes.Buffer
 	calls []command.Call
 	log   []string
-	// run is what a command does; nil succeeds.
+	// run is the effect of a command; nil succeeds.
 	run func(ctx context.Context, c command.Call) error
 }
 
@@ -143,7 +143,7 @@ func (w *world) of(namespace string) dynamic.ResourceInterface {
 	return w.client.Resource(services).Namespace(namespace)
 }
 
-// start runs an observer until end is called, which returns what Run did.
+// start runs an observer until end is called, which returns the result of Run.
 func (w *world) start(o observer.Options) (made *observer.Observer, end func() error) {
 	w.t.Helper()
 	if o.MaxErrors == 0 {

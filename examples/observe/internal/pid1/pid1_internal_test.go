@@ -21,7 +21,7 @@ import (
 // patience bounds waits for real processes.
 const patience = time.Minute
 
-// The test binary is also the first process, and the program that this starts: a role says what it is.
+// The test binary is also the first process, and the program that this starts; a role tells them apart.
 const (
 	role    = "PID1_TEST_ROLE"
 	program = "PID1_TEST_PROGRAM" // the role of the program

@@ -16,8 +16,8 @@ import (
 
 var watched = metav1.Verbs{"get", "list", "watch"}
 
-// A cluster is what a server serves: its groups in the server's order, and the
-// lists of their resources in no order at all, as client-go returns them.
+// cluster is the discovery of a server: its groups in the server's order, and the lists
+// of their resources in no order at all, as client-go returns them.
 type cluster struct {
 	discovery.DiscoveryInterface
 
@@ -87,7 +87,7 @@ func server() cluster {
 	}}
 }
 
-// starts is how often what is to be the same at each start is tried.
+// starts is how often a result that must be the same at each start is tried.
 const starts = 50
 
 func TestFind(t *testing.T) {

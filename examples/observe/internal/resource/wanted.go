@@ -36,8 +36,8 @@ func (w wanted) best(all []candidate) (best []candidate) {
 	return best
 }
 
-// own reports whether a group is Kubernetes' own. Only of these the server's order
-// has a meaning: others have one priority, and come in the order of their names.
+// own reports whether a group is Kubernetes' own. The server's order is meaningful only
+// for these: others have one priority, and are sorted by name.
 func own(group string) bool { return scheme.Scheme.IsGroupRegistered(group) }
 
 // rank says how well a candidate fits: 0 is not at all.

@@ -72,7 +72,7 @@ var _ = DescribeTable("A single pass", func(_ SpecContext, code int, args []stri
 	Entry("several --argument, which make one", 0, []string{"svc", "-a", "{.spec.type}", "--argument", "{.metadata.name}"},
 		line("Sync", kubernetes1+` "ClusterIP kubernetes"`), "several --argument make one"),
 	Entry("JSON", 0, []string{"svc", "-o", "jsonpath-as-json", "--template", "{.spec.ports[*].port}"}, `"\[\\n    443\\n\]\\n"`, ""),
-	// what a command gets
+	// The input of a command.
 	Entry("a command", 0, []string{"svc", "--template", "{.spec.clusterIP}", "--", "echo", "hello  $HOME"},
 		line("Sync", `echo "hello  \$HOME" default kubernetes 10\.\S+`)+`\nhello  \$HOME default kubernetes 10\.`, ""),
 	Entry("variables", 0, []string{
@@ -132,7 +132,7 @@ var _ = DescribeTable("A single pass", func(_ SpecContext, code int, args []stri
 		"svc", "--max-orphans=2", "--names=printf",
 		`--names=default/a\ndefault/b\n`, "--delete=echo",
 	}, "", "2 deletions"),
-	// what cannot work
+	// Wrong command lines.
 	Entry("two resources", 1, []string{"svc", "pods"}, "", `unexpected argument "pods": put -- `),
 	Entry("an unknown flag", 1, []string{"svc", "--bogus"}, "", "unknown flag: --bogus"),
 	Entry("an unknown format", 1, []string{"svc", "-o", "yaml"}, "", `"yaml" is no format`),

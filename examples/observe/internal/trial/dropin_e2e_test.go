@@ -19,7 +19,7 @@ import (
 	"github.com/homeostat/homeostat/internal/proof/e2e"
 )
 
-// starts is how often what is to be the same at each start is tried.
+// starts is how often a result that must be the same at each start is tried.
 const starts = 10
 
 var _ = Describe("A name of a resource", func() {

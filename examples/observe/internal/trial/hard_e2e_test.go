@@ -99,7 +99,7 @@ func zombiesOf(parent int) (zombies []string) {
 	all, err := filepath.Glob("/proc/[0-9]*/stat")
 	Expect(err).NotTo(HaveOccurred())
 	for _, file := range all {
-		stat, _ := os.ReadFile(file) // it may be gone
+		stat, _ := os.ReadFile(file) // it may have ended
 		if _, state, ok := strings.Cut(string(stat), ") "); ok && strings.HasPrefix(state, fmt.Sprintf("Z %d ", parent)) {
 			zombies = append(zombies, string(stat))
 		}
@@ -121,7 +121,7 @@ func pidFrom(file string) int {
 	return id
 }
 
-// alive reports whether a process is there, and no zombie.
+// alive reports whether a process exists and is not a zombie.
 func alive(id int) func() bool {
 	return func() bool {
 		if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", id)); err == nil {

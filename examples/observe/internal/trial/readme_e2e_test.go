@@ -12,8 +12,8 @@ import (
 	"github.com/onsi/gomega/gexec"
 )
 
-// walkThrough returns the commands of README.md's walk-through, in order. Those
-// that set up what the suite has are another kind of block.
+// walkThrough returns the commands of README.md's walk-through, in order. Commands that
+// set up things that the suite already has are in a different kind of block.
 func walkThrough() string {
 	GinkgoHelper()
 	text, err := os.ReadFile("../../README.md")
@@ -36,7 +36,7 @@ var _ = Describe("README.md", Serial, func() {
 	It("has a walk-through that does what it says", func() {
 		Expect(os.Symlink(binary, filepath.Join(tools, "observe"))).To(Succeed())
 		commands := walkThrough()
-		for _, r := range [][2]string{ // where people wait for a while, this waits for what they would see
+		for _, r := range [][2]string{ // where people wait for a while, this waits for the result
 			{"/tmp/", "$TMP/"},
 			{"services -A", "services -n default"}, // other specs leave thousands elsewhere
 			{"observe namespaces", "observe namespaces --field-selector=metadata.name=default"},

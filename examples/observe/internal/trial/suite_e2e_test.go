@@ -151,7 +151,7 @@ func freeAddress() string {
 	return listener.Addr().String()
 }
 
-// gbytesSay matches text, which is no pattern, in what is yet to be read.
+// gbytesSay matches literal text in the output that has not been read yet.
 func gbytesSay(format string, args ...any) OmegaMatcher {
 	return gbytes.Say(regexp.QuoteMeta(fmt.Sprintf(format, args...)))
 }

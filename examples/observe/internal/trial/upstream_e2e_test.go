@@ -10,8 +10,9 @@ import (
 	"github.com/onsi/gomega/gexec"
 )
 
-// What oc's own tests assert of oc observe: those of openshift/origin, test/extended/cli/observe.go, and of the
-// older test/cmd/observe.sh what is not in them. Both look at standard output and standard error together.
+// The assertions of oc's own tests about oc observe: those of openshift/origin, test/extended/cli/observe.go,
+// and the further ones of the older test/cmd/observe.sh. Both look at standard output and standard error
+// together.
 var _ = DescribeTable("Upstream asserts", func(_ SpecContext, succeeds bool, says string, args ...string) {
 	c := command(cluster.Kubeconfig(), binary, args...)
 	c.Env = append(c.Env, "MYENV=should_be_passed")
@@ -49,7 +50,7 @@ var _ = DescribeTable("Upstream asserts", func(_ SpecContext, succeeds bool, say
 		"--output=go-template", "--allow-missing-template-keys=false"),
 	Entry("19", true, "Sync should_be_passed", "services", "--once", "--all-namespaces", "--type-env-var=EVENT",
 		"--", "/bin/sh", "-c", "echo $EVENT $MYENV"),
-	// The older ones: -a, its deprecated words, and what is empty.
+	// The older ones: -a, its deprecated names, and empty values.
 	Entry("20", true, `10\.0\.0\.1\b`, "services", "--once", "--all-namespaces", "-a", "{{ .spec.clusterIP }}", "--output=gotemplate"),
 	Entry("21", true, `""`, "services", "--once", "--all-namespaces", "-a", "{{ .unknown }}", "--output=gotemplate"),
 )

@@ -28,7 +28,7 @@ type Options struct {
 	// to date. If it is more than twice as old, the controller was down. [DefaultPeriod];
 	// at least a second.
 	Period time.Duration
-	// Events receives warnings; none.
+	// Events receives warnings. Defaults to none.
 	Events events.EventRecorder
 	// Leader lets it work only while this replica leads; it always works.
 	Leader reconcile.Leader
@@ -61,7 +61,7 @@ func New(client kubernetes.Interface, o *Options) (*reconcile.Controller, *Colle
 	return controller, &Collector{ledgers: ledgers}, err
 }
 
-// ledgerOf looks at the ledger of a Pod that has come, changed or gone.
+// ledgerOf maps a Pod that was added, changed or deleted to its ledger.
 func ledgerOf(_ context.Context, old, new *corev1.Pod) ([]reconcile.Key, error) {
 	if new == nil {
 		new = old

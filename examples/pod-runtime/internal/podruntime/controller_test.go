@@ -139,7 +139,7 @@ func TestWhatRunsOnWhileItIsDownIsCounted(t *testing.T) {
 	})
 }
 
-// The first list after a restart is from before a Pod went and was closed.
+// The first list after a restart is older than a Pod's deletion, which is closed in the ledger.
 func TestAStaleListBringsNobodyBack(t *testing.T) {
 	inWorld(t, func(w *world) {
 		stop := w.start()
@@ -210,7 +210,7 @@ func (w *world) edit(edit func(*corev1.ConfigMap)) {
 	w.Expect(err).NotTo(HaveOccurred())
 }
 
-// Another replica has led meanwhile: this one goes on from what that has written, and not from what it remembers.
+// Another replica has led meanwhile: this one continues from that replica's ledger, and not from its own memory.
 func TestALedgerThatIsFurtherThanItsMemoryCounts(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.start()
@@ -313,7 +313,7 @@ func TestWhatFailsIsTriedAgainSoon(t *testing.T) {
 	}
 }
 
-// What was counted in a namespace is forgotten with it: another one of its name begins at zero.
+// A ledger is forgotten with its namespace: a recreated namespace starts at zero.
 func TestALedgerGoesWithItsNamespace(t *testing.T) {
 	terminating := apierrors.NewForbidden(corev1.Resource("configmaps"), podruntime.Name, errors.New("it is terminated"))
 	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}

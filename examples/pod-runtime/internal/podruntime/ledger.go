@@ -26,7 +26,7 @@ type Ledger struct {
 	At int64 `json:"at"`
 	// Total of all Pods that ever ran; it never goes down.
 	Total int64 `json:"totalSeconds"`
-	// Closed is the sum of those that are gone.
+	// Closed is the sum of the deleted ones.
 	Closed int64 `json:"closedSeconds"`
 	// Estimated of these vanished while the controller was down, and may have run for up to
 	// Unseen longer, all together.

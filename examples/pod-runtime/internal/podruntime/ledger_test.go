@@ -109,7 +109,7 @@ func TestALedgerIsNeverFarFromTheTruth(t *testing.T) {
 				next := podruntime.Settle(l, slices.Values(pods), at(now), tolerance)
 				g.Expect(next.Total).To(BeNumerically(">=", l.Total))
 				if len(next.Pods) < len(l.Pods) || next.Closed > l.Closed {
-					late += (now - l.At) * int64(len(l.Pods)) // what a look so late may be wrong by
+					late += (now - l.At) * int64(len(l.Pods)) // the largest error of such a late look
 				}
 				l = next
 				now += 1 + random.Int64N(2*int64(tolerance/time.Second))

@@ -62,14 +62,14 @@ func (w *world) collect() *podruntime.Collector {
 	return totals
 }
 
-// passes lets time pass, and then everything come to rest.
+// passes lets time pass, and then waits until everything is at rest.
 func (w *world) passes(d time.Duration) {
 	w.Pass(d)
 	w.Writes()
 }
 
-// runs makes a Pod that starts a little later: what its creation leads to is over
-// then.
+// runs makes a Pod that starts a little later, when the reconciles of its creation are
+// over.
 func (w *world) runs(name string) {
 	w.T.Helper()
 	_, err := w.User.CoreV1().Pods("d").Create(w.T.Context(), &corev1.Pod{

@@ -27,7 +27,7 @@ type Options struct {
 	Node string
 	// Machine of the node.
 	Machine machine.Machine
-	// Events receives what happens. Defaults to none.
+	// Events receives the agent's Events. Defaults to none.
 	Events events.EventRecorder
 	// Patience is how long the agent waits for a reboot that was not refused
 	// before it asks again. Defaults to [DefaultPatience].

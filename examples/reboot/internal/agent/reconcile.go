@@ -56,5 +56,5 @@ func (a *Agent) bootID(ctx context.Context) (string, error) {
 	return id, nil
 }
 
-// now is cut to what an annotation keeps of it.
+// now returns the time with the precision of an annotation.
 func now() metav1.Time { return metav1.Time{Time: time.Now().UTC().Truncate(time.Second)} }

@@ -139,7 +139,7 @@ func TestWithoutALiveLookNothingIsRebooted(t *testing.T) {
 	})
 }
 
-// The cache of the agent is behind: the reboot that it has accepted is not the one that is in progress any more.
+// The agent's cache is behind: the reboot that it has accepted is no longer in progress.
 func TestARebootThatIsNotInProgressAnyMoreIsNotBroughtAbout(t *testing.T) {
 	progress := func(old, now string) func(n *corev1.Node) error {
 		return func(n *corev1.Node) error {

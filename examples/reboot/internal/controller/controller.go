@@ -29,7 +29,7 @@ type GroupClient interface {
 	Create(ctx context.Context, g *api.RebootGroup, o metav1.CreateOptions) (*api.RebootGroup, error)
 }
 
-// A Controller keeps the ledgers of all groups, and grants what they allow.
+// Controller keeps the ledgers of all groups, and grants the reboots that they allow.
 type Controller struct {
 	world
 
@@ -79,7 +79,7 @@ func New(nodes NodeClient, groups GroupClient, o *Options) (*Controller, error) 
 // Run keeps the groups until ctx ends, and returns when the last reconcile has.
 func (c *Controller) Run(ctx context.Context) error { return c.control.Run(ctx) }
 
-// Control returns what runs, to be looked into, or to be run instead of c.
+// Control returns the underlying controller, to be inspected, or to be run instead of c.
 func (c *Controller) Control() *reconcile.Controller { return c.control }
 
 // groupsOfNode looks at every group when a node changes in a way that may matter:
@@ -101,7 +101,7 @@ func (c *Controller) groupsOfGroup(_ context.Context, before, after *api.RebootG
 	return c.allGroups(), nil
 }
 
-// released reports whether a node that had a slot has none any more.
+// released reports whether a node that had a slot no longer has one.
 func released(before, after *api.RebootGroup) bool {
 	return slices.ContainsFunc(before.Status.Slots, func(s api.Slot) bool {
 		return !rules.Holds(after.Status.Slots, s.Node)

@@ -83,7 +83,7 @@ func TestItDoesNotAskAgainAndAgainWhileItsCacheIsBehind(t *testing.T) {
 			_, err := s.groups.Patch(s.ctx, "g", types.MergePatchType, []byte(json), metav1.PatchOptions{}, subresource...)
 			s.Expect(err).NotTo(gomega.HaveOccurred())
 		}
-		change(`{"status":{"slots":[]}}`, "status") // by another controller, for the node is gone
+		change(`{"status":{"slots":[]}}`, "status") // by another controller, since the node is deleted
 		s.Expect(s.core.CoreV1().Nodes().Delete(s.ctx, "n1", metav1.DeleteOptions{})).To(gomega.Succeed())
 		before := s.groups.reads.Load()
 		s.pass(time.Minute)

@@ -204,7 +204,7 @@ func (s *stage) logged(text string) []string {
 	return slices.DeleteFunc(slices.Clone(s.lines), func(line string) bool { return !strings.Contains(line, text) })
 }
 
-// pass lets time pass, and then everybody come to rest.
+// pass lets time pass, and then waits until everything is at rest.
 func (s *stage) pass(d time.Duration) {
 	timer := time.NewTimer(d)
 	<-timer.C

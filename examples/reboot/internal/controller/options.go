@@ -30,7 +30,7 @@ type Gate interface {
 type Options struct {
 	// Name is the field manager, and stands in logs. Defaults to [DefaultName].
 	Name string
-	// Events receives what happens. Defaults to none.
+	// Events receives the controller's Events. Defaults to none.
 	Events events.EventRecorder
 	// StuckAfter is how long a slot may be held before its group's condition
 	// Stuck is True. Defaults to [DefaultStuckAfter].

@@ -18,8 +18,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// reconcile makes the first step that is due in a group. An event of what it has written makes it look for the
-// next one. If there was nothing to write, the cache is behind what was read live, and its events will come, too.
+// reconcile takes the first step that is due in a group. The event of its write starts the search for the next
+// one. If there was nothing to write, the cache is behind the live reads, and its events will come, too.
 func (c *Controller) reconcile(
 	ctx context.Context, request reconcile.Request[*api.RebootGroup],
 ) (reconcile.Result, error) {

@@ -24,8 +24,8 @@ const (
 	nodes  = "/api/v1/nodes"
 )
 
-// once calls do at the next request of that kind, before the server has it. It returns a function that reports
-// whether it has come.
+// once calls do at the next request of that kind, before the server gets it. It returns a function that
+// reports whether it has come.
 func (s *stage) once(method, path string, do func(*http.Request) *http.Response) (came func() bool) {
 	seen := make(chan struct{})
 	before := wiretap.Once(method, path, func(r *http.Request) *http.Response {
@@ -142,7 +142,7 @@ func TestARequestThatFailsOnceOnlyDelays(t *testing.T) {
 	}
 }
 
-// Each write is of what was read: what another client writes in between is neither undone nor overlooked.
+// Each write replaces the state that was read: a write of another client in between is neither undone nor overlooked.
 func TestWhatAnotherClientWritesMeanwhileStands(t *testing.T) {
 	const theirs = "example.com/theirs"
 	for name, c := range map[string]struct {
@@ -230,7 +230,7 @@ func TestWhatAnotherClientWritesMeanwhileStands(t *testing.T) {
 	}
 }
 
-// The live reads decide on the built-in group: what has changed since the cache saw it is no failure.
+// The live reads decide on the built-in group: a change that the cache has not seen is not a failure.
 func TestTheBuiltInGroupIsNotMadeForANodeThatNeedsItNoLonger(t *testing.T) {
 	for name, change := range map[string]func(s *stage){
 		"deleted": func(s *stage) {
@@ -339,7 +339,8 @@ func TestASlotIsKeptForTheNextRequestOnlyIfNoneWaits(t *testing.T) {
 	}
 }
 
-// Other groups take over what a change of a selector leaves to them, even if its own group cannot write its status.
+// Other groups take over the nodes that a changed selector leaves to them, even if its own group cannot write its
+// status.
 func TestAChangeOfASelectorConcernsAllGroups(t *testing.T) {
 	play(t, func(s *stage) {
 		s.group("a", intstr.FromInt32(1), nil)

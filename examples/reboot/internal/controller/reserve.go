@@ -52,8 +52,8 @@ func (c *Controller) reserve(ctx context.Context, group string) error {
 	return nil
 }
 
-// free returns what becomes of the group's ledger: no slot is given out while the gate
-// is closed, which is asked only if one would be. It notes in v why.
+// free returns the group's next ledger: no slot is added while the gate is closed. The
+// gate is asked only if a slot would be added. It records the reason in v.
 func (c *Controller) free(ctx context.Context, v *view) rules.Reservation {
 	r := rules.Reserve(&v.group.Status, v.terms(), v.members)
 	if len(r.Slots) == 0 || c.options.Gate == nil {

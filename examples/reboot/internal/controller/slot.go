@@ -36,7 +36,7 @@ func (c *Controller) advance(ctx context.Context, group, node string) error {
 	return c.step(ctx, decision, v, at, live)
 }
 
-// step writes what was decided about the slot at that place of the ledger.
+// step writes the decision about the slot at that place of the ledger.
 func (c *Controller) step(
 	ctx context.Context, decision rules.SlotDecision, v view, at int, live *corev1.Node,
 ) error {

@@ -119,7 +119,7 @@ func (v view) change() time.Duration {
 	return 0
 }
 
-// grantTerms are what the agent of a node gets with a grant.
+// grantTerms returns the terms of a grant.
 func (v view) grantTerms() protocol.Terms {
 	drain := v.group.Spec.Drain
 	t := protocol.Terms{Policy: drain.Policy, DrainSeconds: drain.TimeoutSeconds}

@@ -19,7 +19,7 @@ import (
 // A Client lists and evicts Pods, as clientset.CoreV1() does.
 type Client = typedcorev1.PodsGetter
 
-// A Pass is how one pass over a node went.
+// Pass is the result of one pass over a node.
 type Pass struct {
 	// Left are the Pods that must leave and were there, as namespace/name, sorted.
 	Left []string
@@ -76,8 +76,8 @@ func some(texts []string) string {
 // Evict makes one pass over the Pods of a node: it asks for the eviction of each that
 // must leave and is not terminating yet.
 //
-// Errors: the Pods cannot be listed, or requests got no answer. What the server
-// refuses is no error; it is in the result.
+// Errors: the Pods cannot be listed, or requests got no answer. A refusal by the
+// server is not an error; it is in the result.
 func Evict(ctx context.Context, pods Client, node string) (Pass, error) {
 	list, err := pods.Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node).String(),
@@ -109,8 +109,8 @@ func Evict(ctx context.Context, pods Client, node string) (Pass, error) {
 	return pass, errors.Join(errs...)
 }
 
-// Stays reports whether a drain leaves the Pod alone: it is of a DaemonSet, which
-// would put it there again, a mirror Pod, which is the kubelet's, or has ended.
+// Stays reports whether a drain leaves the Pod alone: it belongs to a DaemonSet, which
+// would recreate it there, it is a mirror Pod of the kubelet, or it has ended.
 func Stays(pod *corev1.Pod) bool {
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return true
@@ -132,7 +132,7 @@ func evict(ctx context.Context, pods Client, pod *corev1.Pod) (refused string, e
 	var status apierrors.APIStatus
 	switch {
 	case err == nil, apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		return "", nil // The next pass sees what became of it.
+		return "", nil // The next pass sees the result.
 	case errors.As(err, &status):
 		return reason(status.Status()), nil
 	default:

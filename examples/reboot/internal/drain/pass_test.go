@@ -151,7 +151,7 @@ func TestATerminatingPodIsNotEvictedAgain(t *testing.T) {
 	f.pod("slow", func(pod *corev1.Pod) { pod.Finalizers = []string{"example.com/wait"} })
 	f.budget("slow", "slow", 1)
 	f.Expect(f.evict().Left).To(gomega.Equal([]string{"default/slow"}))
-	pass := f.evict() // the budget allows none any more
+	pass := f.evict() // the budget allows no more
 	f.Expect(pass.Refused).To(gomega.BeEmpty())
 	f.Expect(pass.Leftovers()).To(gomega.Equal("Pod default/slow is still terminating"))
 }

@@ -31,7 +31,7 @@ func NewAlerts(url, query string) (*Alerts, error) {
 	return &Alerts{url, query, prometheusv1.NewAPI(client)}, nil
 }
 
-// Blocked names the alerts that the query has found, or what else it has.
+// Blocked names the alerts that the query has found, or describes any other result.
 func (a *Alerts) Blocked(ctx context.Context) string {
 	value, _, _, err := a.api.Query(ctx, a.query, time.Now())
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Command forbids reboots while it ends with another status than 0. Its first line of
+// Command forbids reboots while it ends with a status other than 0. Its first line of
 // output is the reason.
 type Command []string
 

@@ -83,7 +83,7 @@ func TestACommandBlocks(t *testing.T) {
 	g.Expect(gate.Command{"/does/not/exist"}.Blocked(t.Context())).To(gomega.ContainSubstring("no such file"))
 }
 
-// counting says what it is told to say, and counts how often it is asked.
+// counting gives a fixed answer, and counts its calls.
 type counting struct {
 	why   string
 	asked int

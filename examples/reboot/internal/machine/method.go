@@ -77,7 +77,7 @@ const DefaultCommand = "systemctl reboot"
 // Command is a command that reboots, in words separated by spaces.
 type Command string
 
-// Reboot runs the command. Errors carry what it printed.
+// Reboot runs the command. Errors include its output.
 func (c Command) Reboot(ctx context.Context) error {
 	words := strings.Fields(string(c))
 	if len(words) == 0 {

@@ -97,7 +97,7 @@ func (b *bus) answer(in *bufio.Reader, conn net.Conn) {
 			reply.Headers[dbus.FieldSignature] = dbus.MakeVariant(dbus.SignatureOf(body...))
 		}
 		reply.Body = body
-		_ = reply.EncodeTo(conn, binary.LittleEndian) // The client may have gone.
+		_ = reply.EncodeTo(conn, binary.LittleEndian) // The client may have disconnected.
 	}
 }
 

@@ -62,7 +62,7 @@ func (s *Simulated) Reboot(_ context.Context, bootID string) error {
 	return nil
 }
 
-// Crash turns the machine off without anybody having asked.
+// Crash turns the machine off unasked.
 func (s *Simulated) Crash() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

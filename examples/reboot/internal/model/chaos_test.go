@@ -13,7 +13,7 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// work adds what always happens in the end; chaos what may happen.
+// work adds an action that always happens in the end; chaos one that may happen.
 func (w *world) work(name string, enabled func() bool, do func()) {
 	w.sched.Add(&apisim.Extra{Name: name, Enabled: enabled, Do: do})
 }
@@ -24,7 +24,7 @@ func (w *world) may(allowed bool, name string, enabled func() bool, do func()) {
 	}
 }
 
-// chaos adds what machines, kubelets and administrators do.
+// chaos adds the actions of machines, kubelets and administrators.
 func (w *world) chaos(ctx context.Context) {
 	for _, name := range w.names() {
 		w.hardware(ctx, name)
@@ -151,13 +151,13 @@ func (w *world) admin(ctx context.Context, name string) {
 	})
 }
 
-// fresh reports whether the machine has not rebooted yet for what is in progress.
+// fresh reports whether the machine has not rebooted yet for the reboot in progress.
 func (w *world) fresh(name string) bool {
 	n, t := w.monitor.nodes[name], w.monitor.truth(name)
 	return t.acceptedAt[epochOf(n.uid, n.inProgress)] == w.machines[name].boots
 }
 
-// calm ends what only chaos may do, so that every request can complete.
+// calm ends the actions that only chaos may cause, so that every request can complete.
 func (w *world) calm(ctx context.Context) {
 	w.budget(ctx, 1000)
 	w.patchGroup(ctx, `{"spec":{"windows":null}}`)

@@ -176,10 +176,10 @@ func cordonsLeft(w *reconciletest.World, want map[string]bool) error {
 	return nil
 }
 
-// oneLeads has two controllers of which one leads, as in a Deployment of two replicas
-// with --leader-elect. The agents are in the world, as only the replica that leads may
-// write: reconciletest holds that against the Lease. At each rest the state is the same,
-// whatever went wrong before: each node is asked for once.
+// oneLeads has two controllers, one of which leads, as in a Deployment of two replicas
+// with --leader-elect. The agents are in the world, as only the leader may write:
+// reconciletest compares that with the Lease. The state at each rest is the same,
+// whatever went wrong before: one reboot is requested for each node.
 func oneLeads() *reconciletest.Case {
 	return &reconciletest.Case{
 		Resources: resources(),
@@ -202,7 +202,7 @@ func oneLeads() *reconciletest.Case {
 			byAdmin("n2 recovers", ready("n2", "True")),
 			byAdmin("ask for n2", need("n2", "kernel")),
 		},
-		// How often an epoch was spent without a reboot is a matter of who was first.
+		// The number of epochs spent without a reboot depends on who was first.
 		Ignore: []string{"metadata.annotations." + protocol.Void},
 		Goal: func(w *reconciletest.World) error {
 			return errors.Join(fleetOf(w).settled(),
@@ -246,11 +246,11 @@ func bothWork() *reconciletest.Case {
 	}
 }
 
-// polled is what the agents list again and again while they drain, instead of watching it.
+// polled is the resource that the agents list repeatedly while they drain, instead of watching it.
 func polled() []string { return []string{"pods"} }
 
-// everyField is for cases in which who wins a race may differ from run to run, so that
-// the state at rest may, too: only the invariants and the goal count there.
+// everyField is for cases in which the winner of a race, and so the state at rest, may
+// differ from run to run: only the invariants and the goal count there.
 func everyField() []string { return []string{"metadata", "spec", "status"} }
 
 // runWithAgents is one process with a controller, and with the agents of all nodes.

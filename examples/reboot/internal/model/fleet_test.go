@@ -21,7 +21,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// A fleet is what an exploration has outside of the API server: the machines, and the
+// fleet is the part of an exploration outside the API server: the machines, and the
 // monitor that knows the truth about them.
 type fleet struct {
 	names    []string
@@ -34,7 +34,7 @@ type fleet struct {
 	fuse    map[string]int  // how many reboots of a machine end with that
 	away    bool            // the agents of the world
 	seen    map[string]*unstructured.Unstructured
-	nodes   map[string]*corev1.Node // as of the last look, and what they say
+	nodes   map[string]*corev1.Node // as of the last look, with their annotations
 	states  map[string]protocol.State
 	who     string // writes
 	reboots map[string]int
@@ -63,22 +63,22 @@ func newFleet(names ...string) *fleet {
 
 func fleetOf(w *reconciletest.World) *fleet { return w.Outside().(*fleet) }
 
-// Who writes, for the monitor.
+// The writers, for the monitor.
 const (
 	operator      = "operator"
 	administrator = "admin"
 )
 
-// watched are the resources of which the monitor sees every commit: nodes first, as
-// it counts them when a group changes.
+// watched are the resources whose every commit the monitor sees: nodes first, as it
+// counts them when a group changes.
 func watched() []schema.GroupVersionResource {
 	return []schema.GroupVersionResource{
 		corev1.SchemeGroupVersion.WithResource("nodes"), api.GroupVersion().WithResource(api.Resource),
 	}
 }
 
-// look shows the monitor what was committed since the last look: one write, as it is
-// called before the first and after each. Errors: a broken invariant.
+// look shows the monitor the commits since the last look: one write, as it is called
+// before the first and after each. Errors: a broken invariant.
 func (f *fleet) look(w *reconciletest.World) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -110,7 +110,7 @@ func (f *fleet) look(w *reconciletest.World) error {
 	return nil
 }
 
-// settled says what is left of all requests.
+// settled describes the leftovers of all requests.
 func (f *fleet) settled() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -161,7 +161,7 @@ func actor(
 		Name: name,
 		Enabled: func(w *reconciletest.World) bool {
 			if f := fleetOf(w); len(f.seen) == 0 {
-				_ = f.look(w) // what there is before the first write breaks nothing
+				_ = f.look(w) // the state before the first write breaks nothing
 			}
 			return next(w) != ""
 		},
@@ -225,7 +225,7 @@ func decoded(o *unstructured.Unstructured) *corev1.Node {
 	return n
 }
 
-// node returns a node as it was at the last look, to be read only, and what it says.
+// node returns a node as it was at the last look, shared and read-only, with its state.
 func (f *fleet) node(name string) (*corev1.Node, protocol.State) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -256,7 +256,7 @@ func agents() reconciletest.Actor {
 	})
 }
 
-// step does what an agent does next.
+// step performs the agent's next step.
 func step(n *corev1.Node, state protocol.State, m machine.Machine, boot string) error {
 	next, err := rules.Agent(state, boot, time.Now())
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 
 var oneSeed = flag.Uint64("seed", 0, "replay this seed of the model, and print the trace if it fails")
 
-// A result is how one run of the model went.
+// result is the outcome of one run of the model.
 type result struct {
 	steps, reserved int
 	violation       *violation

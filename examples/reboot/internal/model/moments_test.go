@@ -9,7 +9,7 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/api"
 )
 
-// A moment is what the cluster was like at one version, or with the gate as it was.
+// moment is the state of the cluster at one resourceVersion, or with a new state of the gate.
 type moment struct {
 	scopes *scopes
 	nodes  map[string]nodeAt
@@ -63,8 +63,8 @@ func (s *scopes) selecting(n nodeAt) []string {
 	return all
 }
 
-// mayHave reports whether the group may give the node a slot: it alone selects it, and no
-// other holds a slot for it.
+// mayHave reports whether the group may give the node a slot: it is the only group that
+// selects it, and no other holds a slot for it.
 func (s *scopes) mayHave(group string, n nodeAt) bool {
 	return slices.Equal(s.selecting(n), []string{group}) &&
 		!slices.ContainsFunc(s.holders[n.uid], func(holder string) bool { return holder != group })
@@ -86,8 +86,8 @@ func (m *monitor) note() {
 }
 
 // ever reports whether f has held since the group was last written, for its ledger and
-// those of the others at one moment, and the nodes at the same or a later one: whoever
-// writes it has read them in this order.
+// those of the others at one moment, and the nodes at the same or a later one: a writer
+// reads them in this order.
 func (m *monitor) ever(group string, f func(*scopes, moment) bool) bool {
 	all := m.window[group]
 	for i := range all {
@@ -140,7 +140,7 @@ func room(group string, by *scopes, at moment, held map[string]bool, candidate s
 	return len(held)+others < limit
 }
 
-// order says whether an older request could have had the slot all the time.
+// order finds an older request that could have had the slot all the time.
 func (m *monitor) order(group string, before *api.RebootGroup, got string, held map[string]bool, limit int) {
 	for _, w := range before.Status.Queue {
 		if w.Node == got {

@@ -20,7 +20,7 @@ const retry = 10 * time.Second
 
 const prefix = "reboot.homeostat.dev/"
 
-// written is what any of the operator's annotations may carry.
+// written has the fields of all the operator's annotations.
 type written struct {
 	Request  string `json:"request"`
 	Epoch    int64  `json:"epoch"`
@@ -34,7 +34,7 @@ type written struct {
 	NotAfter string `json:"notAfter"`
 }
 
-// A nodeView is what the monitor reads in a node.
+// nodeView is the monitor's view of a node.
 type nodeView struct {
 	uid                     string
 	needed                  *string
@@ -45,7 +45,7 @@ type nodeView struct {
 	labels                  labels.Set
 }
 
-// A truth is what the monitor knows of a node's machine.
+// truth is the monitor's knowledge about a node's machine.
 type truth struct {
 	disrupted  bool            // by us, and its kubelet has not reported Ready in the new boot
 	reboots    map[string]int  // by UID and epoch
@@ -304,7 +304,7 @@ func (m *monitor) down(name string) {
 	n, t := m.nodes[name], m.truth(name)
 	t.disrupted, t.rebooted = true, true
 	if n == nil {
-		return // The node is gone; whose machine reboots is nobody's business.
+		return // The node is deleted; its machine may reboot.
 	}
 	if n.inProgress == nil {
 		m.violated("I3", "%s: the machine was rebooted without a reboot in progress", name)
@@ -399,7 +399,7 @@ func readGroup(u *unstructured.Unstructured) *api.RebootGroup {
 	return g
 }
 
-// settled says what is left of all requests; "" is nothing.
+// settled describes the leftovers of all requests; "" means none.
 func (m *monitor) settled() string {
 	for name, n := range m.nodes {
 		switch t := m.truth(name); {

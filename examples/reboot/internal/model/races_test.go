@@ -44,7 +44,7 @@ func duel() *reconciletest.Case {
 }
 
 // revoking has one controller. Its group is paused after a grant, just when the agents
-// come back: who is first differs from run to run.
+// come back: the winner differs from run to run.
 func revoking() *reconciletest.Case {
 	away := func(away bool) reconciletest.Step {
 		return machines("", func(f *fleet) {
@@ -70,8 +70,8 @@ func revoking() *reconciletest.Case {
 	}
 }
 
-// failing has a node that fails just after another one was asked for, and no group: the
-// controller makes the default one.
+// failing has a node that fails just after a reboot of another one was requested, and
+// no group: the controller makes the default one.
 func failing() *reconciletest.Case {
 	return &reconciletest.Case{
 		Resources: resources(),
@@ -123,8 +123,8 @@ func twins() *reconciletest.Case {
 	}
 }
 
-// meddling has an administrator who cordons a node and calls its reboot off, at any time
-// that is left for it.
+// meddling has an administrator who cordons a node and cancels its reboot, at any
+// possible time.
 func meddling() *reconciletest.Case {
 	return &reconciletest.Case{
 		Resources: resources(),
@@ -148,11 +148,12 @@ func meddling() *reconciletest.Case {
 
 const groups = "rebootgroups.reboot.homeostat.dev"
 
-// What only some cases do: where the agents are in the world they list no Pods, and where there is a group none is made.
+// Calls that only some cases make: where the agents are in the world they list no Pods, and where there is a group none
+// is made.
 const noPods, noGroup = "list pods", "create " + groups
 
-// explore holds a case also against the manifest of the programs. What they may do is needed by all cases together, and
-// by evictions, which none of them has: make verify-deploy says that nothing is granted in vain.
+// explore also compares a case with the manifest of the programs. Only all cases together, and evictions, which none of
+// them has, need all permissions: make verify-deploy checks that none is granted in vain.
 func explore(t *testing.T, c *reconciletest.Case, unneeded ...string) {
 	t.Helper()
 	c.Roles = []string{"../../deploy/rbac.yaml"}

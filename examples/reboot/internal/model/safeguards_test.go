@@ -169,8 +169,8 @@ func nodeUnlocked(end string) []overlay.Edit {
 	}
 }
 
-// groupUnlocked takes the lock from a write of the ledger. Package patch locks the status of a custom kind by itself:
-// without the lock is to edit what was read as if it were what the server has now.
+// groupUnlocked removes the lock from a write of the ledger. Package patch locks the status of a custom kind by
+// itself; editing the old state as if it were the server's present one avoids that lock.
 func groupUnlocked(edits ...overlay.Edit) []overlay.Edit {
 	return append(edits,
 		overlay.Edit{File: write, Old: "edit func(*api.RebootGroupStatus),\n) error {", New: `edit func(*api.RebootGroupStatus), unlocked ...bool,

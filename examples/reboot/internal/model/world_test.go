@@ -26,7 +26,7 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// A scenario is what a world is made of.
+// scenario describes a world.
 type scenario struct {
 	nodes, limit int
 	odds         apisim.Odds
@@ -300,7 +300,7 @@ func (w *world) start(p *proc) {
 		dead.Store(true)
 		cancel()
 	}
-	w.ran.Go(func() { _ = run(ctx) }) // A dead process tells nobody.
+	w.ran.Go(func() { _ = run(ctx) }) // A dead process reports nothing.
 }
 
 func (p *proc) die() {

@@ -1,9 +1,9 @@
-// Package plugin is kubectl reboot: it asks for reboots, and tells how far they are.
+// Package plugin is kubectl reboot: it requests reboots, and shows their progress.
 //
 //	request NODE...   sets reboot-needed, and waits for the end if told to
 //	status  [NODE...] a line for each node
 //	pause, resume     a node, or a whole RebootGroup
-//	why     NODE      what the node waits for
+//	why     NODE      the reason why the node waits
 //
 // It reads and writes what an administrator may: nodes and the specs of groups.
 package plugin

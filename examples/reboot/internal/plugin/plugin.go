@@ -129,7 +129,7 @@ func (p *Plugin) Status(ctx context.Context, nodes ...string) error {
 	return err
 }
 
-// Why explains what a node waits for.
+// Why explains why a node waits.
 func (p *Plugin) Why(ctx context.Context, node string) error {
 	all, groups, err := p.read(ctx)
 	if err != nil {
@@ -171,7 +171,7 @@ func (p *Plugin) read(ctx context.Context) ([]*corev1.Node, []*api.RebootGroup, 
 	return all, gs, nil
 }
 
-// nameOf names the group of a node, or those of which none reboots it.
+// nameOf names the group of a node, or, if several groups select it and none reboots it, all of them.
 func nameOf(place rules.Place) string {
 	switch {
 	case len(place.Rivals) > 0:

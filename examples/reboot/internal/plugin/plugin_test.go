@@ -26,7 +26,7 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// fixture is a cluster in a bubble, of which the operator is played by the test.
+// fixture is a cluster in a bubble. The test plays the operator.
 type fixture struct {
 	*WithT
 	ctx    context.Context
@@ -36,7 +36,7 @@ type fixture struct {
 	plugin *plugin.Plugin
 }
 
-// moody is a client of nodes of which List may fail.
+// moody is a client of nodes whose List may fail.
 type moody struct {
 	typedcorev1.NodeInterface
 	err atomic.Pointer[error]
@@ -83,7 +83,7 @@ func (f *fixture) group(name string) {
 	f.Expect(err).NotTo(HaveOccurred())
 }
 
-// ledger sets who holds the slots of a group, as JSON.
+// ledger sets the slots of a group, as JSON.
 func (f *fixture) ledger(group, slots string) {
 	_, err := f.groups.Patch(f.ctx, group, types.MergePatchType, []byte(`{"status":{"slots":`+slots+`}}`), metav1.PatchOptions{}, "status")
 	f.Expect(err).NotTo(HaveOccurred())

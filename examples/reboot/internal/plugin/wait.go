@@ -79,7 +79,7 @@ func ends(all []*wait) error {
 	return errors.Join(errs...)
 }
 
-// look returns the names of those whose end is open, and writes what has changed.
+// look returns the names of the unfinished waits, and prints the changes.
 func (p *Plugin) look(ctx context.Context, all []*wait) ([]string, error) {
 	nodes, groups, err := p.read(ctx)
 	if err != nil {
@@ -109,8 +109,8 @@ func (p *Plugin) look(ctx context.Context, all []*wait) ([]string, error) {
 	return open, nil
 }
 
-// judge ends the wait if nothing more is to be expected. What has happened to the node
-// since is in epochs after those that were spent when it was asked for.
+// judge ends the wait if nothing more can happen. Events on the node since the request
+// are in epochs after those that were spent when the reboot was requested.
 func (w *wait) judge(s protocol.State, state string) {
 	since := s.Last != nil && s.Last.Epoch > protocol.Read(w.asked).Spent()
 	ours := since && (s.Needed == nil || *s.Needed == s.Last.Request.Request)

@@ -1,4 +1,4 @@
-// Package program has the operator's two programs, each of which has a command of its own.
+// Package program has the operator's two programs, each with its own command.
 package program
 
 import (

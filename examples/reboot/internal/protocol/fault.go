@@ -6,9 +6,9 @@ import "fmt"
 type FaultError struct {
 	// Node and Key say where it is.
 	Node, Key string
-	// Problem says what is wrong with the value.
+	// Problem is what is wrong with the value.
 	Problem string
-	// Remedy says what to do.
+	// Remedy is how to fix it.
 	Remedy string
 }
 

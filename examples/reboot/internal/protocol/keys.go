@@ -11,10 +11,10 @@ const (
 	Now = Prefix + "reboot-now"
 	// InProgress is the agent's state: a [Progress] as JSON.
 	InProgress = Prefix + "reboot-in-progress"
-	// Void says up to which epoch no reboot may be granted any more: a number. The
-	// controller sets it before it gives back a slot that was not used.
+	// Void is the last epoch in which no reboot may be granted any longer: a number.
+	// The controller sets it before it gives back an unused slot.
 	Void = Prefix + "reboot-void"
-	// LastReboot is how the last one went: an [Outcome] as JSON.
+	// LastReboot is the result of the last one: an [Outcome] as JSON.
 	LastReboot = Prefix + "last-reboot"
 )
 

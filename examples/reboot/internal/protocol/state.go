@@ -21,7 +21,7 @@ type Request struct {
 	Epoch   int64  `json:"epoch"`
 }
 
-// A Grant is the leave to reboot for one request, and on what terms.
+// Grant is the permission to reboot for one request, with its terms.
 type Grant struct {
 	Request `json:",inline"`
 	Terms   `json:",inline"`
@@ -137,8 +137,8 @@ func (s State) Fault(keys ...string) error {
 	return errors.Join(all...)
 }
 
-// Spent returns the last epoch in which no reboot can be granted any more, because
-// it took place or is void, and 0 before the first. It never falls.
+// Spent returns the last epoch in which no reboot can be granted any longer, because it
+// took place or is void, and 0 before the first. It never falls.
 func (s State) Spent() int64 {
 	if s.Last == nil {
 		return s.Void

@@ -46,8 +46,8 @@ func Agent(s protocol.State, bootID string, now time.Time) (AgentStep, error) {
 }
 
 // Asks reports whether the agent asks for the reboot that a file of its host requires:
-// request names file and time, and is empty when there is no file. A file that has
-// outlived the reboot that it asked for asks no second time.
+// request names file and time, and is empty when there is no file. A file that still
+// exists after its reboot does not ask again.
 func Asks(s protocol.State, request string) bool {
 	if request == "" || s.Needed != nil || s.Now != nil || s.InProgress != nil || s.Fault() != nil {
 		return false

@@ -86,7 +86,7 @@ func Contested(rivals []string) string {
 		strings.Join(rivals, " and "))
 }
 
-// Stray says why the node of a slot of the group is not the group's any more, or "".
+// Stray returns why the node of a slot no longer belongs to the group, or "".
 func (m Membership) Stray(group string, node *corev1.Node) string {
 	switch owner, rivals := m.Group(node); {
 	case owner == group:

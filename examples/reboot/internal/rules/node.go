@@ -24,9 +24,9 @@ func readyCondition(node *corev1.Node) *corev1.NodeCondition {
 	return nil
 }
 
-// verified reports whether the node is back after the reboot: its kubelet reports
-// the boot that the agent saw, and has been Ready for minReady since. If only time
-// is missing, wait is how much; why is the reason for a person.
+// verified reports whether the node is back after the reboot: its kubelet reports the
+// boot that the agent saw, and has been Ready for minReady since. If only time is
+// missing, wait is how long; why is the reason for a person.
 func verified(
 	node *corev1.Node, o *protocol.Outcome, minReady time.Duration, now time.Time,
 ) (wait time.Duration, why string) {

@@ -16,7 +16,7 @@ import (
 // The types of a group's conditions.
 const (
 	ConditionValid    = "Valid"    // the spec can be obeyed
-	ConditionWaiting  = "Waiting"  // requests wait; reason and message say for what
+	ConditionWaiting  = "Waiting"  // requests wait; reason and message explain why
 	ConditionStuck    = "Stuck"    // a slot is held longer than it should be
 	ConditionReadable = "Readable" // the annotations of all nodes can be read
 	ConditionOverlap  = "Overlap"  // other groups select nodes of this one
@@ -38,14 +38,13 @@ const (
 // A Facts is the input of a group's conditions.
 type Facts struct {
 	Group *api.RebootGroup
-	// Faults are what is wrong with the spec.
+	// Faults are the errors in the spec.
 	Faults error
 	// Limit is how many nodes may be unavailable, of Nodes that belong to the group.
 	Limit, Nodes int
 	// Members are the nodes that the group selects.
 	Members []*corev1.Node
-	// Guests are the nodes that have a slot of the group and that it does not select any
-	// more.
+	// Guests are nodes that have a slot of the group, but that it no longer selects.
 	Guests []*corev1.Node
 	// Slots and Queue are the ledger as it will be.
 	Slots []api.Slot
@@ -128,7 +127,7 @@ func (f Facts) obstacle() (reason, why string) {
 	return reason, why
 }
 
-// space says whether there is room for the node, which is not counted against itself.
+// space returns whether the node is next or has to wait, and why. The node is not counted against itself.
 func (f Facts) space(candidate string) (reason, why string) {
 	var others []string
 	for _, n := range f.Members {

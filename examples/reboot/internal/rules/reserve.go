@@ -78,8 +78,8 @@ func Reserve(ledger *api.RebootGroupStatus, t Terms, members []*corev1.Node) Res
 	return r
 }
 
-// join returns the queue without those who ask no longer, and with those who are
-// new at its end.
+// join returns the queue without nodes that no longer ask, and with new ones at its
+// end.
 func join(ledger *api.RebootGroupStatus, members []*corev1.Node, now time.Time, r *Reservation) []api.Waiting {
 	asking := map[string]*corev1.Node{}
 	for _, n := range members {

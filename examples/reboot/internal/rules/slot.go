@@ -14,7 +14,7 @@ type SlotStep string
 
 // The steps about a slot.
 const (
-	// Wait: nothing; Why says what for.
+	// Wait: nothing to do; Why is the reason.
 	Wait SlotStep = "wait"
 	// Grant: reboot-needed becomes reboot-now.
 	Grant SlotStep = "grant"
@@ -81,8 +81,8 @@ func ForSlot(s Situation, slot api.Slot, node *corev1.Node) SlotDecision {
 	}
 }
 
-// foreign reports whether the grant that a stray node has is of another group: the slot
-// cannot be granted any more, and the grant is of a later epoch.
+// foreign reports whether the grant of a stray node belongs to another group: the slot
+// cannot be granted any longer, and the grant is of a later epoch.
 func (s Situation) foreign(slot api.Slot, state protocol.State) bool {
 	return s.Stray != "" && state.Spent() >= slot.Epoch && state.Now.Epoch > slot.Epoch
 }

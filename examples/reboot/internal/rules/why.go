@@ -83,7 +83,7 @@ func StateOf(node *corev1.Node, place Place) string {
 	}
 }
 
-// Why explains where a node is on its way to a reboot, and what holds it up: a line for
+// Why explains where a node is on its way to a reboot, and why it waits: a line for
 // each fact.
 func Why(node *corev1.Node, place Place, now time.Time) []string {
 	s, group := protocol.Read(node), place.Group

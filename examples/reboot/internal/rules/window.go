@@ -73,7 +73,7 @@ func (w Windows) Open(at time.Time) bool {
 	return len(w) == 0 || slices.ContainsFunc(w, func(one window) bool { return one.open(at) })
 }
 
-// open compares what a clock on the wall shows.
+// open compares the time on the clock.
 func (w window) open(at time.Time) bool {
 	local := at.In(w.zone)
 	now, today := local.Hour()*60+local.Minute(), local.Weekday()

@@ -1,6 +1,6 @@
 // Package trial has the tests of the reboot operator's programs on a real API
-// server: what bad input gets, what least permissions allow, and what only a real
-// server knows, such as who set which field.
+// server: bad input, minimal permissions, and facts that only a real server
+// knows, such as the owners of fields.
 //
 // The roll of twelve nodes is tested in the demo's package roll.
 package trial

@@ -259,7 +259,7 @@ func process(name string, args ...string) func(context.Context) error {
 	}
 }
 
-// freeAddress is an address that nobody listens on.
+// freeAddress returns an address without a listener.
 func freeAddress() string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	Expect(err).NotTo(HaveOccurred())
@@ -267,7 +267,7 @@ func freeAddress() string {
 	return l.Addr().String()
 }
 
-// get reads what a URL answers with 200.
+// get reads the answer of a URL, which must be 200.
 func get(url string) func() (string, error) {
 	return func() (string, error) {
 		answer, err := http.Get(url)

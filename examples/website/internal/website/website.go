@@ -1,5 +1,5 @@
-// Package website keeps what Websites ask for: for each of them a Deployment and a
-// Service, which are its children, and an entry in the CDN, outside of the cluster.
+// Package website keeps a Deployment and a Service for each Website, which are its
+// children, and an entry in the CDN, outside the cluster.
 package website
 
 import (
@@ -30,7 +30,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// Name of the operator: its field manager, and its mark on what it makes.
+// Name of the operator: its field manager, and its mark on its objects.
 const Name = "website"
 
 // siteLabel is on the Pods of a Website.
@@ -119,10 +119,10 @@ func (r *reconciler) Reconcile(ctx context.Context, q reconcile.Request[*v1.Webs
 	return reconcile.Result{}, err
 }
 
-// clean removes what the server does not delete with the Website.
+// clean removes the entry that the server does not delete with the Website.
 func (r *reconciler) clean(_ context.Context, w *v1.Website) error { return r.cdn.Remove(keyOf(w)) }
 
-// keep writes what is not as the Website says, and returns what it lacks for visitors.
+// keep writes all differences from the Website's spec, and returns what visitors still lack.
 func (r *reconciler) keep(ctx context.Context, site *v1.Website) (lacks string, err error) {
 	secret, ok := r.secrets.Get(secretOf(site))
 	if !ok {
@@ -139,8 +139,8 @@ func (r *reconciler) keep(ctx context.Context, site *v1.Website) (lacks string, 
 	return "", nil
 }
 
-// publish tells the CDN where the Website is. The cache may be late, after a restart by
-// minutes, and no precondition protects the CDN: only the server knows whether the
+// publish sets the Website's entry in the CDN. The cache may be late, after a restart
+// by minutes, and no precondition protects the CDN: only the server knows whether the
 // Website still exists. If it does, so does the finalizer.
 func (r *reconciler) publish(ctx context.Context, site *v1.Website) error {
 	if is, _ := r.cdn.Entry(keyOf(site)); string(is) == entryOf(site) {
@@ -153,7 +153,7 @@ func (r *reconciler) publish(ctx context.Context, site *v1.Website) error {
 	return r.cdn.Publish(keyOf(site), entryOf(site))
 }
 
-// report writes the condition, unless the Website has it already, and an Event when it turns.
+// report writes the condition, unless the Website has it already, and an Event when it changes.
 func (r *reconciler) report(ctx context.Context, site *v1.Website, lacks string) error {
 	ready := metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Complete"}
 	if lacks != "" {
@@ -168,8 +168,8 @@ func (r *reconciler) report(ctx context.Context, site *v1.Website, lacks string)
 	return err
 }
 
-// deploymentOf returns the web server of a Website. It sets what it is about and nothing
-// else: what the server fills in, and what others add, stays.
+// deploymentOf returns the web server of a Website. It sets only its own fields: the
+// server's defaults and additions by others stay.
 func deploymentOf(site *v1.Website, secret *corev1.Secret) children.Child[*appsv1.Deployment] {
 	return children.Child[*appsv1.Deployment]{Name: site.Name, Edit: func(d *appsv1.Deployment) {
 		d.Spec.Replicas = new(site.Spec.Replicas)

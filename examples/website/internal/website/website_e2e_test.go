@@ -72,7 +72,7 @@ func stored(ctx context.Context, namespace, name string) {
 	}, stage.Patience).Should(BeTrue())
 }
 
-// outputs is what the operator has made of a Website, without what every write changes.
+// outputs are the operator's objects for a Website, without fields that every write changes.
 type outputs struct {
 	deployment *appsv1.DeploymentSpec
 	service    *corev1.ServiceSpec
@@ -90,7 +90,7 @@ func outputsOf(ctx context.Context, namespace, name string) outputs {
 		return outputs{}
 	}
 	spec := s.Spec.DeepCopy()
-	spec.ClusterIP, spec.ClusterIPs = "", nil // a recreated Service has another one
+	spec.ClusterIP, spec.ClusterIPs = "", nil // a recreated Service has a different one
 	return outputs{
 		&d.Spec, spec,
 		[2]map[string]string{d.Labels, s.Labels},
@@ -98,7 +98,7 @@ func outputsOf(ctx context.Context, namespace, name string) outputs {
 	}
 }
 
-// tampering is what other clients may do to the outputs.
+// tampering returns changes that other clients may make to the outputs.
 func tampering(ctx context.Context, client kubernetes.Interface, namespace, name string) map[string]func() error {
 	deployments, services := client.AppsV1().Deployments(namespace), client.CoreV1().Services(namespace)
 	patched := func(service bool, body string) func() error {

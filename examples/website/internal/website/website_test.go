@@ -55,7 +55,7 @@ func inFixture(t *testing.T, f func(w *fixture)) {
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- c.Run(ctx) }()
-		synctest.Wait() // fakes lose what is written between list and watch
+		synctest.Wait() // fakes lose writes between list and watch
 		f(w)
 		stop()
 		w.Expect(<-ended).To(Succeed())
@@ -88,7 +88,7 @@ func newFakeWebsites() func(namespace string) fakeWebsites {
 	}
 }
 
-// numbered gives what it stores a version, as a server does: only then a reconcile waits for its own writes.
+// numbered gives stored objects a resourceVersion, as a server does: only then a reconcile waits for its own writes.
 type numbered struct {
 	clienttesting.ObjectTracker
 	last int
@@ -339,7 +339,7 @@ func TestADeploymentThatIsRefusedIsMadeLater(t *testing.T) {
 	})
 }
 
-// The cache is late: the server has deleted the Website, or has another one of its name.
+// The cache is late: the server has deleted the Website, or has a recreated one.
 func TestAWebsiteThatOnlyTheCacheHasIsNotPublished(t *testing.T) {
 	recreated := siteOf("shop", "one")
 	recreated.UID = "of another one"

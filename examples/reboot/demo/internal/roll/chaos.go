@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// chaos kills one controller and two agents on the way, and returns whom.
+// chaos kills one controller and two agents on the way, and returns their names.
 func (r *roll) chaos(ctx context.Context) []string {
 	var killed []string
 	note := func(name string) {

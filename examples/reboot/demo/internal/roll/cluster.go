@@ -140,8 +140,8 @@ func (c *cluster) report(ctx context.Context, name string, ready corev1.Conditio
 	return err
 }
 
-// named returns a node of which nothing else is known: what an edit of it sets
-// is sent, whatever the server has.
+// named returns a node with nothing but its name: every field that an edit sets is
+// sent, whatever the server has.
 func named(name string) *corev1.Node { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}} }
 
 // tidy removes the group and the nodes, while the controllers still run: the

@@ -58,7 +58,7 @@ func (r *roll) done() int {
 
 func (r *roll) allDone() bool { return r.done() == len(r.machines) }
 
-// judge puts together what the witness, the machines and the nodes say.
+// judge combines the results of the witness, the machines and the nodes.
 func (r *roll) judge(took time.Duration, killed []string) Verdict {
 	r.draw()
 	violations, events, err := r.witness.Verdict()

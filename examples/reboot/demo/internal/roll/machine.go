@@ -14,7 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// What a machine takes its time for.
+// How long the steps of a machine take.
 const (
 	shutdownTime   = 300 * time.Millisecond // from the request until the power is off
 	offTime        = 1200 * time.Millisecond

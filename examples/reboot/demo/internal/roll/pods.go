@@ -104,7 +104,7 @@ func (c *cluster) endPods(ctx context.Context, node string) {
 	}
 }
 
-// awaitRefusal returns what the agent of the node says about evictions that are refused.
+// awaitRefusal returns the agent's message about refused evictions on a node.
 func (c *cluster) awaitRefusal(ctx context.Context, node string) (string, error) {
 	for {
 		var progress struct {
@@ -123,8 +123,8 @@ func (c *cluster) awaitRefusal(ctx context.Context, node string) (string, error)
 	}
 }
 
-// giveWay is the administrator who takes the budget away, some time after it has
-// refused an eviction. It returns what was refused.
+// giveWay is the administrator who deletes the budget, some time after it has refused
+// an eviction. It returns the message about the refusal.
 func (r *roll) giveWay(ctx context.Context) (string, error) {
 	refused, err := r.cluster.awaitRefusal(ctx, r.machines[0].name)
 	if err != nil {

@@ -2,8 +2,8 @@ package roll
 
 import "syscall"
 
-// attributes puts a child into a group of its own, so that an interrupt from the
-// terminal reaches us alone, and ends it when we are gone.
+// attributes puts a child into its own group, so that only we get an interrupt from the
+// terminal, and ends it when we end.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

@@ -12,7 +12,7 @@ import (
 
 const keptLines = 8
 
-// A show tells a person what happens: in a table that is redrawn, or in lines.
+// show displays the roll: in a table that is redrawn, or in lines.
 type show struct {
 	out     io.Writer
 	table   bool

@@ -9,7 +9,7 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/demo/internal/witness"
 )
 
-// A Verdict is how a roll went.
+// Verdict is the result of a roll.
 type Verdict struct {
 	// Nodes were to be rebooted, Rebooted have been, each once.
 	Nodes, Rebooted int
@@ -23,7 +23,7 @@ type Verdict struct {
 	Killed []string
 	// Refused is the eviction that a disruption budget has refused for a while.
 	Refused string
-	// Faults are what went wrong; none means that all promises were kept.
+	// Faults are the broken promises; none if all were kept.
 	Faults []string
 }
 

@@ -45,7 +45,7 @@ func Check(history []Event) []Violation {
 	return r.found
 }
 
-// A seen is a node with what happened to it so far.
+// seen is a node with its history so far.
 type seen struct {
 	Node
 	down     bool            // because of us, and not back yet
@@ -95,7 +95,7 @@ func (r *referee) node(n *Node) {
 	}
 }
 
-// replaced looks at what a new version of the ledger adds.
+// replaced checks the additions of a new state of the ledger.
 func (r *referee) replaced(l *Ledger) {
 	before := r.ledger
 	if before == nil {

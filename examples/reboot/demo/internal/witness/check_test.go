@@ -38,7 +38,7 @@ func (t *tape) limited(most int64, names ...string) *tape {
 	return t.then(witness.Event{Ledger: l})
 }
 
-// deleted adds the deletion of what the last event is about.
+// deleted adds the deletion of the last event's object.
 func (t *tape) deleted() *tape {
 	e := t.events[len(t.events)-1]
 	e.Deleted = true

@@ -24,7 +24,7 @@ type Node struct {
 	Needed        bool
 	Told          bool  // reboot-now is there
 	Rebooting     bool  // reboot-in-progress is there
-	Epoch         int64 // of whichever of the two is there
+	Epoch         int64 // of the one of the two that is set
 	Done          int64 // the epoch of last-reboot
 	NewBoot       string
 	Ready         string // the status of the condition; empty without one

@@ -44,8 +44,8 @@ func New(config *rest.Config, group string) (*Witness, error) {
 	return &Witness{client: client, group: group, nodes: map[string]*Node{}}, nil
 }
 
-// Run watches until ctx ends. Started is called once both watches have their
-// first list: what happens from then on is seen.
+// Run watches until ctx ends. Started is called once both watches have their first
+// list: all later events are seen.
 func (w *Witness) Run(ctx context.Context, started func()) {
 	var listed, running sync.WaitGroup
 	for _, resource := range []schema.GroupVersionResource{
@@ -168,8 +168,8 @@ func (w *Witness) Now() (map[string]Node, Ledger) {
 	return nodes, *w.ledger
 }
 
-// Violations checks what has been seen so far, the last second aside: an event of
-// the other watch may still be on its way.
+// Violations checks the events so far, except the last second: an event of the other
+// watch may still be on its way.
 func (w *Witness) Violations() []Violation {
 	w.mu.Lock()
 	n := 0

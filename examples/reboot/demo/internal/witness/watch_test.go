@@ -117,7 +117,7 @@ func TestAWitnessSeesWhatThereIsAndWhatHappens(t *testing.T) {
 	})
 }
 
-// The last second does not count yet: what comes before may be on its way in the other watch.
+// The last second does not count yet: earlier events may be on their way in the other watch.
 func TestAViolationIsFoundOnceItIsCertain(t *testing.T) {
 	watched(t, nil, func(w *trial) {
 		w.patch("before", `{"metadata":{"annotations":{"reboot.homeostat.dev/reboot-now":"{\"request\":\"r\",\"epoch\":1}"}}}`)
@@ -156,7 +156,7 @@ func TestAWitnessThatHasMissedEventsSaysSo(t *testing.T) {
 	}
 }
 
-// What fails is tried again, without a gap.
+// Failed requests are retried, without a gap.
 func TestAWitnessOutlivesFailures(t *testing.T) {
 	failures := map[string]int{}
 	watched(t, func(r *http.Request) *http.Response {
