@@ -62,7 +62,7 @@ func (s shards[T]) DeletedSince(
 		err = s.of.feed.replay(ctx, &replay{set: set, from: rv, deleted: deleted})
 	}
 	if err != nil {
-		return fmt.Errorf("looking for what was deleted of %s: %w", s.of.Name(), err)
+		return fmt.Errorf("looking for deleted objects of %s: %w", s.of.Name(), err)
 	}
 	return nil
 }
@@ -86,7 +86,7 @@ func (f *feed[T]) replay(ctx context.Context, p *replay) error {
 	r := watches[0]
 	p.to = f.comeTo()
 	final := func(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
-	return f.retry(ctx, r.ended, "cannot watch what was deleted before a shard was added", final, func() error {
+	return f.retry(ctx, r.ended, "cannot watch the deletions before a shard was added", final, func() error {
 		return r.replay(ctx, p)
 	})
 }

@@ -55,7 +55,7 @@ func TestWhatWasDeletedBeforeAShardCameIsFound(t *testing.T) {
 				return keys, err
 			}
 			_, err = found(before, 1)
-			d.Expect(err).To(MatchError(ContainSubstring("looking for what was deleted of configmaps: the informer is not running")))
+			d.Expect(err).To(MatchError(ContainSubstring("looking for deleted objects of configmaps: the informer is not running")))
 			d.run(ctx)
 			synctest.Wait()
 			_, err = d.parts().AddShards(ctx, shardOf(3))

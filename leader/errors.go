@@ -17,7 +17,7 @@ var (
 	// ErrFenced means that no renewal succeeded within the renew deadline, so
 	// another replica may lead. It is also the error of a request that a fence
 	// refused.
-	ErrFenced = errors.New("fenced: may not lead any more")
+	ErrFenced = errors.New("fenced: may no longer lead")
 )
 
 // isEnd reports whether err is how a function returns whose leadership was lost.

@@ -118,7 +118,7 @@ var (
 		"Sweeps that cleaned nothing because the names could not be listed or were refused.", "controller")
 	sweepRefused = named("homeostat_sweep_refused_orphans",
 		"Orphans that the safety limit holds back: more than names.Options.MaxCount and MaxShare allow. "+
-			"If they are gone indeed, let one sweep pass with Sweep.Confirm or names.Options.Confirmed.", "controller")
+			"If they were indeed deleted, let one sweep pass with Sweep.Confirm or names.Options.Confirmed.", "controller")
 )
 
 // queue sends the state of a controller's queue. Counts that client-go has without

@@ -48,7 +48,7 @@ func TestARefusedSweepShowsHowManyOrphansWaitAndTheWayOut(t *testing.T) {
 		s.controller("test", &reconcile.Options{Known: gone(30)}, idle)
 		stop := s.start()
 		s.shows(`
-# HELP homeostat_sweep_refused_orphans Orphans that the safety limit holds back: more than names.Options.MaxCount and MaxShare allow. If they are gone indeed, let one sweep pass with Sweep.Confirm or names.Options.Confirmed.
+# HELP homeostat_sweep_refused_orphans Orphans that the safety limit holds back: more than names.Options.MaxCount and MaxShare allow. If they were indeed deleted, let one sweep pass with Sweep.Confirm or names.Options.Confirmed.
 # TYPE homeostat_sweep_refused_orphans gauge
 homeostat_sweep_refused_orphans{controller="test"} 30
 `)

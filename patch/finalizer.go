@@ -100,6 +100,6 @@ func (f Finalizer[T, C]) validate() error {
 		check.Wrong("Name", f.Name, "must have a domain, such as example.com/volumes")
 	}
 	check.That(f.Client != nil, "Client", nil, "use clientset.CoreV1().Pods, for example")
-	check.That(f.Clean != nil, "Clean", nil, "must be what to do before the object is deleted")
+	check.That(f.Clean != nil, "Clean", nil, "must clean up before the object is deleted")
 	return check.Err()
 }

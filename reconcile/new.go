@@ -163,7 +163,7 @@ func validateTrigger(check *option.Check, field string, t Trigger, own source) {
 		check.Wrong(field, kind, "must not watch another cluster: "+
 			"the informer of %s reads from %s, that of the controller's own %s from %s: "+
 			"versions of two clusters cannot be compared; give the other cluster a controller of its own, "+
-			"which writes what it finds into an object of this one", s.Name(), there, own.Name(), here)
+			"which writes its findings into an object of this one", s.Name(), there, own.Name(), here)
 	}
 }
 

@@ -41,7 +41,7 @@ type settings struct {
 func parse(command string, args []string) (s settings, rest []string, err error) {
 	f := flag.NewFlagSet("ship "+command, flag.ContinueOnError)
 	f.StringVar(&s.root, "root", ".", "`directory` of the module")
-	f.StringVar(&s.commit, "commit", "", "`commit` to build; by default, what is in the root as it is")
+	f.StringVar(&s.commit, "commit", "", "`commit` to build; by default, the root as it is")
 	f.StringVar(&s.out, "out", "dist/images", "`directory` of the OCI layouts, one for each program")
 	f.StringVar(&s.platforms, "platforms", "linux/amd64,linux/arm64", "`list` of platforms")
 	f.StringVar(&s.registry, "to", "", "`registry` and path, such as ghcr.io/homeostat")

@@ -58,7 +58,7 @@ func manifests(s settings, names []string, log io.Writer) error {
 		fmt.Fprintln(log, to)
 	}
 	if s.check && len(changed) > 0 {
-		return fmt.Errorf("not what the kustomizations say%s (the tag is in examples/release; then run make manifests): %s",
+		return fmt.Errorf("not as the kustomizations%s (the tag is in examples/release; then run make manifests): %s",
 			strings.TrimSuffix(" with tag "+s.tag, " with tag "), strings.Join(changed, ", "))
 	}
 	return nil

@@ -199,7 +199,7 @@ func (o Options) validate() ([]admissionregistrationv1.NamedRuleWithOperations, 
 			},
 		})
 	}
-	check.That(len(o.Resources) > 0, "Resources", o.Resources, "must have what the replicas write")
+	check.That(len(o.Resources) > 0, "Resources", o.Resources, "must list the resources that the replicas write")
 	return rules, check.Err()
 }
 

@@ -32,5 +32,5 @@ func TestWrongOptionsAreNamed(t *testing.T) {
 	_, err = fence.YAML(fence.Options{Namespace: "shop", Lease: long, ServiceAccount: "s", Resources: []string{"pods"}, Shards: true})
 	g.Expect(err).To(MatchError(ContainSubstring("as a label of the members of shards it is not valid: must be no more than 63")))
 	_, err = fence.YAML(fence.Options{Namespace: "shop", Lease: "l", ServiceAccount: "s"})
-	g.Expect(err).To(MatchError(ContainSubstring("Options.Resources is []: must have what the replicas write")))
+	g.Expect(err).To(MatchError(ContainSubstring("Options.Resources is []: must list the resources that the replicas write")))
 }

@@ -149,7 +149,7 @@ func (d *decider) record(ctx context.Context, next *proposal) error {
 		return r.records.explain("writing", err)
 	}
 	if err == nil {
-		klog.FromContext(ctx).Info("recorded ranges that suit what slots cost now", "lease", r.records.key(),
+		klog.FromContext(ctx).Info("recorded ranges that suit the present costs of slots", "lease", r.records.key(),
 			"changed", next.changed, "heaviestNow", fmt.Sprintf("%.2f of the mean", next.from),
 			"heaviestThen", fmt.Sprintf("%.2f", next.to))
 	}

@@ -107,7 +107,7 @@ func (r *Ranges) Divide(ctx context.Context, caches []slots.Cache) error {
 			}
 		}
 		r.report(err)
-		klog.FromContext(ctx).Error(err, "cannot divide the namespaces, or list what is cached, retrying",
+		klog.FromContext(ctx).Error(err, "cannot divide the namespaces, or list the cached kinds, retrying",
 			"lease", r.records.key())
 		r.sleep(ctx, r.member.Timing.RetryPeriod)
 	}

@@ -36,7 +36,7 @@ func Explore(t *testing.T, c *Case, o *Options) *Report {
 	case r.Covered():
 		t.Log(r.String())
 	case x.o.strict:
-		t.Errorf("not all was tried: %v. Set %s=5m or so, divide the runs by %s=1/4 to 4/4, "+
+		t.Errorf("not everything was tried: %v. Set %s=5m or so, divide the runs by %s=1/4 to 4/4, "+
 			"or set reconciletest.Options.Budget", r,
 			budgetVariable, shardVariable)
 	default:
@@ -73,7 +73,7 @@ func (x *explorer) inVain() {
 		return
 	}
 	x.report.Oracle = report.Role
-	x.report.Failure = "no run needs what is granted: take it out, let the case need it, or name it in Case.Unneeded:" +
+	x.report.Failure = "no run needs these grants: remove them, let the case need them, or name them in Case.Unneeded:" +
 		strings.Join(append([]string{""}, unused...), "\n    ")
 }
 

@@ -151,7 +151,7 @@ func (r *judge) wrote(e apisim.Event, resource string, free bool) {
 	}
 	if e.Old != nil && e.New != nil && r.rivals[e.New.GetUID()] {
 		if lost := missing(state.Foreign(e.New), state.Foreign(e.Old)); lost != "" {
-			r.find(report.Lost, fmt.Sprintf("it overwrites what another client has just written to %s %s, %s",
+			r.find(report.Lost, fmt.Sprintf("it overwrites the fields that another client has just written in %s %s, %s",
 				resource, e.Key, lost))
 		}
 	}

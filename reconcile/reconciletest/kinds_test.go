@@ -250,7 +250,7 @@ func TestEachDeviationFindsItsBug(t *testing.T) {
 			c.Objects = append(c.Objects, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "a-child"}})
 		}},
 		{"absence", "o3.1", "+ secrets d/b-child = there", run(onDelete)},
-		{"a rival", "f6", "it overwrites what another client has just written to configmaps d/a", run(breeding.Run(whole))},
+		{"a rival", "f6", "it overwrites the fields that another client has just written in configmaps d/a", run(breeding.Run(whole))},
 		{"an edit", "e1", "- secrets d/a-child: data.key = dmFsdWU=", func(c *reconciletest.Case) {
 			c.Run = breeding.Run(filled)
 		}},

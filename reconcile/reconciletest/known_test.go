@@ -118,7 +118,7 @@ func TestWhatIsDeclaredInVainIsReported(t *testing.T) {
 			}
 
 			o.Budget = time.Nanosecond
-			g.Expect(reconciletest.Search(t, c, o).Unused).To(gomega.BeEmpty(), "not all was tried")
+			g.Expect(reconciletest.Search(t, c, o).Unused).To(gomega.BeEmpty(), "not everything was tried")
 		})
 	}
 }

@@ -86,7 +86,7 @@ func TestAFailedReadDeletesNothing(t *testing.T) {
 	r := reconciletest.Search(t, c, &reconciletest.Options{Budget: breeding.Budget})
 	g.Expect(r.Failure).To(gomega.MatchRegexp(
 		`^(500|410) instead of call \d+: it deletes secrets d/a-child: 1, and without the error 0`))
-	g.Expect(r.Failure).To(gomega.ContainSubstring("hint: a read that has failed does not say that nothing is there"))
+	g.Expect(r.Failure).To(gomega.ContainSubstring("hint: a failed read does not mean that nothing exists"))
 	g.Expect(r.Oracle).To(gomega.Equal("counts"))
 
 	c.Run = breeding.Run(sweeping(true))

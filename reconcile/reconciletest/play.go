@@ -210,7 +210,7 @@ func (r *run) mark(ctx context.Context, o *output) {
 		return
 	}
 	if lost := missing(state.Foreign(after), want); lost != "" {
-		r.find(report.Lost, fmt.Sprintf("it wipes what another client has added to %s %s: %s", o.resource, o.key, lost))
+		r.find(report.Lost, fmt.Sprintf("it removes another client's additions to %s %s: %s", o.resource, o.key, lost))
 		return
 	}
 	own := slices.DeleteFunc(after.GetFinalizers(), func(f string) bool { return f == state.RivalKey })

@@ -75,7 +75,7 @@ func (r *Report) String() string {
 		"without faults: %d calls, %d writes, %d deliveries",
 		r.Runs, r.Tried, r.Planned, 100*r.Tried/max(r.Planned, 1), r.Pairs, r.Calls, r.Writes, r.Deliveries)
 	if r.Known > 0 {
-		text += fmt.Sprintf("; %d runs with what is known", r.Known)
+		text += fmt.Sprintf("; %d runs with known findings", r.Known)
 	}
 	if r.Failing != "" {
 		text += "; an error even so: " + r.Failing

@@ -33,7 +33,7 @@ func TestTheManifestIsHeldAgainstTheCalls(t *testing.T) {
 			"it may not patch configmaps d/a: ",
 		}},
 		"a verb too many": {secrets, "watch, create, delete]", nil, []string{
-			"no run needs what is granted", "delete secrets (ClusterRole breeder in ",
+			"no run needs these grants", "delete secrets (ClusterRole breeder in ",
 		}},
 		"it is said to be needed": {old: secrets, edited: "watch, create, delete]", unneeded: []string{"delete secrets"}},
 		"what no run shows": {old: "[secrets]\n    verbs: [list, watch, create]", edited: "[secrets, configmaps/finalizers, events]\n" +

@@ -257,7 +257,7 @@ func TestWhatWasMissed(t *testing.T) {
 		c.Workload = []reconciletest.Step{twice()}
 		return c
 	}
-	const wipes = "it wipes what another client has added to secrets d/a-child: "
+	const wipes = "it removes another client's additions to secrets d/a-child: "
 	for _, b := range []struct {
 		name, oracle, want string
 		bug, twin          *reconciletest.Case
@@ -277,7 +277,7 @@ func TestWhatWasMissed(t *testing.T) {
 			ofChildren(marking(func(m *metav1.ObjectMeta) { m.Finalizers = nil })), ofChildren(marking(modest)),
 		},
 		{
-			"a foreign field of the spec is wiped", "lost", "has added to services d/a: spec.sessionAffinity",
+			"a foreign field of the spec is wiped", "lost", "additions to services d/a: spec.sessionAffinity",
 			ofWebs(&webs{affinity: "ClientIP"}), ofWebs(&webs{}),
 		},
 		{

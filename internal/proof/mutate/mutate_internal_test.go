@@ -111,7 +111,7 @@ func TestEquivalentsAreKeptHonest(t *testing.T) {
 	for name, c := range map[string]struct{ list, want string }{
 		"no reason":    {mutant, "want the lines"},
 		"twice":        {mutant + "because x\n\n" + mutant + "because y", "listed twice"},
-		"not in there": {"in f\n- b()\n+\nbecause x", "not there (any more):\nin f\n- b()"},
+		"not in there": {"in f\n- b()\n+\nbecause x", "does not exist (any longer):\nin f\n- b()"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

@@ -139,7 +139,7 @@ func (t *trial) withoutEquivalents(sites []*site) ([]*site, error) {
 		return ok
 	})
 	for _, k := range slices.Sorted(maps.Keys(known)) {
-		return nil, fmt.Errorf("%s lists a mutant that is not there (any more):\n%s", path, k)
+		return nil, fmt.Errorf("%s lists a mutant that does not exist (any longer):\n%s", path, k)
 	}
 	return rest, nil
 }

@@ -49,7 +49,7 @@ func (b *Bug) Told(t *testing.T) {
 		}
 	case r.Failure == "":
 		if !r.Covered() {
-			t.Errorf("not all was tried: %v", r)
+			t.Errorf("not everything was tried: %v", r)
 		}
 	default:
 		t.Errorf("%s %s is accused: %s", module, version, first)

@@ -15,11 +15,11 @@ const (
 	attempt   = "an error of one call must lead to another attempt"
 	loops     = "a reconciler that writes every time wakes itself"
 	first     = "the first reconcile of an object writes although nothing is to do"
-	offline   = "what happens while the program is down gives no event"
-	synced    = "it acts before all of its caches are there"
+	offline   = "changes while the program is down give no event"
+	synced    = "it acts before all of its caches are filled"
 	fence     = "a leader that may have lost its Lease must not write"
 	watches   = "give the controller a trigger for every kind that it reads or writes"
-	undone    = "nothing puts back what was deleted: is there a trigger"
+	undone    = "nothing restores the deleted object: is there a trigger"
 )
 
 // hints has the first words of the hint for each bug; "" if there is none, since only a rule of the case is broken;
@@ -44,9 +44,9 @@ var hints = map[string]string{
 	"waits for its caches, but not forever":            synced,
 	"the newest resourceVersion on an old copy":        oldCopy,
 	"a merge patch replaces a list":                    oldCopy,
-	"an owner in another namespace":                    "the garbage collector deletes what it makes",
+	"an owner in another namespace":                    "the garbage collector deletes the objects that it makes",
 	"no owner at all":                                  "",
-	"remembers by name":                                "it decides by what it remembers, and a restart forgets that",
+	"remembers by name":                                "it decides by its memory, and a restart forgets that",
 	"expects what has failed":                          attempt,
 	"works on after the leadership":                    fence,
 	"releases the Lease before its last write":         fence,
@@ -59,7 +59,7 @@ var hints = map[string]string{
 	"does not watch what it makes":                     watches,
 	"does not hear of deletions":                       undone,
 	"does not watch what it reads":                     watches,
-	"takes no notice of a deletion that was missed":    "a cache of your own has to be listed anew",
+	"takes no notice of a deletion that was missed":    "a cache of your own has to be listed again",
 	"the first that it sees is the first":              first,
 	"the number of keys is the next name":              undone,
 	"observedGeneration of another copy than the work": "a cache may be of the past after a restart: ask the server itself|the object changed",

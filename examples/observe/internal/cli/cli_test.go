@@ -150,7 +150,7 @@ func TestHelpIsGroupedAndNamesThePlugin(t *testing.T) {
 	help := stdout.String()
 	for _, part := range []string{
 		"Usage:\n  kubectl observe RESOURCE", "kubectl observe services -A", "Which objects:\n", "What a command gets:\n",
-		"Objects that are gone:\n", "How commands run:\n", "Failures:\n", "Output:\n", "Cluster:\n", "Exit codes: 0",
+		"Deleted objects:\n", "How commands run:\n", "Failures:\n", "Output:\n", "Cluster:\n", "Exit codes: 0",
 	} {
 		g.Expect(help).To(ContainSubstring(part))
 	}

@@ -28,10 +28,10 @@ func (s *settings) groups() []group {
 	return []group{
 		{"Which objects", s.selection()},
 		{"What a command gets", s.input()},
-		{"Objects that are gone", s.deletion()},
+		{"Deleted objects", s.deletion()},
 		{"How commands run", s.running()},
 		{"Failures", s.failures()},
-		{"When it ends, and who works", s.life()},
+		{"End, and leader election", s.life()},
 		{"Output", s.telling()},
 		{"Cluster", s.connection.flagSet()},
 	}
@@ -64,7 +64,7 @@ func (s *settings) input() *pflag.FlagSet {
 		"`format` of templates: jsonpath, jsonpath-as-json, go-template, jsonpath-file or go-template-file, "+
 			"FORMAT=TEMPLATE for one; json: jsonpath, and progress as JSON, alone on standard output")
 	f.BoolVar(&s.allowMissing, "allow-missing-template-keys", true,
-		"what a template asks for and an object lacks is empty; otherwise the object fails")
+		"values that an object lacks are empty; otherwise the object fails")
 	f.BoolVar(&s.strict, "strict-templates", false, "the same as --allow-missing-template-keys=false")
 	f.StringVar(&s.typeVariable, "type-env-var", "", "`name` of a variable that is set to Sync, Added, Updated or Deleted")
 	f.StringVar(&s.objectVariable, "object-env-var", "", "`name` of a variable that is set to the object's JSON "+
@@ -84,8 +84,8 @@ func (s *settings) deletion() *pflag.FlagSet {
 	f.StringArrayVarP(&s.delete, "delete", "d", nil,
 		"`command` that runs, with namespace and name, when an object was deleted; repeated: its arguments")
 	f.StringArrayVar(&s.names, "names", nil, "`command` that prints all names that the outside world knows, a line each: "+
-		"NAMESPACE/NAME or NAME; --delete runs for those that are gone; repeated: its arguments")
-	f.IntVar(&s.maxOrphans, "max-orphans", 0, "delete nothing if more than N known names are gone; -1: no limit "+
+		"NAMESPACE/NAME or NAME; --delete runs for those that were deleted; repeated: its arguments")
+	f.IntVar(&s.maxOrphans, "max-orphans", 0, "delete nothing if more than N known names were deleted; -1: no limit "+
 		"(default: more than half of them and more than 10)")
 	return f
 }
@@ -125,7 +125,7 @@ func (s *settings) life() *pflag.FlagSet {
 
 func (s *settings) telling() *pflag.FlagSet {
 	f := newGroup()
-	f.BoolVarP(&s.quiet, "quiet", "q", false, "do not tell what runs")
+	f.BoolVarP(&s.quiet, "quiet", "q", false, "do not print what runs")
 	f.BoolVar(&s.quiet, "no-headers", false, "the same as --quiet")
 	f.StringVar(&s.listenAddr, "listen-addr", defaultListenAddr,
 		"`address` of /livez, /readyz, /healthz, /metrics and /debug/homeostat; empty: none. "+

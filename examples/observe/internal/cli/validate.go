@@ -63,7 +63,7 @@ func (s *settings) validate() error {
 	errs := s.validateNumbers()
 	if len(s.names) > 0 && len(s.delete) == 0 {
 		errs = append(errs, errors.New("--delete and --names must both be specified: "+
-			"--delete is what runs for the names of objects that do not exist"))
+			"--delete runs for the names of objects that do not exist"))
 	}
 	if _, err := labels.Parse(s.selector); err != nil {
 		errs = append(errs, fmt.Errorf("--selector is %q: %w", s.selector, err))

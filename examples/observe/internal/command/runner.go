@@ -104,7 +104,7 @@ func explainStart(program string, err error) error {
 	case errors.Is(err, syscall.ENOEXEC):
 		return fmt.Errorf("starting command: %w: the first line of a script is #!/bin/sh or the like", err)
 	case errors.Is(err, syscall.ENOENT):
-		return fmt.Errorf("starting command: %w: or what its first line names is missing (does it end with CR?)", err)
+		return fmt.Errorf("starting command: %w: or the interpreter in its first line is missing (does it end with CR?)", err)
 	default:
 		return fmt.Errorf("starting command: %w", err)
 	}

@@ -48,7 +48,7 @@ func (p *Plugin) Request(ctx context.Context, request string, nodes ...string) (
 		last := protocol.Read(node).Last
 		if last != nil && last.Result == protocol.CalledOff && last.Request.Request == request {
 			fmt.Fprintf(p.Out, "node/%s: this request was called off, and is tried again later: "+
-				"another one need not wait\n", name)
+				"a different one need not wait\n", name)
 		}
 	}
 	return asked, errors.Join(errs...)

@@ -152,7 +152,7 @@ func TestARequestThatWasCalledOffIsToldOf(t *testing.T) {
 	play(t, func(f *fixture) {
 		f.node("n", map[string]string{protocol.LastReboot: outcome("kernel", 1, protocol.CalledOff)})
 		f.request("kernel", "n")
-		f.Expect(f.out.String()).To(HaveSuffix("this request was called off, and is tried again later: another one need not wait\n"))
+		f.Expect(f.out.String()).To(HaveSuffix("this request was called off, and is tried again later: a different one need not wait\n"))
 	})
 }
 

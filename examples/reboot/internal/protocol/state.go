@@ -168,7 +168,7 @@ func filled(field, value string) error {
 	return nil
 }
 
-const operatorOnly = "it is written by the operator only: remove the annotation to let the operator decide anew"
+const operatorOnly = "it is written by the operator only: remove the annotation to let the operator decide again"
 
 // A reader collects the faults of one node.
 type reader struct {

@@ -96,7 +96,7 @@ func (m Membership) Stray(group string, node *corev1.Node) string {
 	case owner != "":
 		return fmt.Sprintf("it belongs to RebootGroup %s now", owner)
 	default:
-		return fmt.Sprintf("RebootGroup %s does not select it any more", group)
+		return fmt.Sprintf("RebootGroup %s no longer selects it", group)
 	}
 }
 

@@ -225,10 +225,10 @@ var _ = Describe("Membership", func() {
 		Entry("it has not", "", selecting("web", web), selecting("default", nil)),
 		Entry("to another group", "it belongs to RebootGroup all now", selecting("all", nil), selecting("web", broken)),
 		Entry("to default", "it belongs to RebootGroup default now", selecting("default", nil), selecting("web", broken)),
-		Entry("to no group", "RebootGroup web does not select it any more", selecting("web", broken)),
+		Entry("to no group", "RebootGroup web no longer selects it", selecting("web", broken)),
 		Entry("to several", "the RebootGroups all and web select it, and none may reboot it until only one does",
 			selecting("all", nil), selecting("web", web)),
-		Entry("several others", "RebootGroup web does not select it any more", selecting("a", web), selecting("b", web), selecting("web", broken)),
+		Entry("several others", "RebootGroup web no longer selects it", selecting("a", web), selecting("b", web), selecting("web", broken)),
 	)
 
 	It("finds the group that holds a slot of the node, not of one of the same name", func() {

@@ -21,18 +21,18 @@ const (
 		"wait for it, or give children names that do not depend on it"
 	generated = "a second try, or an old cache, gives a second object when the server makes up the name: " +
 		"let names follow from the owner"
-	halfDone    = "the next reconcile must find the work half done: write what says that it is done last"
-	syncedFirst = "it acts before all of its caches are there: wait until each has synced"
+	halfDone    = "the next reconcile must find the work half done: write the mark that it is done last"
+	syncedFirst = "it acts before all of its caches are filled: wait until each has synced"
 	loops       = "a reconciler that writes every time wakes itself: compare before you write; " +
 		"two that want different things of one field never stop"
 	seldom = "a reconciler that writes every time wakes itself, and a back-off slows it down; or something writes by " +
 		"the clock: compare before you write, or name the field in Case.Ignore"
-	collected = "the garbage collector deletes what it makes: " +
+	collected = "the garbage collector deletes the objects that it makes: " +
 		"an owner has to be in the same namespace, or in none, and to be there under that UID"
-	forgotten = "it decides by what it remembers, and a restart forgets that: decide by what is there"
-	late      = "what Run still does when its context has ended needs a deadline of its own; a Pod that needs longer " +
+	forgotten = "it decides by its memory, and a restart forgets that: decide by the objects that exist"
+	late      = "work that Run does after its context has ended needs a deadline of its own; a Pod that needs longer " +
 		"says so by terminationGracePeriodSeconds, and its case by Options.Known"
-	noAnswer  = "a read that has failed does not say that nothing is there: return its error, to be called again"
+	noAnswer  = "a failed read does not mean that nothing exists: return its error, to be called again"
 	oldCopy   = "it writes from an old copy: patch only your own fields, or send the resourceVersion that you have read"
 	unseenUID = "a cache may be of the past after a restart: give deletes the UID of the object that you mean, " +
 		"and ask the server itself before you destroy"
@@ -59,25 +59,25 @@ var oracleHints = map[string]string{
 	Past:     unseenUID,
 	Role:     "Report.Rules are the fewest rules that do",
 	Mutation: "objects of a cache are shared: copy before you edit, as patch.Merge does",
-	Cache: "a cache of your own has to be listed anew when its watch has failed, and a handler of client-go gets a " +
+	Cache: "a cache of your own has to be listed again when its watch has failed, and a handler of client-go gets a " +
 		"deletion that was missed as a cache.DeletedFinalStateUnknown: look into it",
 }
 
 var deviationHints = map[byte]string{
-	plan.AtDelivery: "events can be lost, and can come twice: " +
+	plan.AtDelivery: "events can be lost, or arrive twice: " +
 		"decide by the state that is there, not by the events that came",
-	plan.Deleted: "nothing puts back what was deleted: is there a trigger for this kind that finds the owner, " +
+	plan.Deleted: "nothing restores the deleted object: is there a trigger for this kind that finds the owner, " +
 		"and does the name follow from the owner alone?",
-	plan.Edited:   "nothing puts back what was edited: compare the object with what it should be",
+	plan.Edited:   "nothing restores the edited object: compare it with its desired state",
 	plan.Parted:   "calls that hang, and then time out, must lead to another attempt",
 	plan.Refused:  "it gives up after some failures: attempts have to go on until one succeeds, with a back-off",
 	plan.Early:    "the object changed in the middle of its own reconcile",
 	plan.Unsynced: syncedFirst,
-	plan.Offline: "what happens while the program is down gives no event: look at what is there, " +
-		"and let a finalizer wait for what has to be cleaned up",
+	plan.Offline: "changes while the program is down give no event: look at the objects that exist, " +
+		"and let a finalizer wait for the clean-up",
 	plan.Stopped:  "a stop may come between any two writes: " + halfDone,
 	plan.Rivalled: "the object was not the one that was read: a conflict must lead to another attempt",
-	plan.Lagging:  "actors take their time: wait for what they report, and neither for a while nor for their first answer",
+	plan.Lagging:  "actors take their time: wait for their report, not for a fixed time or their first answer",
 	plan.Asleep:   "watches and leases are over after a long sleep: all of it has to begin again",
 	plan.Shuffled: "it depends on the order in which things happen",
 }

@@ -14,8 +14,8 @@ func TestAHintIsOfWhatWasDone(t *testing.T) {
 	const (
 		second  = "+ secrets d/a-*2 = there"
 		field   = "- secrets d/a: data.x = 1"
-		forgets = "hint: it decides by what it remembers, and a restart forgets that"
-		synced  = "hint: it acts before all of its caches are there"
+		forgets = "hint: it decides by its memory, and a restart forgets that"
+		synced  = "hint: it acts before all of its caches are filled"
 		due     = "If the write was due before, nothing led to it: watch what it follows from"
 		made    = "hint: a second try, or an old cache, gives a second object when the server makes up the name"
 	)

@@ -26,7 +26,7 @@ func (c *Cache) Check(objects []*unstructured.Unstructured) (edited bool, err er
 	}
 	for _, obj := range c.List() {
 		if edited, err := check(obj, byKey); err != nil {
-			return edited, fmt.Errorf("a cache of %s is not what the server has: %w", c.Resource, err)
+			return edited, fmt.Errorf("a cache of %s does not match the server: %w", c.Resource, err)
 		}
 	}
 	return false, nil
