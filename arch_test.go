@@ -49,7 +49,7 @@ var table = map[string][]string{
 	"leader":            {"internal"},
 	"leader/shard":      {"leader", "internal"},
 	"leader/fence":      {"leader", "internal"},
-	// The loop, and who reads what it says.
+	// The loop, and the readers of its state.
 	"reconcile":         {"informer", "queue", "names", "leader/shard", "reconcile/inspect", "internal"},
 	"reconcile/inspect": {"informer", "queue", "leader/shard"},
 	"metrics":           {"leader/shard", "names", "queue", "reconcile", "reconcile/inspect", "internal"},

@@ -173,7 +173,7 @@ func TestSeen(t *testing.T) {
 	})
 }
 
-// Who waits first hears first, so that whoever runs it in a simulation sees the same each time.
+// Waiters are notified in the order in which they began to wait, so that simulations are deterministic.
 func TestSeenIsToldInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
@@ -190,7 +190,7 @@ func TestSeenIsToldInOrder(t *testing.T) {
 	})
 }
 
-// The watch of a quiet namespace does not hold up those who wait for another.
+// The watch of a quiet namespace does not hold up waiters for another one.
 func TestSeenOfANamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)

@@ -88,7 +88,7 @@ func narrows(t *testing.T, selects bool) {
 	synctest.Wait()
 	remove, err := d.parts().AddShards(t.Context(), shardOf(0), shardOf(1))
 	d.Expect(err).NotTo(HaveOccurred())
-	_, err = d.parts().AddShards(t.Context(), shardOf(2)) // so that a list says who selects
+	_, err = d.parts().AddShards(t.Context(), shardOf(2)) // so that a list shows who selects
 	d.Expect(err).NotTo(HaveOccurred())
 	pass(time.Minute)
 	opened, listed := a.since(0, 0)

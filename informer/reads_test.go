@@ -16,7 +16,7 @@ import (
 	"github.com/homeostat/homeostat/informer"
 )
 
-// Who is in the middle of a read does not hold up the watch, and a watch that is
+// A reader in the middle of a read does not hold up the watch, and a watch that is
 // held up by a handler does not hold up reads.
 func TestReadersAndTheWriterDoNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

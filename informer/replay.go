@@ -51,7 +51,7 @@ func (s shards[T]) ServerResourceVersion(ctx context.Context) (string, error) {
 // the cache was at the call, at most ten seconds after the server answers. A whole cache
 // shows deletions itself: for one, nothing is called.
 //
-// Errors: that of the server, if it does not remember rv any more (IsResourceExpired
+// Errors: that of the server, if it no longer remembers rv (IsResourceExpired
 // of package apierrors reports true); an informer that is not running; that of ctx.
 // Other failed requests are logged and repeated.
 func (s shards[T]) DeletedSince(

@@ -59,7 +59,7 @@ func (w *watched) opened(of watch.Interface, set keyspace.Set, streaming bool) {
 func (w *watched) streamed() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.streaming, w.since = false, time.Now() // the reflector measures anew, too
+	w.streaming, w.since = false, time.Now() // the reflector restarts its measurement, too
 	w.notify()
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/homeostat/homeostat/leader"
 )
 
-// A fixture is an API for leaseapi.Leases, what happened in order, and who had which slot,
+// fixture is an API for leaseapi.Leases, a record of events in order, and the owners of slots,
 // in a bubble of virtual time.
 type fixture struct {
 	*WithT

@@ -15,7 +15,7 @@ import (
 	"github.com/homeostat/homeostat/leader"
 )
 
-// throne sees who leads at each moment, from the call of the function until
+// throne observes the leader at each moment, from the call of the function until
 // its context ended and the last effect that it still had in flight is over.
 type throne struct {
 	mu      sync.Mutex

@@ -7,7 +7,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// threeSlots are shards that only say who has what.
+// threeSlots are shards that only report their owners.
 type threeSlots struct{ shard.Assignment }
 
 func (threeSlots) Status() shard.Status {

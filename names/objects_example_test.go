@@ -14,7 +14,7 @@ import (
 	"github.com/homeostat/homeostat/names"
 )
 
-// The outputs themselves say for whom they were made: no inventory is needed. This is for outputs that owner references
+// The outputs themselves name the object for which they were made: no inventory is needed. This is for outputs that owner references
 // cannot tie to their input, such as those of an input that opted out but is still there.
 func ExampleObjects() {
 	mark := map[string]string{"example.com/for": "web"}

@@ -143,7 +143,7 @@ func owning(version, fields string) *corev1.Node {
 	return n
 }
 
-// Such versions cannot be compared: who owns the fields decides, whether the cache is behind or not.
+// Such versions cannot be compared: the owner of the fields decides, whether the cache is behind or not.
 func TestAnApplierSkipsByOwnershipWhereVersionsAreNoNumbers(t *testing.T) {
 	g := NewWithT(t)
 	server := &versioned{versions: []string{"a", "c"}}

@@ -139,7 +139,7 @@ func disturb(b *fixture, w *witness, seed uint64) {
 	}
 }
 
-// Whoever drains or stops a queue, at the same time as others: every worker
+// Goroutines drain or stop a queue at the same time as others: every worker
 // learns of it, nothing stays, and what waited before a drain has been dispatched.
 func TestManyGoroutinesEndTheQueue(t *testing.T) {
 	for name, end := range map[string]func(b *fixture, seed uint64){

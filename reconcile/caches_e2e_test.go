@@ -54,7 +54,7 @@ type realFleet struct {
 	ledger *ledger
 }
 
-// realReplica is one of them. When it is killed, no request of it is sent any more.
+// realReplica is one of them. When it is killed, it sends no further request.
 type realReplica struct {
 	in     *informer.Informer[*corev1.ConfigMap]
 	killed atomic.Bool

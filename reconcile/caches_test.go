@@ -127,7 +127,7 @@ func mapped(m *member) *reconcile.Options {
 	}}
 }
 
-// kill ends a replica, of which no request arrives any more.
+// kill ends a replica: no further request of it arrives.
 func (x *fleet) kill(name string) {
 	x.sim.Fence(name)
 	x.ledger.killed(name)

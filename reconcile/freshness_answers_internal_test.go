@@ -125,7 +125,7 @@ func TestAnAnswerThatComesAfterTheDeadlineIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// The answer about a scale, for example, does not tell whether the object is in a cache with selectors.
+// The answer about a scale, for example, does not show whether the object is in a cache with selectors.
 func TestTheServerIsAskedAboutAnObjectThatMayBeInScope(t *testing.T) {
 	selects := &informer.Options{LabelSelector: "a=b"}
 	scaled := func(uid types.UID) *answer.Object {

@@ -16,7 +16,7 @@ import (
 	"github.com/homeostat/homeostat/internal/ownwrites"
 )
 
-// leased counts who waits for a version to be seen.
+// leased counts the keys that wait for a resourceVersion.
 type leased struct {
 	source
 	waiting *int

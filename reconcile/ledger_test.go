@@ -44,7 +44,7 @@ func newLedger() *ledger {
 	return l
 }
 
-// restart forgets the faults, and who has reconciled what.
+// restart forgets the faults and the reconciles.
 func (l *ledger) restart() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -123,7 +123,7 @@ func (l *ledger) noting(by string) func(http.RoundTripper) http.RoundTripper {
 	}
 }
 
-// killed notes that no request of a replica arrives any more.
+// killed records that no further request of a replica arrives.
 func (l *ledger) killed(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

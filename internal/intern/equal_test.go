@@ -44,7 +44,7 @@ func eachKind(t *testing.T, f func(gvk schema.GroupVersionKind, object runtime.O
 	}
 }
 
-// A deep copy is alike, and it is not any more once any one value within it has
+// A deep copy is alike, and it no longer is once any one value within it has
 // changed, unless it is lazy.
 func TestAlikeSeesEveryChangeOfEveryKind(t *testing.T) {
 	changes := 0

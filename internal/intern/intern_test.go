@@ -328,7 +328,7 @@ func TestTableKeepsNoGarbage(t *testing.T) {
 	runtime.KeepAlive(kept)
 }
 
-// settledLen is the number of known parts when the tables do not shrink any more.
+// settledLen is the number of known parts when the tables no longer shrink.
 func settledLen(s *intern.Pool) int {
 	least := s.Len()
 	for range 20 {

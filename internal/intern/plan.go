@@ -52,7 +52,7 @@ type field struct {
 }
 
 // plans holds the plan of every type that was ever walked. There is one of each,
-// made once, and none changes any more when it is in there.
+// made once, and none changes after it was added.
 var (
 	plans  sync.Map   // of reflect.Type to *plan
 	making sync.Mutex // held while plans are made; guards made

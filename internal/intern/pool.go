@@ -121,7 +121,7 @@ func (s *Pool) look(hash uint64, what shape, object uint32, notes bool) (at plac
 	return nil, notes && t.sighted(hash, object)
 }
 
-// learn makes the part at at known. Nothing writes to it any more.
+// learn makes the part at at known. Nothing may write to it afterwards.
 func (s *Pool) learn(hash uint64, what shape, at place) {
 	t := s.tableOf(hash)
 	t.mu.Lock()

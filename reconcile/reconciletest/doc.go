@@ -71,7 +71,7 @@
 //   - Run returns within 30 seconds of the end of its context, and leaves no goroutine behind.
 //   - A step of the workload that succeeds without faults succeeds with them: at once, or at the next rest.
 //
-// # Who else is there
+// # Other clients
 //
 // The garbage collector always runs, and so do Case.Actors: package actors has the kubelet that runs Pods and the
 // controller of Deployments, and you can write an [Actor] yourself. They are other clients: the program is not blamed

@@ -9,7 +9,7 @@
 //	  - The serial of the SOA record grows by one with each change, and only then;
 //	    never by less than what this process has written before (RFC 1982).
 //	  - Several processes may change it at once: each change is made under a lock,
-//	    from what the file says then.
+//	    from the contents of the file at that time.
 //	  - A file that is not understood is not written.
 //
 // It does not check foreign records, does not follow $INCLUDE, and cannot lock

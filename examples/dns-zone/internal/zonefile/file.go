@@ -61,7 +61,7 @@ func (f *File) Keys() ([]types.NamespacedName, error) {
 	return slices.Compact(keys), err
 }
 
-// Set makes addresses, in this order, the records of a key; none removes them.
+// Set makes addresses, in this order, the records of a key; an empty list removes them.
 // It reports whether the file has changed.
 //
 // Errors: the file is not understood (it names the line), or cannot be read,

@@ -4,7 +4,7 @@
 //		flags ──▶ settings ──▶ RESOURCE by discovery ──▶ first LIST allowed? ──▶ Observer until the end ──▶ exit code
 //		                                                                          └──▶ /livez /readyz /metrics
 //
-//	  - Wrong flags and what cannot work are one line on standard error, and exit
+//	  - Wrong flags and settings are one line on standard error, and exit
 //	    code 1, before anything runs.
 //	  - Standard output belongs to the commands and, unless --quiet, to a line for
 //	    each; logs go to standard error.

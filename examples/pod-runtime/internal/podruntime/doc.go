@@ -1,8 +1,8 @@
 // Package podruntime adds up, for each namespace, how long its Pods have run,
 // and never counts any of that twice.
 //
-// A sum over things that go away has to be kept somewhere, and whoever keeps it
-// may die between looking and writing. So there is one ledger per namespace, a
+// A sum over deleted objects has to be kept somewhere, and the process that keeps
+// it may die between reading and writing. So there is one ledger per namespace, a
 // ConfigMap that is written as a whole:
 //
 //		Pods ───────▶ key: the namespace's ledger ──▶ reconcile: settle(ledger, Pods, now)

@@ -14,7 +14,7 @@
 //
 // What holds:
 //   - A node that several groups select gets no slot, nor one that has a slot of another
-//     group. A slot whose node has come to belong elsewhere is given back, unless the
+//     group. A slot whose node now belongs elsewhere is given back, unless the
 //     reboot has begun.
 //   - A reservation knows the nodes as of after the ledger that it replaces.
 //   - A slot is released only when its node says that the epoch is spent: the reboot

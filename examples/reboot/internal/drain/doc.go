@@ -12,7 +12,7 @@
 //     another node is not touched.
 //   - A refusal names the Pod and the disruption budget.
 //
-// It is not k8s.io/kubectl/pkg/drain: that waits until the Pods are gone, evicts by
+// It is not k8s.io/kubectl/pkg/drain: that waits until the Pods are deleted, evicts by
 // name alone, asks for each DaemonSet, and links kubectl's printers, which makes a
 // program of 37 MB one of 89 MB.
 package drain

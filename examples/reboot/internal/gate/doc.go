@@ -8,5 +8,5 @@
 //   - What cannot be asked forbids: an error is a reason.
 //   - The answer is kept for a short while, so that a burst of reconciles asks once.
 //
-// It does not take back what is granted.
+// It does not revoke grants.
 package gate

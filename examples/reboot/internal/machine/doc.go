@@ -1,4 +1,4 @@
-// Package machine reboots what a node runs on.
+// Package machine reboots the machine of a node.
 //
 // An agent must know one thing about its machine, which boot of the kernel it
 // runs in, and do one thing to it, reboot it. The boot id is also the lock: a

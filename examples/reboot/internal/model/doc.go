@@ -3,7 +3,7 @@
 // The real controllers and agents run against a simulated API server in virtual
 // time. Explorations try a fault at every call and event of small cases, one after
 // the other. The model has a seeded schedule, which decides which call is served
-// next, which is lost, answered twice or carried out late, who dies, and what
+// next, which is lost, answered twice or carried out late, which process dies, and what
 // administrators, kubelets and machines do meanwhile.
 //
 //	2 controllers, n agents ──▶ simulated API server ──▶ monitor: I1–I11 after every commit

@@ -202,7 +202,7 @@ func oneLeads() *reconciletest.Case {
 			byAdmin("n2 recovers", ready("n2", "True")),
 			byAdmin("ask for n2", need("n2", "kernel")),
 		},
-		// The number of epochs spent without a reboot depends on who was first.
+		// The number of epochs spent without a reboot depends on a race.
 		Ignore: []string{"metadata.annotations." + protocol.Void},
 		Goal: func(w *reconciletest.World) error {
 			return errors.Join(fleetOf(w).settled(),
@@ -211,7 +211,7 @@ func oneLeads() *reconciletest.Case {
 	}
 }
 
-// bothWork has two controllers that both believe that they lead, for ever, and the real
+// bothWork has two controllers that both believe that they lead, forever, and the real
 // agents of all nodes beside the first of them.
 func bothWork() *reconciletest.Case {
 	return &reconciletest.Case{

@@ -173,7 +173,7 @@ func actor(
 	}
 }
 
-// power is a switch that is always on: it boots a machine that has gone off.
+// power is a switch that is always on: it boots a machine that is off.
 func power() reconciletest.Actor {
 	return actor("power", func(w *reconciletest.World, node string) bool {
 		f := fleetOf(w)

@@ -12,7 +12,7 @@
 //
 // What holds:
 //   - A value that cannot be read is a [FaultError], which names node, key and remedy.
-//     A node with a fault in a key is never moved along by those who read that key.
+//     A node with a fault in a key is never moved along by the readers of that key.
 //   - reboot-needed is opaque and may be empty. The other values are JSON.
 //   - [Allow], [Accept], [Complete], [CallOff] and [Revoke] edit a node in memory; the caller
 //     writes it under the optimistic lock.

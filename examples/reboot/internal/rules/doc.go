@@ -13,7 +13,7 @@
 // What holds:
 //   - [Agent] is a function of in-progress, now and the kernel's boot id.
 //   - [ForSlot] is the next step for one slot of the ledger.
-//   - [Reserve] chooses who gets the free slots, oldest request first.
+//   - [Reserve] chooses the nodes for the free slots, oldest request first.
 //   - [Report] answers why a node is not rebooting.
 //
 // The rules are safe only on the views they ask for; package controller says how
