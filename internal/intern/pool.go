@@ -33,7 +33,7 @@ func New() *Pool {
 }
 
 // Object shares the parts of the object to which obj points. Do not write to
-// it any more.
+// it afterwards.
 func (s *Pool) Object(obj any) { s.Update(obj, nil) }
 
 // Update shares what obj, a pointer, points to with old, an earlier state of the

@@ -7,8 +7,8 @@
 //		   ▲                                └── no, gone ──▶ ask the server, then remove them
 //		   └── known names: whose records there are (at start and periodically)
 //
-//	  - One Service, one reconcile, one change of its own records: what else stands in the
-//	    file is not touched.
+//	  - One Service, one reconcile, one change of its own records: the rest of the file
+//	    is not touched.
 //	  - Every record is looked at again once in each resync: that is how an edit of
 //	    the file is noticed.
 //	  - Nothing is removed on the word of a cache alone.

@@ -9,10 +9,10 @@
 //		ResourceQuotas ──▶            │              └────▶ quota and limits by policy
 //		LimitRanges ─────▶            └── exempt ─────────▶ take ours away
 //
-//	  - The owner is written only into the namespace as it was looked at: whoever
-//	    writes in between wins, and the controller looks again.
+//	  - The owner is written only into the namespace as it was read: a client that
+//	    writes in between wins, and the controller reads again.
 //	  - A quota or a limit range of our name without our label is left alone.
 //	  - What the server adds to a LimitRange (it derives defaults from limits) is
 //	    no difference: nothing is written again and again.
-//	  - Terminating namespaces are skipped; what is in them goes with them.
+//	  - Terminating namespaces are skipped; their contents are deleted with them.
 package defaults

@@ -8,7 +8,7 @@
 //	    waits are one reconcile. There is one command at a time per key.
 //	  - What has failed is run again, with back-off, until it succeeds; a fault that
 //	    running it again cannot cure waits for the object to change.
-//	  - Whether an object is gone is asked of the server before each delete. An
-//	    object that merely left the selection is not gone.
+//	  - The server confirms each deletion before the delete command runs. An object
+//	    that merely left the selection is not deleted.
 //	  - Names that cannot be listed, or make no sense, delete nothing.
 package observer

@@ -13,7 +13,7 @@
 //	  - A Pod is entered by its UID, keeps its entry while it exists, and moves into
 //	    the sum of the closed ones in the write that removes the entry. Each of these
 //	    steps needs the server's word, given after the ledger was read, that the Pod
-//	    is there, or gone: gone is forever, so that no cache can bring it back.
+//	    exists or is deleted. A deletion is final, so no cache can bring it back.
 //	  - The total never goes down.
 //	  - A Pod that vanished while it was down counts up to the last moment at which it was
 //	    known to run. How much more that may have been is kept apart.
