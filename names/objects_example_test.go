@@ -14,8 +14,8 @@ import (
 	"github.com/homeostat/homeostat/names"
 )
 
-// The outputs themselves name the object for which they were made: no inventory is needed. This is for outputs that owner references
-// cannot tie to their input, such as those of an input that opted out but is still there.
+// The outputs themselves name the object for which they were made: no inventory is needed. This is for outputs that
+// owner references cannot tie to their input, such as those of an input that opted out but is still there.
 func ExampleObjects() {
 	mark := map[string]string{"example.com/for": "web"}
 	client := fake.NewClientset(

@@ -16,7 +16,8 @@ const retryWithin = 5 * time.Second
 // retries finds a request that got 429 with Retry-After and is repeated too early by the same boot.
 //
 // Two parts of a program may send the same request within that time, and then the second one is not a retry: the part
-// that got the 429 waits, and sends its request again later. So an early repetition is judged only if no other follows in time.
+// that got the 429 waits, and sends its request again later. So an early repetition is judged only if no other follows
+// in time.
 type retries struct {
 	*core
 	fleet   *fleet

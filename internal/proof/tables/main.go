@@ -3,7 +3,8 @@
 //
 //	go test -json -run '^TestZoo$' ./internal/proof/zoo | tables docs/testing.md
 //
-// The table of the zoo is replaced completely; in that of the explorations of examples, only the rows of those that ran.
+// The table of the zoo is replaced completely; in that of the explorations of examples, only the rows of those that
+// ran.
 package main
 
 import (
