@@ -151,8 +151,7 @@ func (c *changes) drain(k *keeper) (busy bool) {
 	for _, slot := range leaving {
 		h := k.own[slot]
 		busy = busy || h != nil || k.claims[slot]
-		if h != nil && !h.moving {
-			h.moving = true
+		if h != nil {
 			h.cancel(fmt.Errorf("%w: its range changes", ErrMoved))
 		}
 	}

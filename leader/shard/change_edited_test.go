@@ -64,7 +64,18 @@ func TestAVersionThatAnotherClientHasEditedIsGivenUp(t *testing.T) {
 		x.api.Delete("test-slot-1")
 		pass(10 * time.Second)
 		x.Expect(x.versions()).To(Equal([]string{"2", "2", "", "2"}))
+		b := x.ranged("b")
+		pass(30 * time.Second)
+		for slot := range 4 {
+			x.api.Delete(fmt.Sprint("test-slot-", slot))
+		}
+		pass(10 * time.Second)
+		x.Expect(x.versions()).To(Equal([]string{"2", "2", "", "2"}))
+		for _, r := range []*ranged{a, b} {
+			x.Expect(r.logs.count("divides the keys in another way")).To(BeZero(), "records that do not exist say nothing")
+		}
 		a.end()
+		b.end()
 	})
 }
 

@@ -1,6 +1,8 @@
 package shard_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -89,6 +91,31 @@ func TestKeysOfOtherSlotsStayUntilTheseHaveAnOwner(t *testing.T) {
 		x.Expect(calls(1, c)).To(Equal(1))
 		c.set(func(r *ranged) { x.Expect(r.found).To(Equal(map[string]int{key.String(): 1})) })
 		c.end()
+	})
+}
+
+// What several slots had may be more than a record has room for.
+func TestKeysThatHaveNoRoomInTheRecordOfTheirSlotAreLogged(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		a := x.ranged("a")
+		pass(10 * time.Second)
+		a.end()
+		for slot := range 2 {
+			var keys []string
+			for n := range 250 {
+				keys = append(keys, fmt.Sprintf("%q", fmt.Sprint(eighths()[2*slot], "/", n)))
+			}
+			l := x.record(slot)
+			l.Annotations["leader.homeostat.dev/keys"] = "[" + strings.Join(keys, ",") + "]"
+			_, err := x.api.Update(l)
+			x.Expect(err).NotTo(HaveOccurred())
+		}
+		x.divide(secondRanges)
+		b := x.ranged("b")
+		pass(10 * time.Second)
+		b.set(func(r *ranged) { x.Expect(r.found).To(HaveLen(400)) })
+		x.Expect(b.logs.count(`"msg"="keys not found: the record has no room" "slot"=0 "keys"=100`)).To(Equal(1))
+		b.end()
 	})
 }
 

@@ -209,11 +209,15 @@ type filling struct {
 	slots.Cache
 
 	has []sharding.ShardRangeRequirement
+	err error
 }
 
 func (f *filling) AddShards(
 	_ context.Context, shards ...sharding.ShardRangeRequirement,
 ) (func(...sharding.ShardRangeRequirement), error) {
+	if f.err != nil {
+		return nil, f.err
+	}
 	f.has = append(f.has, shards...)
 	return func(gone ...sharding.ShardRangeRequirement) {
 		f.has = slices.DeleteFunc(f.has, func(s sharding.ShardRangeRequirement) bool { return slices.Contains(gone, s) })
@@ -236,6 +240,18 @@ func TestWhatIsDroppedIsTheRangeThatWasAdded(t *testing.T) {
 		drop(2)
 		x.Expect(cache.has).To(ConsistOf(HaveField("End", "0xe000000000000000")))
 		again(3)
+		x.Expect(cache.has).To(BeEmpty())
+		a.end()
+	})
+}
+
+func TestCachesAreFilledTogetherOrNotAtAll(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		a := x.ranged("a")
+		pass(10 * time.Second)
+		cache, broken := &filling{}, &filling{err: errForbidden}
+		_, err := a.Fill(x.t.Context(), []slots.Cache{cache, broken}, []int{2, 3})
+		x.Expect(err).To(MatchError(errForbidden))
 		x.Expect(cache.has).To(BeEmpty())
 		a.end()
 	})

@@ -192,16 +192,43 @@ func TestRangesDivideAllHashesAndWeighWhatTheirNamespacesDo(t *testing.T) {
 
 // To halve the heaviest again and again would make one of 6.
 func TestThePiecesOfARangeAreNoHeavierThanNecessary(t *testing.T) {
-	all := &piece{}
+	all := &piece{Range: keyspace.Range{Last: math.MaxUint64}}
 	for n, weight := range []float64{2, 2, 2, 3, 3} {
 		all.names = append(all.names, &weighed{uint64(n), weight})
 		all.weight += weight
 	}
 	var weights []float64
+	g := NewWithT(t)
+	next := uint64(0)
 	for _, p := range packed(all, 3) {
+		g.Expect(p.First).To(Equal(next))
+		next = p.Last + 1
 		weights = append(weights, p.weight)
+		for _, w := range p.names {
+			g.Expect(p.Contains(w.hash)).To(BeTrue(), "even between adjacent hashes")
+		}
 	}
-	NewWithT(t).Expect(weights).To(Equal([]float64{4, 5, 3}))
+	g.Expect(weights).To(Equal([]float64{4, 5, 3}))
+	for hash, weights := range map[uint64][]float64{4: {7, 0}, 5: {7, 0}, 6: {0, 7}} {
+		a, b := (&piece{Range: keyspace.Range{Last: 10}, names: []*weighed{{hash, 7}}, weight: 7}).halves()
+		g.Expect([]float64{a.weight, b.weight}).To(Equal(weights), "the halves are up to 5, and from 6 on")
+	}
+}
+
+// A piece with one namespace cannot be made lighter.
+func TestTheHeaviestPieceThatCanBeDividedIsHalved(t *testing.T) {
+	g := NewWithT(t)
+	of := func(weight float64, names int, width uint64) *piece {
+		return &piece{Range: keyspace.Range{Last: width}, names: make([]*weighed, names), weight: weight}
+	}
+	g.Expect(heaviest([]*piece{of(7, 1, 9), of(5, 2, 1), of(6, 3, 1), of(3, 4, 9), of(7, 1, 9)})).To(Equal(2))
+	g.Expect(heaviest([]*piece{of(5, 2, 1), of(7, 1, 9), of(5, 2, 9)})).To(Equal(0), "the first of equal ones")
+	g.Expect(heaviest([]*piece{of(7, 1, 3), of(1, 1, 8), of(0, 0, 9), of(0, 0, 9), of(8, 1, 2)})).To(Equal(2), "the widest")
+}
+
+func TestNamespacesOfOneHashAreOne(t *testing.T) {
+	all := joined([]*weighed{{1, 2}, {1, 3}, {2, 4}, {2, 5}, {3, 6}})
+	NewWithT(t).Expect(all).To(Equal([]*weighed{{1, 5}, {2, 9}, {3, 6}}))
 }
 
 func TestRangesWithoutNamespacesAreEqual(t *testing.T) {

@@ -7,11 +7,16 @@ import (
 	"math/rand"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 
 	"github.com/homeostat/homeostat/internal/proof/leaseapi"
 	"github.com/homeostat/homeostat/leader/shard"
@@ -30,6 +35,28 @@ func TestSlotRecordDeletedByHandIsGivenUp(t *testing.T) {
 		x.Expect(x.shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
 		a.end()
 		b.end()
+	})
+}
+
+// Records that look like those of slots belong to other programs.
+func TestRecordsThatAreNoSlotsAreLeftAlone(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		for name, slot := range map[string]string{
+			"other": "1", "test-slot-x": "x", "test-slot--1": "-1", "test-slot-64": "64", "test-slot-2": "3",
+			"test-slot-03": "03",
+		} {
+			l := leaseapi.Object(name)
+			l.Labels = map[string]string{
+				"leader.homeostat.dev/shards": "test", "leader.homeostat.dev/record": "slot", "leader.homeostat.dev/slot": slot,
+			}
+			l.Spec.HolderIdentity = new("other_1.1")
+			_, err := x.api.Create(l)
+			x.Expect(err).NotTo(HaveOccurred())
+		}
+		a := x.shards("a", nil)
+		pass(leaseDuration - time.Second)
+		x.Expect(x.owned()).To(HaveLen(63), "the record with the name of slot 2 has the label of another")
+		a.end()
 	})
 }
 
@@ -143,6 +170,74 @@ func TestAWatchThatDoesNotOpenIsGivenUp(t *testing.T) {
 		close(never)
 		a.end()
 	})
+}
+
+// blind is a way to the API on which records can be neither listed nor watched while it has errors.
+type blind struct {
+	*leaseapi.Link
+
+	mu          sync.Mutex // guards the fields below
+	list, watch error
+	event       *metav1.Status // that a watch begins with
+	lists       int
+}
+
+func (b *blind) Leases(string) coordinationclient.LeaseInterface { return b }
+
+func (b *blind) List(ctx context.Context, o metav1.ListOptions) (*coordinationv1.LeaseList, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.lists++; b.list != nil {
+		return nil, b.list
+	}
+	return b.Link.List(ctx, o)
+}
+
+func (b *blind) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.event != nil {
+		w := watch.NewFakeWithChanSize(1, false)
+		w.Error(b.event)
+		return w, nil
+	}
+	if b.watch != nil {
+		return nil, b.watch
+	}
+	return b.Link.Watch(ctx, o)
+}
+
+func TestAReplicaThatCannotSeeTheRecordsIsNotReady(t *testing.T) {
+	forbidden := apierrors.NewForbidden(leaseapi.Leases, "", errForbidden)
+	for doing, fail := range map[string]func(b *blind){
+		"listing":            func(b *blind) { b.list = forbidden },
+		"watching":           func(b *blind) { b.watch = forbidden },
+		"watching the event": func(b *blind) { b.event = &forbidden.ErrStatus },
+	} {
+		t.Run(doing, func(t *testing.T) {
+			inBubble(t, func(x *fixture) {
+				way := &blind{Link: x.api.Link(1)}
+				fail(way)
+				lease := leaseOf(way.Link, "a")
+				lease.Client = way
+				a, err := shard.New(lease, nil)
+				x.Expect(err).NotTo(HaveOccurred())
+				stop := x.run(func(ctx context.Context) error { return a.Run(ctx, x.work("a", 0)) })
+				pass(time.Minute + time.Second)
+				way.mu.Lock()
+				x.Expect(way.lists).To(BeNumerically("~", 31, 1), "one each RetryPeriod")
+				way.list, way.watch, way.event = nil, nil, nil
+				way.mu.Unlock()
+				verb, _, _ := strings.Cut(doing, " ")
+				x.Expect(a.Ready()).To(MatchError(ContainSubstring(verb + " the records of lease")))
+				x.Expect(apierrors.IsForbidden(a.Ready())).To(BeTrue())
+				pass(5 * time.Second)
+				x.Expect(a.Ready()).To(Succeed())
+				x.Expect(x.shares()).To(Equal(map[string]int{"a": 64}))
+				stop()
+			})
+		})
+	}
 }
 
 func TestReplicaThatSeesNoMemberTakesWhatIsFree(t *testing.T) {

@@ -160,7 +160,7 @@ func refine(zones []*zone, members int) []*zone {
 			break
 		}
 		light, weight := lightest(zones)
-		if light < 0 || weight >= heavy.weight/2 {
+		if weight >= heavy.weight/2 {
 			break
 		}
 		free := zones[light+1].slot
@@ -174,10 +174,10 @@ func refine(zones []*zone, members int) []*zone {
 	return zones
 }
 
-// lightest returns the first of the two neighbors that weigh least, the narrowest on a tie, or -1 if there is only one
-// zone.
+// lightest returns the first of the two neighbors that weigh least, the narrowest on a tie. If there is only one zone,
+// the weight is more than any.
 func lightest(zones []*zone) (at int, weight float64) {
-	at, weight = -1, math.MaxFloat64
+	weight = math.MaxFloat64
 	width := uint64(math.MaxUint64)
 	for n := range len(zones) - 1 {
 		w, wide := zones[n].weight+zones[n+1].weight, zones[n+1].Last-zones[n].First

@@ -354,6 +354,35 @@ func TestARefinedDivisionHasTheSameSlots(t *testing.T) {
 	g.Expect(refine(d.zones(s), 2)).To(Equal(zones), "all that know the same decide the same")
 }
 
+// A zone that is light beside a member is not worth a division, however light its neighbors are.
+func TestLightZonesAreNotDivided(t *testing.T) {
+	g := NewWithT(t)
+	d := divide(nil, 8)
+	for objects, divided := range map[int64]bool{12: false, 13: true} {
+		s := survey{owners: make([]string, 8), members: replicas(2), loads: make([]load, 8)}
+		s.loads[0].Objects = 100 - objects
+		s.loads[3].Objects, s.loads[3].Cuts = objects, parts(d.rangeOf(3), 2, objects/2)
+		zones := d.zones(s)
+		changed := refine(slices.Clone(zones), 2)
+		g.Expect(slices.Equal(changed, zones)).To(Equal(!divided), "%d of the 50 of a member", objects)
+	}
+}
+
+func TestTheNarrowestOfEquallyLightNeighborsAreJoined(t *testing.T) {
+	g := NewWithT(t)
+	var zones []*zone
+	first := uint64(0)
+	for _, width := range []uint64{5, 2, 3, 5, 2, 3} {
+		zones = append(zones, &zone{Range: keyspace.Range{First: first, Last: first + width - 1}, weight: 1})
+		first += width
+	}
+	at, weight := lightest(zones)
+	g.Expect(at).To(Equal(1), "the first of them")
+	g.Expect(weight).To(Equal(2.0))
+	_, weight = lightest(zones[:1])
+	g.Expect(weight).To(BeNumerically(">", 1e300), "it has no neighbor")
+}
+
 func TestTheHeaviestNamespacesAreRecordedWithTheRanges(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(heavyOf([]load{

@@ -67,10 +67,9 @@ type keeper struct {
 
 // holding is a slot whose function runs, or that is being released.
 type holding struct {
-	lease        *coordinationv1.Lease
-	cancel       context.CancelCauseFunc
-	moving       bool
-	suspectSince time.Time // since when the watch shows a different holder; zero if it does not
+	lease   *coordinationv1.Lease
+	cancel  context.CancelCauseFunc
+	checked time.Time // when it was taken, or its record was read last
 }
 
 func newKeeper(r *replica, ranges divider, fn func(ctx context.Context, slot int) error) *keeper {

@@ -82,8 +82,7 @@ func (d *division) isCredible(slot int, l load) bool {
 	if l.Top == "" {
 		return l.TopObjects == 0
 	}
-	hash := keyspace.Of(l.Top)
-	return hash >= of.First && hash <= of.Last && len(validation.IsDNS1123Label(l.Top)) == 0
+	return of.Contains(keyspace.Of(l.Top)) && len(validation.IsDNS1123Label(l.Top)) == 0
 }
 
 const (

@@ -175,6 +175,25 @@ func FuzzLoads(f *testing.F) {
 	})
 }
 
+func TestASlotWeighsItsObjectsAndItsTime(t *testing.T) {
+	g := NewWithT(t)
+	weights, byTime := weigh([]load{{Busy: 150_000}, {}}, 1)
+	g.Expect(weights).To(Equal([]float64{0.375, 0}), "there are no objects: half of three quarters")
+	g.Expect(byTime).To(Equal(weights))
+	d := divide(nil, 2)
+	at := d.rangeOf(1).First + 1
+	z := d.zones(survey{members: replicas(1), loads: []load{
+		{}, {Objects: 100, Busy: 950_000, Cuts: []cut{{at, 10}, {at + 1, 30}}},
+	}})[1]
+	g.Expect(z.weight).To(BeNumerically("~", 1, 1e-9))
+	for n, before := range []float64{
+		0.1*(0.525+0.475/2) + 1./3*0.475/2, 0.3*(0.525+0.475/2) + 2./3*0.475/2, // half of the time counts as evenly divided
+	} {
+		g.Expect(z.parts[n].before).To(BeNumerically("~", before, 1e-9))
+	}
+	g.Expect(heaviestOf(map[string]int{"a": 0}, 0)).To(BeEmpty())
+}
+
 func TestASlotIsMeasuredWhenItsKeysHaveBeenReconciledOnce(t *testing.T) {
 	g := NewWithT(t)
 	d := divide(nil, 8)

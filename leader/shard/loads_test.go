@@ -31,6 +31,7 @@ type cluster struct {
 type busyReplica struct {
 	*shard.Ranges
 	cluster *cluster
+	logs    diary
 	stop    func()
 	slots   map[int]time.Time // since when it works on them; the mutex of the cluster guards it
 }
@@ -87,7 +88,7 @@ func (x *cluster) startAt(name string, way coordinationclient.LeasesGetter) {
 		defer measuring.Wait()
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		measuring.Go(func() { r.Measure(ctx, r.cost) })
+		measuring.Go(func() { r.Measure(r.logs.log(ctx), r.cost) })
 		return r.Run(ctx, r.work)
 	})
 }
@@ -194,6 +195,7 @@ func TestNamespacesThatComeToAnEmptyClusterAreShared(t *testing.T) {
 		x.Expect(x.heaviest()).To(BeNumerically(">", 2), "all are in one range or two")
 		pass(10 * time.Minute)
 		x.Expect(x.heaviest()).To(BeNumerically("<=", 1.2))
+		x.Expect(x.replicas["a"].logs.read()).To(ConsistOf(ContainSubstring("recorded ranges that suit")))
 		rv, ranges := x.config()
 		x.Expect(strings.Fields(ranges)[0]).To(HaveSuffix(":2"), "it is the second division: %s", ranges)
 		pass(3 * time.Hour)

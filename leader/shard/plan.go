@@ -171,13 +171,9 @@ func (s *shares) even(scores [][]uint64, floor, ceiling int) bool {
 	if len(s.slots[most]) <= ceiling && len(s.slots[fewest]) >= floor {
 		return false
 	}
-	best, score := 0, scores[fewest]
-	for at, slot := range s.slots[most] {
-		if score[slot] > score[s.slots[most][best]] {
-			best = at
-		}
-	}
-	s.move(most, best, fewest)
+	score := scores[fewest]
+	best := slices.MaxFunc(s.slots[most], func(a, b int) int { return cmp.Compare(score[a], score[b]) })
+	s.move(most, slices.Index(s.slots[most], best), fewest)
 	return true
 }
 

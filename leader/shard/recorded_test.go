@@ -2,6 +2,7 @@ package shard_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -82,13 +83,14 @@ func TestTheConfigurationIsRecordedAsOtherBuildsReadIt(t *testing.T) {
 type waiting struct {
 	unlistable
 	uncounted unlistable
+	objects   map[string]int
 }
 
 func (*waiting) LastResourceVersion() string { return "" }
 
 func (w *waiting) CountNamespaces(ctx context.Context) (map[string]int, error) {
 	_, err := w.uncounted.ServerResourceVersion(ctx)
-	return map[string]int{"big": 3, "small": 1}, err
+	return w.objects, err
 }
 
 // Ranges that were chosen without knowing the objects would stay.
@@ -110,7 +112,7 @@ func TestRangesAreNotChosenBeforeEverythingIsKnown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(x *fixture) {
 				var logs diary
-				primary, other, l := &waiting{}, &waiting{}, x.api.Link(1)
+				primary, other, l := &waiting{objects: map[string]int{"big": 3, "small": 1}}, &waiting{}, x.api.Link(1)
 				r, err := shard.NewRanges(leaseOf(l, "a"), &shard.Options{Slots: 2})
 				x.Expect(err).NotTo(HaveOccurred())
 				fail(primary, other, l, true)
@@ -130,6 +132,31 @@ func TestRangesAreNotChosenBeforeEverythingIsKnown(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestNamespacesWithAThirdOfAllObjectsAreNotTooHeavy(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		var logs diary
+		r, err := shard.NewRanges(leaseOf(x.api.Link(1), "a"), nil)
+		x.Expect(err).NotTo(HaveOccurred())
+		third := &waiting{objects: map[string]int{"a": 1, "b": 1, "c": 1}}
+		x.Expect(r.Divide(logs.log(x.t.Context()), []slots.Cache{third})).To(Succeed())
+		x.Expect(logs.read()).To(BeEmpty())
+	})
+}
+
+func TestDivideEndsWithItsContext(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		r, err := shard.NewRanges(leaseOf(x.api.Link(1), "a"), nil)
+		x.Expect(err).NotTo(HaveOccurred())
+		refusing, why := &waiting{}, errors.New("no longer needed")
+		refusing.refuses.Store(true)
+		ctx, cancel := context.WithCancelCause(x.t.Context())
+		wait := background(func() error { return r.Divide(ctx, []slots.Cache{refusing}) })
+		pass(time.Minute)
+		cancel(why)
+		x.Expect(wait()).To(MatchError(why))
+	})
 }
 
 // While it is not known how new the server is, Deleted looks back from an earlier moment.
@@ -178,8 +205,13 @@ func TestDivideTakesTheRecordedRanges(t *testing.T) {
 		config, err := x.api.Get("test")
 		x.Expect(err).NotTo(HaveOccurred())
 		config.Annotations["leader.homeostat.dev/slots"] = "5"
-		_, err = x.api.Update(config)
+		config, err = x.api.Update(config)
 		x.Expect(err).NotTo(HaveOccurred())
 		x.Expect(b.Divide(x.t.Context(), caches)).To(MatchError(shard.ErrConfig))
+		config.Annotations["leader.homeostat.dev/slots"] = "4"
+		config.Annotations["leader.homeostat.dev/ranges"] = "edited by another client"
+		_, err = x.api.Update(config)
+		x.Expect(err).NotTo(HaveOccurred())
+		x.Expect(ranges("d", 4).Divide(x.t.Context(), caches)).To(MatchError(shard.ErrConfig))
 	})
 }

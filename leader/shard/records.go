@@ -78,11 +78,8 @@ func (r records) validate(identity string) error {
 	return check.Err()
 }
 
-// slotOf returns the slot that a record is about, and false for other records.
+// slotOf returns the slot of a record that has the kind of a slot, and false if it is not named like one.
 func (r records) slotOf(lease *coordinationv1.Lease, slots int) (int, bool) {
-	if kind := lease.Labels[record.KindLabel]; kind != slotKind && kind != rangeKind {
-		return 0, false
-	}
 	slot, err := strconv.Atoi(lease.Labels[slotLabel])
 	return slot, err == nil && slot >= 0 && slot < slots && lease.Name == r.slotName(slot)
 }

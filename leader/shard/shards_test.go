@@ -45,6 +45,9 @@ func TestShardsDivideAndFollowTheMembers(t *testing.T) {
 		x.Expect(s.Count(shard.Here) + s.Count(shard.Elsewhere)).To(Equal(64))
 		x.Expect(s.Members).To(HaveLen(3))
 		x.Expect(s.Count(shard.Here)).To(Equal(x.shares()["a"]))
+		for range 10 {
+			x.Expect(slices.IsSorted(a.Status().Members)).To(BeTrue())
+		}
 		x.Expect(a.String()).To(MatchRegexp(`^2[12] of 64 slots are here; members: a_\S+, b_\S+, c_\S+$`))
 
 		share := x.shares()["b"]
@@ -342,6 +345,14 @@ func TestNewRefusesBadInput(t *testing.T) {
 	} {
 		g.Expect(err).To(MatchError(ContainSubstring(want)))
 	}
+	for _, empty := range []leader.Lease{
+		{Client: lease.Client, Namespace: "default", Name: "test"},
+		{Client: lease.Client, Namespace: "default", Identity: "a"},
+	} {
+		_, err := shard.New(empty, nil)
+		g.Expect(err).To(HaveOccurred())
+		g.Expect(err).NotTo(MatchError(ContainSubstring("as part of the name")), "what is empty is said once")
+	}
 }
 
 func TestTheRecordOfADeadMemberThatOthersTouchExpires(t *testing.T) {
@@ -426,6 +437,20 @@ func TestShardsSayWhereTheirSlotsAre(t *testing.T) {
 		x.Expect(s.Status().Slots[0].Owner).To(Equal(s.Status().Member.Identity))
 		x.Expect(time.Since(s.Status().Slots[0].Since)).To(BeNumerically("~", 10*time.Second, time.Second))
 		stop()
+	})
+}
+
+func TestAReplicaThatWaitsForItsLastMembershipToEndIsNotReady(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		a := x.shards("a", nil)
+		pass(10 * time.Second)
+		a.die()
+		again := x.shards("a", nil)
+		pass(5 * time.Second)
+		x.Expect(again.Ready()).To(MatchError(`joining shards "default/test": not a member yet`))
+		pass(20 * time.Second)
+		x.Expect(again.Ready()).To(Succeed())
+		again.end()
 	})
 }
 

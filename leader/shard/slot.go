@@ -45,28 +45,19 @@ func (k *keeper) claim(ctx context.Context, slot int, now time.Time) {
 // check reads the record of a slot for which the view has shown a different holder for
 // longer than a watch can be late: another client may have edited or deleted it.
 func (k *keeper) check(ctx context.Context, slot int, h *holding, now time.Time) {
-	if k.holds(slot, k.view.slots[slot].Lease) {
-		h.suspectSince = time.Time{}
+	if k.holds(slot, k.view.slots[slot].Lease) || now.Sub(h.checked) < k.member.Timing.RetryPeriod {
 		return
 	}
-	if h.suspectSince.IsZero() {
-		h.suspectSince = now
-	}
-	if now.Sub(h.suspectSince) < k.member.Timing.RetryPeriod {
-		return
-	}
+	h.checked = now
+	k.relist() // the watch may have missed other slots, too
 	name := k.records.slotName(slot)
-	started := k.start(name, now, func() error {
+	k.start(name, now, func() error {
 		lease, err := k.records.read(ctx, name)
 		if apierrors.IsNotFound(err) || err == nil && !k.holds(slot, lease) {
 			h.cancel(fmt.Errorf("%w: the record of slot %d", leader.ErrLost, slot))
 		}
 		return err
 	})
-	if started {
-		h.suspectSince = now
-		k.relist() // the watch may have missed other slots, too
-	}
 }
 
 // holds reports whether this replica has claimed the slot in a record, which may be nil.
@@ -76,7 +67,7 @@ func (k *keeper) holds(slot int, lease *coordinationv1.Lease) bool {
 
 // hold runs the function of a slot that was taken, unless the term is over.
 func (k *keeper) hold(ctx context.Context, slot int, lease *coordinationv1.Lease) {
-	h := &holding{lease: lease}
+	h := &holding{lease: lease, checked: k.now()}
 	k.own[slot] = h
 	var owned context.Context
 	owned, h.cancel = context.WithCancelCause(ctx)
@@ -90,7 +81,6 @@ func (k *keeper) hold(ctx context.Context, slot int, lease *coordinationv1.Lease
 	go func() {
 		err := k.fn(owned, slot)
 		ended := owned.Err() != nil
-		h.cancel(nil)
 		k.reports <- func() error {
 			k.setWorking(slot, false)
 			k.giveBack(ctx, slot, h)

@@ -155,10 +155,8 @@ func (k *keeper) decide(ctx context.Context) error {
 	for slot, owner := range owners {
 		h := k.own[slot]
 		switch {
-		case h != nil && h.moving:
 		case h != nil:
 			if p.target[slot] != k.self && settled {
-				h.moving = true
 				h.cancel(fmt.Errorf("%w: %s", ErrMoved, p.target[slot]))
 			}
 			k.check(ctx, slot, h, now)

@@ -236,6 +236,7 @@ func TestOfTwoDecisionsAtOnceOneCounts(t *testing.T) {
 				}
 				_, before := x.config()
 				x.replicas["a"].stop()
+				x.Expect(x.replicas["a"].logs.count("cannot record other ranges")).To(BeNumerically(">", 0))
 				delete(x.replicas, "a")
 				pass(late)
 				close(w.arrive)

@@ -260,7 +260,7 @@ func (w *watcher) once(ctx context.Context) error {
 				return fmt.Errorf("watching the records of lease %q: %w",
 					w.records.key(), apierrors.FromObject(event.Object))
 			}
-			if lease, ok := event.Object.(*coordinationv1.Lease); ok && event.Type != watch.Bookmark {
+			if lease, ok := event.Object.(*coordinationv1.Lease); ok {
 				w.send(ctx, update{event: lease, deleted: event.Type == watch.Deleted})
 			}
 		}
