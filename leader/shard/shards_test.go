@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -164,6 +165,9 @@ func TestMemberThatTakesNothingIsPassedOver(t *testing.T) {
 type slotless struct {
 	*leaseapi.Link
 	err atomic.Pointer[error]
+
+	mu             sync.Mutex // guards the fields below
+	underWay, most int        // writes of slots at a time
 }
 
 func (s *slotless) Leases(string) coordinationclient.LeaseInterface { return s }
@@ -171,19 +175,33 @@ func (s *slotless) Leases(string) coordinationclient.LeaseInterface { return s }
 func (s *slotless) Create(
 	ctx context.Context, l *coordinationv1.Lease, o metav1.CreateOptions,
 ) (*coordinationv1.Lease, error) {
-	if err := s.err.Load(); err != nil && strings.Contains(l.Name, "-slot-") {
-		return nil, *err
-	}
-	return s.Link.Create(ctx, l, o)
+	return s.write(l, func() (*coordinationv1.Lease, error) { return s.Link.Create(ctx, l, o) })
 }
 
 func (s *slotless) Update(
 	ctx context.Context, l *coordinationv1.Lease, o metav1.UpdateOptions,
 ) (*coordinationv1.Lease, error) {
-	if err := s.err.Load(); err != nil && strings.Contains(l.Name, "-slot-") {
+	return s.write(l, func() (*coordinationv1.Lease, error) { return s.Link.Update(ctx, l, o) })
+}
+
+func (s *slotless) write(
+	l *coordinationv1.Lease, f func() (*coordinationv1.Lease, error),
+) (*coordinationv1.Lease, error) {
+	if !strings.Contains(l.Name, "-slot-") {
+		return f()
+	}
+	if err := s.err.Load(); err != nil {
 		return nil, *err
 	}
-	return s.Link.Update(ctx, l, o)
+	count := func(n int) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.underWay += n
+		s.most = max(s.most, s.underWay)
+	}
+	count(1)
+	defer count(-1)
+	return f()
 }
 
 // slotless starts a replica that cannot take slots because of an error.
@@ -208,17 +226,23 @@ func TestAReplicaThatCannotTakeSlotsIsNotReady(t *testing.T) {
 		t.Run(err.Error(), func(t *testing.T) {
 			inBubble(t, func(x *fixture) {
 				s, way, stop := x.slotless("a", err)
-				pass(10 * time.Second)
-				if ready {
-					x.Expect(s.Ready()).To(Succeed())
-				} else {
-					x.Expect(s.Ready()).To(MatchError(err))
-					x.Expect(s.Ready()).To(MatchError(HavePrefix(`writing a record of lease "default/test"`)))
+				pass(5 * time.Second)
+				unready := 0
+				for range 100 { // an event of the watch makes it ready until the next request has failed
+					pass(100 * time.Millisecond)
+					if problem := s.Ready(); problem != nil {
+						x.Expect(problem).To(MatchError(err))
+						x.Expect(problem).To(MatchError(HavePrefix(`writing a record of lease "default/test"`)))
+						unready++
+					}
 				}
+				x.Expect(unready == 0).To(Equal(ready), "unready %d times", unready)
 				way.err.Store(nil)
+				way.Set(func(l *leaseapi.Link) { l.Slow = 100 * time.Millisecond })
 				pass(3 * time.Second)
 				x.Expect(s.Ready()).To(Succeed())
 				x.Expect(x.shares()).To(Equal(map[string]int{"a": 64}))
+				x.Expect(way.most).To(Equal(16), "the server is spared")
 				stop()
 			})
 		})
