@@ -180,7 +180,6 @@ func (p *progress) listed() {
 	}
 }
 
-// bookmarked notes a bookmark.
 func (p *progress) bookmarked() {
 	p.markActive()
 	p.mu.Lock()

@@ -104,7 +104,6 @@ func (s *state[T]) size() int64 {
 	return size * int64(s.count) / int64(max(1, measured))
 }
 
-// everywhere is every namespace.
 func everywhere(string) bool { return true }
 
 // label is a value of the index of Options.IndexLabels.

@@ -49,7 +49,6 @@ type node[T any] struct {
 	kids  []*node[T] // nil in a leaf
 }
 
-// sortItems sorts items by key.
 func sortItems[T any](items []*item[T]) {
 	slices.SortFunc(items, func(a, b *item[T]) int { return compareKeys(a.key, b.key) })
 }

@@ -144,7 +144,6 @@ func withDeadline(ctx context.Context, limit, rest time.Duration) (context.Conte
 	}), d
 }
 
-// end ends the context.
 func (d *deadline) end() { d.cancel(nil) }
 
 // limitedWatch ends the context of its request when it is stopped.

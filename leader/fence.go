@@ -247,8 +247,7 @@ type target struct {
 	resource, subresource string
 }
 
-// targetOf parses the path of a request below base, the path of the server's URL. It is
-// zero for a path of no resource.
+// targetOf parses the path of a request below base, the path of the server's URL.
 func targetOf(path, base string) target {
 	parts := strings.Split(strings.Trim(strings.TrimPrefix(path, base), "/"), "/")
 	versioned := 2 // api, v1

@@ -116,17 +116,13 @@ func (s *Sweep) Run(ctx context.Context) error {
 			pause = s.options.BackoffBase
 			logger.V(1).Info("swept for orphans", "orphans", enqueued)
 		}
-		s.sleep(ctx, next)
+		select {
+		case <-ctx.Done():
+		case <-time.After(next):
+		case <-s.wake:
+		}
 	}
 	return nil
-}
-
-func (s *Sweep) sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	case <-s.wake:
-	}
 }
 
 // Once sweeps now and returns how many orphans it enqueued: all of them, or none

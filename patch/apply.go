@@ -82,7 +82,7 @@ func (a *Applier[C, T]) Apply(ctx context.Context, cached T, o *Options, config 
 	if err := opts.validateApply(); err != nil {
 		return none, fmt.Errorf("applying: %w", err)
 	}
-	data, meta, err := encode(config)
+	meta, err := encode(config)
 	key := types.NamespacedName{Namespace: meta.Namespace, Name: meta.Name}
 	if err == nil {
 		err = meta.checkAgainst(cached)
@@ -91,7 +91,7 @@ func (a *Applier[C, T]) Apply(ctx context.Context, cached T, o *Options, config 
 		return none, fmt.Errorf("applying %q: %w", key, err)
 	}
 	to := endpoint{key, opts.Subresource}
-	request := sha256.Sum256(fmt.Appendf(data, "%s/%t", opts.FieldManager, opts.NoForce))
+	request := sha256.Sum256(fmt.Appendf(meta.data, "%s/%t", opts.FieldManager, opts.NoForce))
 	if !opts.DryRun && a.done(to, cached, request, opts.FieldManager) {
 		return cached, nil
 	}
@@ -226,8 +226,8 @@ type configMeta struct {
 	data []byte
 }
 
-// encode returns the JSON of config and the metadata in it.
-func encode(config any) ([]byte, configMeta, error) {
+// encode returns the metadata in config, with its JSON.
+func encode(config any) (configMeta, error) {
 	var named struct{ Metadata configMeta }
 	data, err := json.Marshal(config)
 	if err == nil {
@@ -237,13 +237,13 @@ func encode(config any) ([]byte, configMeta, error) {
 	meta.data = data
 	switch {
 	case err != nil:
-		return nil, configMeta{}, fmt.Errorf("encoding the configuration: %w", err)
+		return configMeta{}, fmt.Errorf("encoding the configuration: %w", err)
 	case meta.Name == "":
-		return nil, meta, errors.New("the configuration is nil or has no name")
+		return meta, errors.New("the configuration is nil or has no name")
 	case len(data) > maxBytes:
-		return nil, meta, fmt.Errorf("the configuration has %d bytes, a server reads at most %d", len(data), maxBytes)
+		return meta, fmt.Errorf("the configuration has %d bytes, a server reads at most %d", len(data), maxBytes)
 	}
-	return data, meta, nil
+	return meta, nil
 }
 
 // checkAgainst refuses a configuration of another object than cached.

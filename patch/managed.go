@@ -120,7 +120,6 @@ func isElement(element, want any, keys bool) bool {
 	return members != nil
 }
 
-// textOf returns the JSON of a value.
 func textOf(value any) string {
 	text, _ := json.Marshal(value) // of JSON's own types
 	return string(text)

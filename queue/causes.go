@@ -149,7 +149,6 @@ func (s *causes) list(first uint32, key any) []Cause {
 	return all
 }
 
-// drop frees a list.
 func (s *causes) drop(first uint32) {
 	for first != 0 {
 		p := s.nodes.at(first)

@@ -217,7 +217,6 @@ func (s *schedule[K]) leaseOf(place uint32, ticket uint64) *lease {
 	return nil
 }
 
-// finish ends the lease at a place.
 func (s *schedule[K]) finish(place uint32, with *ending) {
 	l := s.leases.at(place)
 	n, past := l.entry, l.causes

@@ -43,7 +43,6 @@ func deadline(now int64, delay time.Duration) int64 {
 	return now + max(int64(delay), 0)
 }
 
-// add adds a key.
 func (s *schedule[K]) add(key K, hash uint32, group string, a *AddOptions) {
 	if s.mode != running {
 		return

@@ -81,7 +81,6 @@ func (r *retries) of(n uint32) *retryState {
 	return r.at(n)
 }
 
-// fail counts a failure.
 func (r *retries) fail(s *retryState) {
 	if s.failures == 0 {
 		r.failing++
@@ -90,7 +89,6 @@ func (r *retries) fail(s *retryState) {
 	r.failed++
 }
 
-// forget forgets the failures.
 func (r *retries) forget(s *retryState) {
 	if s.failures > 0 {
 		s.failures = 0

@@ -20,7 +20,6 @@ func (a timerNode) before(b timerNode) bool {
 	return a.due < b.due || a.due == b.due && int32(a.order-b.order) < 0 //nolint:gosec // wraps around on purpose
 }
 
-// push adds a timer of an entry.
 func (t *timers) push(due int64, entry uint32) {
 	added := timerNode{due: due, entry: entry, order: t.added}
 	t.added++

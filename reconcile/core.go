@@ -25,7 +25,6 @@ type core struct {
 	records // for people and metrics
 }
 
-// enter changes the phase.
 func (c *core) enter(p inspect.Phase) { c.phase.Store(&p) }
 
 // has returns true if the object of key is cached.

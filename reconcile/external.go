@@ -41,7 +41,6 @@ func External[S chan Key | <-chan Key | func(ctx context.Context, enqueue func(K
 	return e
 }
 
-// external is the Trigger of External.
 type external struct {
 	name string
 	f    func(ctx context.Context, enqueue func(Key) error) error // nil if the source is

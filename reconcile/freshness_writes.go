@@ -28,14 +28,12 @@ func (f *freshness) hold(item queue.Item[Key], writes []write, atLeast time.Dura
 		f.await(w, writes, i)
 	}
 	if atLeast > 0 {
-		release := f.addPending(w)
-		f.onEnd(w, stopOf(time.AfterFunc(atLeast, release)))
+		t := time.AfterFunc(atLeast, f.addPending(w))
+		f.onEnd(w, func() { t.Stop() })
 	}
 	item.Hold(f.deadline + atLeast)
 	return !f.donePending(w)
 }
-
-func stopOf(t *time.Timer) func() { return func() { t.Stop() } }
 
 // await adds the needs of writes[i] to w, now or when the write is answered.
 func (f *freshness) await(w *heldKey, writes []write, i int) {

@@ -40,7 +40,6 @@ func Mapped[O informer.Object](
 	return mapped[O]{in: in, f: f}
 }
 
-// mapped is the Trigger of Mapped.
 type mapped[O informer.Object] struct {
 	in *informer.Informer[O]
 	f  func(ctx context.Context, old, new O) ([]Key, error)

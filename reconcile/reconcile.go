@@ -148,12 +148,6 @@ func (t *reconcileContext) verdictOf(result Result, err error) verdict {
 	return v
 }
 
-// wasCutOff reports whether err says only that the controller cancelled the
-// reconcile.
-func (t *reconcileContext) wasCutOff(err error) bool {
-	return errors.Is(err, context.Canceled) && t.parent.Err() != nil
-}
-
 // isStale reports whether err is nothing but conflicts that a newer cache cures. A
 // conflict with another field manager is not one.
 func isStale(err error) bool {
@@ -183,7 +177,7 @@ func (t *reconcileContext) endItem(v verdict) inspect.Outcome {
 	case v.outcome == inspect.GaveUp:
 		klog.FromContext(t).Error(v.err, "reconcile failed, waiting for a change")
 		t.item.Done()
-	case t.wasCutOff(v.err):
+	case errors.Is(v.err, context.Canceled) && t.abandoned(): // the controller has cancelled it
 		klog.FromContext(t).Info("reconcile was cut off", "cause", context.Cause(t.parent).Error(), "error", v.err.Error())
 		t.item.Retry()
 	default:

@@ -40,7 +40,6 @@ type stats struct {
 	nanoseconds       atomic.Uint64
 }
 
-// count adds a reconcile.
 func (s *stats) count(o inspect.Outcome, d time.Duration) {
 	s.reconciles[o].Add(1)
 	s.nanoseconds.Add(uint64(d))

@@ -184,7 +184,6 @@ func (v *view[T]) AddIndexers(added cache.Indexers) error {
 	return nil
 }
 
-// index returns the index of that name.
 func (v *view[T]) index(name string) (index[T], error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

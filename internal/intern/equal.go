@@ -104,15 +104,11 @@ func equalMaps(a, b place, k kind, m mode) bool {
 	case bytesMap:
 		return maps.EqualFunc(mapOf[[]byte](a), mapOf[[]byte](b), equalData)
 	default:
-		return maps.EqualFunc(mapOf[resource.Quantity](a), mapOf[resource.Quantity](b),
-			func(x, y resource.Quantity) bool { return x == y || m == apart && sameAmount(x, y) })
+		return maps.EqualFunc(mapOf[resource.Quantity](a), mapOf[resource.Quantity](b), func(x, y resource.Quantity) bool {
+			// Digits beyond 64 bits are in different places. Cmp has copies of both to write to.
+			return x == y || m == apart && x.Format == y.Format && x.Cmp(y) == 0
+		})
 	}
-}
-
-// sameAmount reports whether two quantities are equal whose digits, beyond 64 bits,
-// are in different places. It has copies of both to write to.
-func sameAmount(x, y resource.Quantity) bool {
-	return x.Format == y.Format && x.Cmp(y) == 0
 }
 
 // alike compares values of which there is no plan: maps of other types, whose

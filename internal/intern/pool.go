@@ -81,7 +81,7 @@ func (s *Pool) familiesOf(obj any, p *plan) (families [2]uint64) {
 // relative returns the member that is known of the closest family.
 func (s *Pool) relative(families [2]uint64, p *plan) place {
 	for _, family := range families {
-		if at := s.find(family, shapeOf(object, p, 1)); at != nil {
+		if at, _ := s.look(family, shapeOf(object, p, 1), 0, false); at != nil {
 			return at
 		}
 	}
@@ -100,17 +100,9 @@ func (s *Pool) represent(family uint64, what shape, obj place) {
 
 func (s *Pool) tableOf(hash uint64) *table { return &s.known[hash%(1<<tableBits)] }
 
-// find returns the known part of that hash and shape, which the caller has yet
-// to compare: nil if there is none.
-func (s *Pool) find(hash uint64, what shape) place {
-	t := s.tableOf(hash)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return place(t.get(hash, what))
-}
-
-// look is find, and reports whether a part that is not known has been seen in
-// another object, too, and so should become known.
+// look returns the known part of that hash and shape, which the caller has yet
+// to compare: nil if there is none. If it notes such a part, it reports whether that
+// has been seen in another object, too, and so should become known.
 func (s *Pool) look(hash uint64, what shape, object uint32, notes bool) (at place, again bool) {
 	t := s.tableOf(hash)
 	t.mu.Lock()

@@ -79,7 +79,6 @@ func (s *sizer) within(p place, of *plan) {
 	}
 }
 
-// entries counts a map.
 func (s *sizer) entries(m place, k kind) {
 	switch k {
 	case stringMap:
