@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/ptr"
 
 	"github.com/homeostat/homeostat/internal/option"
 )
@@ -95,12 +96,9 @@ type Options struct {
 }
 
 func (o *Options) withDefaults() Options {
-	if o == nil {
-		o = &Options{}
-	}
-	out := *o
-	out.BackoffBase = cmp.Or(o.BackoffBase, defaultBackoffBase)
-	out.BackoffCap = cmp.Or(o.BackoffCap, max(defaultBackoffCap, out.BackoffBase))
+	out := ptr.Deref(o, Options{})
+	out.BackoffBase = cmp.Or(out.BackoffBase, defaultBackoffBase)
+	out.BackoffCap = cmp.Or(out.BackoffCap, max(defaultBackoffCap, out.BackoffBase))
 	return out
 }
 

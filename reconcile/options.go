@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
 
 	"github.com/homeostat/homeostat/leader/shard"
 	"github.com/homeostat/homeostat/names"
@@ -119,10 +120,7 @@ type Options struct {
 
 // withDefaults returns a copy in which every field has a value that has a default.
 func (o *Options) withDefaults(name string) Options {
-	var set Options
-	if o != nil {
-		set = *o
-	}
+	set := ptr.Deref(o, Options{})
 	set.Workers = cmp.Or(set.Workers, defaultWorkers)
 	set.ReconcileTimeout = cmp.Or(set.ReconcileTimeout, defaultReconcileTimeout)
 	set.Grace = cmp.Or(set.Grace, defaultGrace)

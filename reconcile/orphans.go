@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 
 	"github.com/homeostat/homeostat/names"
 )
@@ -29,10 +30,7 @@ type orphans struct {
 // returns true.
 func newOrphans(c *core, owns func(Key) bool) (*orphans, error) {
 	k := &orphans{controller: c, replaced: map[Key]struct{}{}}
-	options := names.Options{}
-	if c.options.Sweep != nil {
-		options = *c.options.Sweep
-	}
+	options := ptr.Deref(c.options.Sweep, names.Options{})
 	scope, refused := options.Scope, options.Refused
 	options.Scope = func(n names.Name) bool {
 		return c.primary.InScope(n.Key) && (scope == nil || scope(n)) && owns(n.Key)

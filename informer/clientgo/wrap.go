@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/informer/internal/follow"
@@ -32,10 +33,7 @@ var errNoShared = errors.New("clientgo.Wrap: the shared informer is nil")
 // know that its cache shows what the last one wrote. A nil shared is reported like a
 // wrong option, see [informer.For].
 func Wrap[T informer.Object](shared cache.SharedIndexInformer, o *informer.Options) *informer.Informer[T] {
-	var options informer.Options
-	if o != nil {
-		options = *o
-	}
+	options := ptr.Deref(o, informer.Options{})
 	options.NoSharing = true
 	client := &follow.Client[T]{Follow: func(ctx context.Context, to follow.Store[T]) error {
 		return followShared(ctx, shared, to)

@@ -15,6 +15,7 @@ type comparer struct {
 	err   error
 }
 
+// fail keeps err, which may be nil.
 func (c *comparer) fail(err error) {
 	if c.err == nil {
 		c.err = err

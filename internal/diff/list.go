@@ -9,7 +9,10 @@ func (w *writer) listDiff(f *field, a, b *slice) {
 	if f.node.elem.kind == kindString {
 		l.scalars()
 	} else {
-		l.elements()
+		l.list("", func() {
+			l.changed()
+			l.removed()
+		})
 	}
 	if l.after.needsOrder(l.before) {
 		l.order()
@@ -117,13 +120,6 @@ func (l *listWriter) without(s *slice, own, other keyed) {
 			l.whole(l.field.node.elem, l.field.node.index(s, i))
 		}
 	}
-}
-
-func (l *listWriter) elements() {
-	l.list("", func() {
-		l.changed()
-		l.removed()
-	})
 }
 
 func (l *listWriter) changed() {

@@ -36,9 +36,7 @@ func (c *comparer) equalOpaque(n *node, a, b place) bool {
 // opaque returns the JSON of the value at p.
 func (c *comparer) opaque(n *node, p place) []byte {
 	data, err := json.Marshal(n.pointer(p))
-	if err != nil {
-		c.fail(err)
-	}
+	c.fail(err)
 	return data
 }
 
@@ -65,9 +63,7 @@ func structured(data []byte) bool { return data[0] == '{' || data[0] == '[' }
 
 func (c *comparer) decode(data []byte) any {
 	var v any
-	if err := decode(data, &v); err != nil {
-		c.fail(err)
-	}
+	c.fail(decode(data, &v))
 	return v
 }
 

@@ -116,7 +116,11 @@ func untyped(a, b map[string]any) (Patch, error) {
 	w.begin()
 	w.objectDiff(keepMaps(a, b))
 	if w.err == nil && len(w.buf) > 1 {
-		noteKeys(&p, append(w.buf, '}'))
+		var members map[string]json.RawMessage
+		_ = json.Unmarshal(append(w.buf, '}'), &members) // it is JSON
+		for name := range members {
+			p.note(name, true)
+		}
 	}
 	return p.done(&w)
 }
@@ -147,15 +151,6 @@ func keepMaps(a, b map[string]any) (map[string]any, map[string]any) {
 	b = maps.Clone(b)
 	b["metadata"] = copied
 	return a, b
-}
-
-func noteKeys(p *Patch, data []byte) {
-	var members map[string]json.RawMessage
-	if json.Unmarshal(data, &members) == nil {
-		for name := range members {
-			p.note(name, true)
-		}
-	}
 }
 
 // A Style is a kind of patch.
