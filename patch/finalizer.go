@@ -31,7 +31,7 @@ type Finalizer[T informer.Object, C Client[T]] struct {
 	// Name with a domain, such as "example.com/volumes".
 	Name string
 	// Client returns the client of a namespace, as clientset.CoreV1().Pods and
-	// [Cluster] do. It is called with the namespace of the object.
+	// [ClusterScoped] do. It is called with the namespace of the object.
 	Client func(namespace string) C
 	// Clean is called in each reconcile of an object that is being deleted, until it
 	// returns nil. It must be idempotent: it is called again if the process dies

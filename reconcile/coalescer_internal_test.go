@@ -17,8 +17,10 @@ func TestCallsForThoseWhoAskAtOnceAreNeverTwoAtATime(t *testing.T) {
 			begun++
 			return <-answer
 		}}
+		c.busy = true // the goroutine begins below, not between the two
 		first := c.join()
 		g.Expect(c.join()).To(BeIdenticalTo(first))
+		running.Go(c.run)
 		synctest.Wait()
 		second := c.join()
 		g.Expect(c.join()).To(BeIdenticalTo(second), "the first has begun already")
