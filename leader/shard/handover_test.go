@@ -237,6 +237,38 @@ func TestRangesRememberWhileAKindCannotBeListed(t *testing.T) {
 	})
 }
 
+// failing is an aging cache whose server has forgotten everything, or fails.
+type failing struct {
+	aging
+	err      error
+	requests int
+}
+
+func (f *failing) DeletedSince(
+	context.Context, string, func(types.NamespacedName), ...sharding.ShardRangeRequirement,
+) error {
+	f.requests++
+	return f.err
+}
+
+func TestDeletedAsksForLessOnlyWhereTheServerHasForgotten(t *testing.T) {
+	for err, requests := range map[error]int{
+		apierrors.NewResourceExpired("too old"): 4, apierrors.NewGone("too old"): 4, errForbidden: 1,
+	} {
+		inBubble(t, func(x *fixture) {
+			r, e := shard.NewRanges(leaseOf(x.api.Link(1), "a"), nil)
+			x.Expect(e).NotTo(HaveOccurred())
+			cache := &failing{aging: aging{began: time.Now()}, err: err}
+			x.Expect(r.Deleted(x.t.Context(), cache, nil, time.Hour, nil)).To(Succeed(), "it remembers nothing yet")
+			stop := x.run(func(ctx context.Context) error { r.Remember(ctx, cache, time.Hour); return nil })
+			pass(time.Minute + time.Second)
+			x.Expect(r.Deleted(x.t.Context(), cache, nil, 59*time.Second, nil)).To(MatchError(err))
+			x.Expect(cache.requests).To(Equal(requests), "there are four samples")
+			stop()
+		})
+	}
+}
+
 func TestFewKeysAreLeftWithASlot(t *testing.T) {
 	for _, c := range []struct{ size, of, keys int }{{5, 200, 100}, {251, 200, 64}, {5, 1, 1}, {17_000, 1, 0}} {
 		inBubble(t, func(x *fixture) {

@@ -195,13 +195,9 @@ func join(a, b *zone) *zone {
 
 // halves divides the zone where both parts are most equal. The second gets the slot free.
 func (z *zone) halves(free int) (a, b *zone) {
-	best := 0
-	for n, p := range z.parts {
-		if math.Abs(p.before-z.weight/2) < math.Abs(z.parts[best].before-z.weight/2) {
-			best = n
-		}
-	}
-	middle := z.parts[best]
+	far := func(p part) float64 { return math.Abs(p.before - z.weight/2) }
+	middle := slices.MinFunc(z.parts, func(x, y part) int { return cmp.Compare(far(x), far(y)) })
+	best := slices.Index(z.parts, middle)
 	a = &zone{
 		Range: keyspace.Range{First: z.First, Last: middle.at - 1},
 		slot:  z.slot, weight: middle.before, parts: z.parts[:best],

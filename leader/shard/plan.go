@@ -131,9 +131,9 @@ func sharesOf(owners, members []string) shares {
 
 func (s *shares) give(slot, member int) { s.slots[member] = append(s.slots[member], slot) }
 
-// move gives the slot at index at of one member to another.
-func (s *shares) move(from, at, to int) {
-	slot := s.slots[from][at]
+// move gives a slot of one member to another.
+func (s *shares) move(slot, from, to int) {
+	at := slices.Index(s.slots[from], slot)
 	s.slots[from] = slices.Delete(s.slots[from], at, at+1)
 	s.give(slot, to)
 }
@@ -172,8 +172,8 @@ func (s *shares) even(scores [][]uint64, floor, ceiling int) bool {
 		return false
 	}
 	score := scores[fewest]
-	best := slices.MaxFunc(s.slots[most], func(a, b int) int { return cmp.Compare(score[a], score[b]) })
-	s.move(most, slices.Index(s.slots[most], best), fewest)
+	best := slices.MaxFunc(s.slots[most], func(x, y int) int { return cmp.Compare(score[x], score[y]) })
+	s.move(best, most, fewest)
 	return true
 }
 
@@ -232,13 +232,7 @@ type balance struct {
 
 // lightest returns the member with the least load; on a tie, the first by name.
 func (b *balance) lightest() int {
-	least := 0
-	for m, load := range b.load {
-		if load < b.load[least] {
-			least = m
-		}
-	}
-	return least
+	return slices.Index(b.load, slices.Min(b.load))
 }
 
 // Shares of the mean load: no slot moves while the heaviest member has at most the
@@ -272,20 +266,16 @@ func (b *balance) even(mean float64) bool {
 // enough to make the two more equal.
 func (b *balance) relieve(from, least int) bool {
 	difference := (b.load[from] - b.load[least]) * (1 - 1e-6) // sums are rounded: a slot must not oscillate
-	best, closest := -1, math.MaxFloat64
-	for at, slot := range b.slots[from] {
-		w := b.weight(slot)
-		far := math.Abs(w - difference/2)
-		if w < difference && (far < closest || far == closest && slot < b.slots[from][best]) {
-			best, closest = at, far
-		}
-	}
-	if best < 0 {
+	far := func(slot int) float64 { return math.Abs(b.weight(slot) - difference/2) }
+	slot := slices.MinFunc(b.slots[from], func(x, y int) int {
+		return cmp.Or(cmp.Compare(far(x), far(y)), cmp.Compare(x, y))
+	})
+	w := b.weight(slot)
+	if w >= difference {
 		return false
 	}
-	moved := b.weight(b.slots[from][best])
-	b.move(from, best, least)
-	b.load[from] -= moved
-	b.load[least] += moved
+	b.move(slot, from, least)
+	b.load[from] -= w
+	b.load[least] += w
 	return true
 }
