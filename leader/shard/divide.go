@@ -119,7 +119,7 @@ func (p *piece) cut(n int) (a, b *piece) {
 func (p *piece) halves() (a, b *piece) {
 	if len(p.names) > 1 {
 		weight, at := p.names[0].weight, 1
-		for weight+p.names[at].weight/2 < p.weight/2 { // so not for the last
+		for at < len(p.names)-1 && weight+p.names[at].weight/2 < p.weight/2 { // weights are rounded
 			weight += p.names[at].weight
 			at++
 		}

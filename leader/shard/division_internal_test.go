@@ -215,6 +215,15 @@ func TestThePiecesOfARangeAreNoHeavierThanNecessary(t *testing.T) {
 	}
 }
 
+// The weight of a piece is a difference, and may be rounded up.
+func TestBothHalvesHaveANamespace(t *testing.T) {
+	g := NewWithT(t)
+	p := piece{Range: keyspace.Range{Last: 10}, names: []*weighed{{3, 0}, {7, 0.1}}, weight: math.Nextafter(0.1, 1)}
+	a, b := p.halves()
+	g.Expect(a.names).To(Equal(p.names[:1]))
+	g.Expect(b.names).To(Equal(p.names[1:]))
+}
+
 // A piece with one namespace cannot be made lighter.
 func TestTheHeaviestPieceThatCanBeDividedIsHalved(t *testing.T) {
 	g := NewWithT(t)

@@ -125,7 +125,7 @@ func (k *keeper) finish(name string, err error) {
 		k.relist() // another replica was faster
 		return
 	}
-	k.report(k.records.explain("writing a record of", err))
+	k.reportWrite(k.records.explain("writing a record of", err))
 }
 
 // relist asks the watch for another list, without waiting for it.

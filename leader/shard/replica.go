@@ -2,6 +2,7 @@ package shard
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -20,18 +21,38 @@ type replica struct {
 
 	mu      sync.Mutex // guards the fields below
 	view    *view
-	problem error        // why the last request failed; nil if it did not
+	problem error        // why the last list, watch or read failed; nil if it did not
+	failure error        // why a write failed last
+	failed  time.Time    // when it did
 	working map[int]bool // slots whose function runs
 	// left holds the keys that the last owners have left with this replica's slots, and
 	// then those that it leaves itself.
 	left map[int][]types.NamespacedName
 }
 
-// report records why the last request failed, for Ready.
+// report records why the last list, watch or read failed, for Ready.
 func (r *replica) report(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.problem = err
+}
+
+// reportWrite records why a write failed, for Ready.
+func (r *replica) reportWrite(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failure, r.failed = err, r.now()
+}
+
+// problems returns the present ones. A write that has failed is tried again within a retry
+// period, unless it is no longer needed.
+func (r *replica) problems() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.now().Sub(r.failed) > 2*r.member.Timing.RetryPeriod {
+		return r.problem
+	}
+	return errors.Join(r.problem, r.failure)
 }
 
 func (r *replica) now() time.Time { return r.member.Timing.Clock.Now() }

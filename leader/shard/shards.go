@@ -97,12 +97,10 @@ func (s *Shards) Healthy() error { return s.elector.Healthy() }
 // Ready is for readyz. It returns nil if this replica is a member and can read
 // and write the records, and otherwise why not. It sends no request.
 //
-// Errors: "not a member yet" at first; the last failed request about the records, until one
-// succeeds; the reason why the membership cannot be renewed.
+// Errors: "not a member yet" at first; why the records cannot be read; why a write failed
+// within the last two retry periods; the reason why the membership cannot be renewed.
 func (s *Shards) Ready() error {
-	s.mu.Lock()
-	problem := s.problem
-	s.mu.Unlock()
+	problem := s.problems()
 	if member := s.elector.Status(); !member.Leading {
 		if err := errors.Join(problem, s.elector.Ready()); err != nil {
 			return err
