@@ -96,10 +96,7 @@ func (c *changes) await(ctx context.Context, k *keeper) {
 // dividesOtherwise reports whether the record of a slot has ranges from a different configuration: neither this
 // replica's, nor earlier or later ones of the same configuration.
 func (c *changes) dividesOtherwise(slot int, record *coordinationv1.Lease) bool {
-	if record == nil {
-		return false
-	}
-	d, mark := c.marked, record.Annotations[rangeAnnotation]
+	d, mark := c.marked, annotation(record, rangeAnnotation)
 	uid, _, _ := strings.Cut(mark, " ")
 	return mark != "" && mark != c.marks[slot] && (uid != d.uid || d.versionOf(record) == d.since[slot])
 }

@@ -34,6 +34,7 @@ func keysAreFoundByTheOwnersOfTheirNamespaces(x *fixture) {
 			x.Expect(r.found).To(HaveKeyWithValue(key.String(), 1))
 		}
 	})
+	x.Expect(b.logs.count("has no room")).To(BeZero())
 	b.die() // the keys it found are in the records of its slots
 	c := x.ranged("c")
 	pass(time.Minute)

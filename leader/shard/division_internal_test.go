@@ -150,13 +150,6 @@ func TestAMemberThatJoinsGetsAPartBesideAHeavySlot(t *testing.T) {
 	}
 }
 
-func sum(of []float64) (total float64) {
-	for _, w := range of {
-		total += w
-	}
-	return total
-}
-
 func TestRangesDivideAllHashesAndWeighWhatTheirNamespacesDo(t *testing.T) {
 	for name, namespaces := range sets() {
 		g := NewWithT(t)

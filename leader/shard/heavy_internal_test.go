@@ -77,4 +77,12 @@ func TestANamespaceIsHeavyBesideTheFairShareOfAReplica(t *testing.T) {
 	join("c")
 	g.Expect(heavy()).To(Equal(map[int]string{bigger: "bigger", big: "big"}))
 	g.Expect(r.Status().Slots[bigger].Weight).To(BeNumerically("~", 0.5, 0.02))
+	for n := range uint64(1_000_000) {
+		if name := fmt.Sprintf("%x", n*0x9e3779b97f4a7c15); r.divided().slotOf(keyspace.Of(name)) == big {
+			r.divided().heavy = []namespaceShare{{"big", 0.45}, {name, 0.4}}
+			break
+		}
+	}
+	g.Expect(r.divided().heavy).To(HaveLen(2))
+	g.Expect(heavy()).To(Equal(map[int]string{big: "big"}), "the heaviest of a slot")
 }

@@ -90,12 +90,15 @@ func (s survey) significant(weights []float64) bool {
 
 // shareOf returns the weight of the heaviest member relative to the mean.
 func shareOf(owners, members []string, weights []float64) float64 {
-	total := 0.0
+	most, _ := heaviestMember(owners, weights)
+	return most * float64(len(members)) / max(sum(weights), 1e-9)
+}
+
+func sum(weights []float64) (total float64) {
 	for _, w := range weights {
 		total += w
 	}
-	most, _ := heaviestMember(owners, weights)
-	return most * float64(len(members)) / max(total, 1e-9)
+	return total
 }
 
 // heaviestMember returns the owner with the greatest weight; on a tie, the first by name.

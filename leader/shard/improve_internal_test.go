@@ -354,6 +354,16 @@ func TestARefinedDivisionHasTheSameSlots(t *testing.T) {
 	g.Expect(refine(d.zones(s), 2)).To(Equal(zones), "all that know the same decide the same")
 }
 
+func TestAFewObjectsOrALittleTimeAreNotWorthAMove(t *testing.T) {
+	for _, c := range []struct {
+		objects, busy int64 // those of one of two replicas; the mean is half
+		significant   bool
+	}{{2*few - 1, 2*idle - 1, false}, {2 * few, 0, true}, {0, 2 * idle, true}} {
+		s := survey{owners: replicas(2), members: replicas(2), loads: []load{{Objects: c.objects, Busy: c.busy}, {}}}
+		NewWithT(t).Expect(s.significant([]float64{1, 0})).To(Equal(c.significant), "%+v", c)
+	}
+}
+
 // A zone that is light beside a member is not worth a division, however light its neighbors are.
 func TestLightZonesAreNotDivided(t *testing.T) {
 	g := NewWithT(t)

@@ -81,12 +81,9 @@ func (d *division) detailed(measured map[int]load, all []load, members int, obje
 		all[slot] = l
 	}
 	weights, _ := weigh(all, members)
-	total := 0.0
-	for _, w := range weights {
-		total += w
-	}
+	limit := detailedFrom * sum(weights) / float64(len(weights))
 	heavy := slices.DeleteFunc(slices.Collect(maps.Keys(measured)), func(slot int) bool {
-		return weights[slot] <= detailedFrom*total/float64(len(weights))
+		return weights[slot] <= limit
 	})
 	slices.SortFunc(heavy, func(a, b int) int { return cmp.Or(cmp.Compare(weights[b], weights[a]), cmp.Compare(a, b)) })
 	names := map[int][]string{}

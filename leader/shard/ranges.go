@@ -179,12 +179,9 @@ func (r *Ranges) plan(owners, members []string) plan {
 // Status is [Shards.Status], with the weights of the slots.
 func (r *Ranges) Status() Status {
 	status, d := r.Shards.Status(), r.divided()
-	total := 0.0
-	for _, weight := range d.weights {
-		total += weight
-	}
+	total := max(sum(d.weights), 1e-9)
 	for slot := range status.Slots {
-		status.Slots[slot].Weight = d.weights[slot] / max(total, 1e-9)
+		status.Slots[slot].Weight = d.weights[slot] / total
 	}
 	for _, of := range d.heavy {
 		slot := &status.Slots[d.slotOf(keyspace.Of(of.Name))]

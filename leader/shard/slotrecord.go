@@ -55,10 +55,7 @@ func (s stamp) write(lease *coordinationv1.Lease) {
 // versionOf returns the version, of this or an earlier or later division, that set the range in a slot's
 // record.
 func (d *division) versionOf(lease *coordinationv1.Lease) int {
-	if lease == nil {
-		return 1
-	}
-	text, uid, _ := strings.Cut(lease.Annotations[versionAnnotation], "/")
+	text, uid, _ := strings.Cut(annotation(lease, versionAnnotation), "/")
 	version, err := strconv.Atoi(text)
 	if err != nil || uid != d.uid { // missing, or another client's
 		return 1
@@ -69,10 +66,7 @@ func (d *division) versionOf(lease *coordinationv1.Lease) int {
 // marked returns the range for the version of a slot's record. known is false if the record does not contain it, or
 // another client has edited it.
 func (d *division) marked(lease *coordinationv1.Lease) (r keyspace.Range, known bool) {
-	if lease == nil {
-		return r, false
-	}
-	uid, bounds, _ := strings.Cut(lease.Annotations[rangeAnnotation], " ")
+	uid, bounds, _ := strings.Cut(annotation(lease, rangeAnnotation), " ")
 	first, last, _ := strings.Cut(bounds, "-")
 	var err, err2 error
 	r.First, err = strconv.ParseUint(first, 16, 64)
@@ -134,11 +128,8 @@ var (
 
 // keysOf returns the keys in the record of a slot, which may be nil.
 func keysOf(lease *coordinationv1.Lease) (keys []types.NamespacedName) {
-	if lease == nil || lease.Annotations[keysAnnotation] == "" {
-		return nil
-	}
 	var texts []string
-	_ = json.Unmarshal([]byte(lease.Annotations[keysAnnotation]), &texts) // another client may have edited it
+	_ = json.Unmarshal([]byte(annotation(lease, keysAnnotation)), &texts) // another client may have edited it
 	for _, text := range texts {
 		if namespace, name, ok := strings.Cut(text, "/"); ok {
 			keys = append(keys, types.NamespacedName{Namespace: namespace, Name: name})
@@ -165,6 +156,14 @@ func keep(lease *coordinationv1.Lease, keys []types.NamespacedName, most room) (
 	text, _ := json.Marshal(texts) // strings have no errors
 	annotate(lease, keysAnnotation, string(text))
 	return len(keys) - len(texts)
+}
+
+// annotation returns an annotation of a record, which may be nil; empty if it has none.
+func annotation(lease *coordinationv1.Lease, name string) string {
+	if lease == nil {
+		return ""
+	}
+	return lease.Annotations[name]
 }
 
 func annotate(lease *coordinationv1.Lease, name, text string) {

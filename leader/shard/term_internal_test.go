@@ -5,16 +5,40 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 
 	"github.com/homeostat/homeostat/leader"
+	"github.com/homeostat/homeostat/leader/internal/record"
 )
+
+// What only passes is seen in time: no event of a watch says it.
+func TestTheNextDecisionIsDueWhenAWaitEnds(t *testing.T) {
+	g := NewWithT(t)
+	m, now := record.NewMember(nil, "", nil), time.Now()
+	m.Join("a_1", record.Timing{
+		LeaseDuration: 15 * time.Second, RequestTimeout: 5 * time.Second, RetryPeriod: 2 * time.Second,
+	})
+	k := &keeper{replica: &replica{member: m, view: newView(records{}, 2, m)}, free: map[int]time.Time{}}
+	due := func() time.Duration { return k.due(now).Sub(now) }
+	g.Expect(due()).To(Equal(2 * time.Second))
+	k.free[0] = now.Add(-7 * time.Second)
+	g.Expect(due()).To(Equal(2*time.Second), "the target of the slot has been waited for")
+	k.free[0] = now.Add(-6 * time.Second)
+	g.Expect(due()).To(Equal(time.Second))
+	k.view.quiet[1] = now.Add(900 * time.Millisecond)
+	g.Expect(due()).To(Equal(900 * time.Millisecond))
+	k.view.members["b"] = record.Observation{Held: "b_1.1", Since: now.Add(-14200 * time.Millisecond)}
+	g.Expect(due()).To(Equal(800 * time.Millisecond))
+}
 
 func TestAFunctionEndsWithItsContext(t *testing.T) {
 	k := &keeper{replica: &replica{records: records{namespace: "default", name: "test"}}}
 	broken := errors.New("broken")
-	for _, end := range []error{nil, context.Canceled, ErrMoved, leader.ErrStopping, leader.ErrLost, leader.ErrFenced, broken} {
+	for _, end := range []error{
+		nil, context.Canceled, ErrMoved, leader.ErrStopping, leader.ErrLost, leader.ErrFenced, broken,
+	} {
 		g := NewWithT(t)
 		before := k.fault(3, false, end)
 		g.Expect(before).To(MatchError(HavePrefix(`working on slot 3 of "default/test": `)), "it has returned too early")
