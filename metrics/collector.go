@@ -76,7 +76,7 @@ var (
 // informer sends the state of one informer. Ages of the watch are left out while
 // none is open.
 func (s sender) informer(i *inspect.InformerStatus) {
-	s.gauge(truth(i.Synced), synced, i.Name, i.Kind)
+	s.gauge(valueOf(i.Synced), synced, i.Name, i.Kind)
 	s.gauge(float64(i.Objects), objects, i.Name, i.Kind)
 	s.gauge(float64(i.Size()), bytes, i.Name, i.Kind)
 	s.gauge(i.Lag.Seconds(), lag, i.Name, i.Kind)

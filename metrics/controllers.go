@@ -79,7 +79,7 @@ func (s sender) reconciles(c *reconcile.Controller) {
 	s.count(stats.Overran, stuckReports, name)
 	s.gauge(float64(stats.Failing), failing, name)
 	if status := c.Status(0); status.Elects {
-		s.gauge(truth(status.Phase == inspect.Working), leading, name)
+		s.gauge(valueOf(status.Phase == inspect.Working), leading, name)
 		s.slots(c, status.Slots)
 	}
 }
@@ -175,7 +175,7 @@ func (s sender) leases(controllers []*reconcile.Controller) {
 		}
 	}
 	for name, leads := range held {
-		s.gauge(truth(leads), master, name)
+		s.gauge(valueOf(leads), master, name)
 	}
 }
 
@@ -206,7 +206,7 @@ func (s sender) slots(c *reconcile.Controller, all []shard.SlotStatus) {
 		if status.Heavy != "" {
 			heavy++
 		}
-		s.gauge(truth(status.State == shard.Here), slotOwned, c.Name(), strconv.Itoa(slot))
+		s.gauge(valueOf(status.State == shard.Here), slotOwned, c.Name(), strconv.Itoa(slot))
 	}
 	for state, n := range counts {
 		s.gauge(float64(n), slots, c.Name(), string(state))

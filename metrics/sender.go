@@ -19,8 +19,8 @@ func (s sender) gauge(value float64, m *prometheus.Desc, labels ...string) {
 	s.send(prometheus.GaugeValue, value, m, labels...)
 }
 
-// truth returns 1 for true and 0 for false.
-func truth(b bool) float64 {
+// valueOf returns 1 for true and 0 for false.
+func valueOf(b bool) float64 {
 	if b {
 		return 1
 	}

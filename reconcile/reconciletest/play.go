@@ -28,12 +28,12 @@ import (
 func (r *run) play(ctx context.Context) {
 	defer simhook.Use(r.gate.Hooks())()
 	r.fleet.bootAll(ctx)
-	r.settle(ctx)
+	r.waitQuiet(ctx)
 	r.disturbRest(ctx)
 	for r.next < len(r.c.Workload) && r.out.finding == nil && !r.out.void {
 		r.rest()
 		r.work(ctx)
-		r.settle(ctx)
+		r.waitQuiet(ctx)
 		r.disturbRest(ctx)
 	}
 	made := r.judge.existing(r.judge.created)
@@ -54,7 +54,7 @@ func (r *run) play(ctx context.Context) {
 		r.line("restart: all is done, so nothing may be written")
 		r.haltAll()
 		r.fleet.bootAll(ctx)
-		r.settle(ctx)
+		r.waitQuiet(ctx)
 	}
 	r.haltAll()
 	r.sched.Stop()
@@ -88,7 +88,7 @@ func (r *run) work(ctx context.Context) {
 		if !r.step(ctx) {
 			break
 		}
-		r.settle(ctx)
+		r.waitQuiet(ctx)
 	}
 	r.line("restart   the program")
 	r.fleet.bootAll(ctx)
@@ -126,7 +126,7 @@ func (r *run) disturbRest(ctx context.Context) {
 		case plan.Asleep:
 			r.line("ASLEEP    " + sleepTime.String())
 			r.sched.Wait(sleepTime)
-			r.settle(ctx)
+			r.waitQuiet(ctx)
 		}
 	}
 }
@@ -137,7 +137,7 @@ func (r *run) reboot(ctx context.Context, why string, change func()) {
 	r.haltAll()
 	change()
 	r.fleet.bootAll(ctx)
-	r.settle(ctx)
+	r.waitQuiet(ctx)
 	r.judge.quiet, r.judge.wanted = false, nil
 }
 
@@ -174,7 +174,7 @@ func (r *run) drift(ctx context.Context) {
 			}
 			r.struck()
 			r.others(ctx, s.do)
-			r.settle(ctx)
+			r.waitQuiet(ctx)
 		}
 	}
 	for i, o := range r.out.written {
@@ -200,10 +200,10 @@ func (r *run) mark(ctx context.Context, o *output) {
 		return
 	}
 	want := state.Foreign(marked)
-	r.settle(ctx)
+	r.waitQuiet(ctx)
 	if len(o.leaf) > 0 {
 		r.others(ctx, o.edit())
-		r.settle(ctx)
+		r.waitQuiet(ctx)
 	}
 	after := r.object(o)
 	if r.out.finding != nil || after == nil || after.GetUID() != before.GetUID() {
@@ -215,7 +215,7 @@ func (r *run) mark(ctx context.Context, o *output) {
 	}
 	own := slices.DeleteFunc(after.GetFinalizers(), func(f string) bool { return f == state.RivalKey })
 	r.others(ctx, Patch(o.resource, o.key, marks("null", field, "null", own)))
-	r.settle(ctx)
+	r.waitQuiet(ctx)
 }
 
 // marks returns a merge patch that sets another client's fields to "yes" and to value, or removes them with null.

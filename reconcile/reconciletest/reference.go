@@ -21,7 +21,7 @@ func (x *explorer) refer() *outcome {
 		first.unwatched(x.c.Unwatched)
 	}
 	x.report.Failing = first.firstError()
-	x.forgive(nil, first)
+	x.withdrawKnown(nil, first)
 	if first.finding != nil {
 		return first
 	}
@@ -30,9 +30,9 @@ func (x *explorer) refer() *outcome {
 	}
 	other := x.play(nil, setting{seed: 2, start: 97 * time.Minute, stay: !x.quiet})
 	if other.finding == nil && !x.quiet {
-		x.vain(other)
+		x.checkWork(other)
 	}
-	x.forgive(nil, other)
+	x.withdrawKnown(nil, other)
 	if other.finding != nil {
 		return other
 	}
@@ -66,13 +66,13 @@ func (o *outcome) unwatched(allowed []string) {
 	}
 }
 
-// vain finds, in a run without faults that has stayed at rest, a program that only errs, and one that does nothing that
+// checkWork finds, in a run without faults that has stayed at rest, a program that only errs, and one that does nothing that
 // the case asks for: no fault could make it worse. A finding that is known does not hide the others.
-func (x *explorer) vain(o *outcome) {
+func (x *explorer) checkWork(o *outcome) {
 	before := x.report.Known
 	for _, f := range append(o.failing(), x.idle(o)...) {
 		o.finding = f
-		if !x.forgive(nil, o) {
+		if !x.withdrawKnown(nil, o) {
 			return
 		}
 		x.report.Known = before + 1 // one run, whatever is known of it

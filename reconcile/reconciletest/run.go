@@ -83,9 +83,9 @@ func newRun(of subject, p plan.Plan, s setting) (*run, error) {
 	}, nil
 }
 
-// settle lets things happen until nothing was written for Options.Rest, and no actor is due: then the program is at
+// waitQuiet lets things happen until nothing was written for Options.Rest, and no actor is due: then the program is at
 // rest. A run that takes more than Options.Steps never is.
-func (r *run) settle(ctx context.Context) {
+func (r *run) waitQuiet(ctx context.Context) {
 	r.progress = time.Now()
 	if r.settling.IsZero() {
 		r.settling = r.progress

@@ -66,7 +66,7 @@ func (s *shrinker) try(x *explorer, p plan.Plan) bool {
 	if len(p) > 0 {
 		x.assess(p, out)
 	} else {
-		x.forgive(p, out)
+		x.withdrawKnown(p, out)
 	}
 	if out.finding == nil || !same(out.finding.Oracle, s.best.out.finding.Oracle) {
 		return false

@@ -14,11 +14,11 @@ import (
 // assess judges a run, except for known findings: they neither hide others, nor count.
 func (x *explorer) assess(p plan.Plan, out *outcome) {
 	before := x.report.Known
-	if x.forgive(p, out) && !out.whole {
+	if x.withdrawKnown(p, out) && !out.whole {
 		return // there is no more of it
 	}
 	x.judge(p, out)
-	if x.forgive(p, out) {
+	if x.withdrawKnown(p, out) {
 		x.report.Known = before + 1 // one run, whatever is known of it
 	}
 }
@@ -96,9 +96,9 @@ func sight(p plan.Plan) string {
 	return "delay"
 }
 
-// forgive withdraws a known finding, and reports whether it has. A finding that cut the run without faults short is
+// withdrawKnown withdraws a known finding, and reports whether it has. A finding that cut the run without faults short is
 // kept: the other runs are compared with that run.
-func (x *explorer) forgive(p plan.Plan, out *outcome) bool {
+func (x *explorer) withdrawKnown(p plan.Plan, out *outcome) bool {
 	if out.finding == nil || len(p) == 0 && !out.whole {
 		return false
 	}

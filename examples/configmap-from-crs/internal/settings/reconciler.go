@@ -50,17 +50,17 @@ func (r *reconciler) Reconcile(ctx context.Context, request request) (result, er
 		refuse(inputs, reasonForeign, fmt.Sprintf(
 			"ConfigMap %q exists and is not managed by %s: delete it, or give it the label %s=%s",
 			current.Name, Name, managedByKey, Name))
-		return result{}, r.tell(ctx, inputs)
+		return result{}, r.report(ctx, inputs)
 	}
 	outcome, err := r.publish(ctx, request.Key, current, data, len(inputs))
 	if apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err) {
 		refuse(inputs, reasonRefused, err.Error())
-		return result{}, errors.Join(reconcile.Terminal(err), r.tell(ctx, inputs))
+		return result{}, errors.Join(reconcile.Terminal(err), r.report(ctx, inputs))
 	}
 	if err != nil || outcome != (result{}) {
 		return outcome, err
 	}
-	return result{}, r.tell(ctx, inputs)
+	return result{}, r.report(ctx, inputs)
 }
 
 // publish writes the ConfigMap, or deletes it. A result other than zero means
@@ -123,8 +123,8 @@ func (r *reconciler) delete(ctx context.Context, current *corev1.ConfigMap) erro
 	return patch.Delete(ctx, r.client.CoreV1().ConfigMaps, current, &patch.Options{Lock: true})
 }
 
-// tell writes the verdicts into those Settings that do not say so yet.
-func (r *reconciler) tell(ctx context.Context, inputs []input) error {
+// report writes the verdicts into those Settings that do not say so yet.
+func (r *reconciler) report(ctx context.Context, inputs []input) error {
 	var errs []error
 	for _, in := range inputs {
 		_, err := patch.Status(ctx, r.settings, in.setting, nil, func(edit *api.Setting) {

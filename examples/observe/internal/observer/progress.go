@@ -37,26 +37,26 @@ func (p Progress) attempt(t Type, key reconcile.Key, v version, argv []string) {
 	e := entry{
 		Type: t, ResourceVersion: v.resourceVersion, Namespace: key.Namespace, Name: key.Name, UID: v.uid, Command: argv,
 	}
-	p.tell(e, fmt.Sprintf("%s %s\t%s", t, v.resourceVersion, command.Line(argv)))
+	p.print(e, fmt.Sprintf("%s %s\t%s", t, v.resourceVersion, command.Line(argv)))
 }
 
 // begin says that the first pass over the objects of the first list begins, end
 // that it is over.
-func (p Progress) begin() { p.tell(entry{Type: "SyncStarted"}, "Sync started") }
-func (p Progress) end()   { p.tell(entry{Type: "SyncEnded"}, "Sync ended") }
+func (p Progress) begin() { p.print(entry{Type: "SyncStarted"}, "Sync started") }
+func (p Progress) end()   { p.print(entry{Type: "SyncEnded"}, "Sync ended") }
 
 // Sum writes a summary: as a line for people, or as an object on Out.
 func (p Progress) Sum(s Summary, people io.Writer) {
 	switch {
 	case p.Out == nil:
 	case p.JSON:
-		p.tell(entry{Type: "Summary", Summary: &s}, "")
+		p.print(entry{Type: "Summary", Summary: &s}, "")
 	default:
 		_, _ = fmt.Fprintln(people, s) // there is no other place to say it
 	}
 }
 
-func (p Progress) tell(e entry, text string) {
+func (p Progress) print(e entry, text string) {
 	if p.Out == nil {
 		return
 	}

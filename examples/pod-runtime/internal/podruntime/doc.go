@@ -5,7 +5,7 @@
 // it may die between reading and writing. So there is one ledger per namespace, a
 // ConfigMap that is written as a whole:
 //
-//		Pods ───────▶ key: the namespace's ledger ──▶ reconcile: settle(ledger, Pods, now)
+//		Pods ───────▶ key: the namespace's ledger ──▶ reconcile: advance(ledger, Pods, now)
 //		ConfigMap ──▶                                  │  who is there has changed? ask the server
 //		   ▲                                           └──▶ one write, under the version that was read
 //		   └───────────────────────────────────────────────────┘

@@ -12,5 +12,5 @@ var Parse = parse
 
 // Settle is for tests.
 func Settle(l Ledger, pods iter.Seq[*corev1.Pod], now time.Time, tolerance time.Duration) Ledger {
-	return l.settle(pods, now, tolerance)
+	return l.advance(pods, now, tolerance)
 }

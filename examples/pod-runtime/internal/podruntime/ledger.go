@@ -80,10 +80,10 @@ func (l Ledger) running() bool {
 	return false
 }
 
-// settle returns the ledger of now, from that of the past and the Pods that
+// advance returns the ledger of now, from that of the past and the Pods that
 // exist. A deleted Pod without a known end has run until now, unless
 // the ledger is older than tolerance: then until the ledger's moment.
-func (l Ledger) settle(pods iter.Seq[*corev1.Pod], now time.Time, tolerance time.Duration) Ledger {
+func (l Ledger) advance(pods iter.Seq[*corev1.Pod], now time.Time, tolerance time.Duration) Ledger {
 	next := l
 	next.Write++
 	next.At = max(l.At, now.Unix()) // clocks may go back, time does not

@@ -47,10 +47,10 @@ func kubelet(ctx context.Context, namespace, name string, ago time.Duration) {
 		},
 	}, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
-	tell(ctx, namespace, name, started(time.Now().Add(-ago)))
+	setStatus(ctx, namespace, name, started(time.Now().Add(-ago)))
 }
 
-func tell(ctx context.Context, namespace, name, status string) {
+func setStatus(ctx context.Context, namespace, name, status string) {
 	GinkgoHelper()
 	_, err := cluster.User.CoreV1().Pods(namespace).Patch(ctx, name, types.MergePatchType,
 		[]byte(`{"status":`+status+`}`), metav1.PatchOptions{}, "status")
@@ -101,7 +101,7 @@ var _ = Describe("pod-runtime", func() {
 				_ = incarnation.Stop() // a killed process says nothing
 			}
 			crash()
-			tell(ctx, namespace, "a", succeeded(end))
+			setStatus(ctx, namespace, "a", succeeded(end))
 			crash()
 			remove(ctx, namespace, "a")
 			crash()
@@ -109,7 +109,7 @@ var _ = Describe("pod-runtime", func() {
 			Expect(err).NotTo(HaveOccurred())
 			Expect(l.Closed).To(BeNumerically("~", 3600, 60))
 			Expect(l.Pods).To(HaveLen(1))
-			tell(ctx, namespace, "b", succeeded(end))
+			setStatus(ctx, namespace, "b", succeeded(end))
 			crash()
 			remove(ctx, namespace, "b")
 			crash()

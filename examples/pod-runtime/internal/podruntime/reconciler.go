@@ -48,7 +48,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request request) (result, er
 		return result{}, reconcile.Terminal(fmt.Errorf("ConfigMap %q: %w: restore it, or delete it to begin at zero",
 			request.Key, err))
 	}
-	next, err := r.settle(ctx, request.Key.Namespace, last)
+	next, err := r.nextLedger(ctx, request.Key.Namespace, last)
 	if err != nil {
 		return result{}, err
 	}
@@ -78,11 +78,11 @@ func (r *reconciler) last(key reconcile.Key, current *corev1.ConfigMap) (Ledger,
 	return read, err
 }
 
-// settle asks the server for the Pods if those of the cache are others than
+// nextLedger asks the server for the Pods if those of the cache are others than
 // those of the ledger.
-func (r *reconciler) settle(ctx context.Context, namespace string, last Ledger) (Ledger, error) {
+func (r *reconciler) nextLedger(ctx context.Context, namespace string, last Ledger) (Ledger, error) {
 	tolerance := 2 * r.options.Period
-	next := last.settle(r.pods.Snapshot().Namespace(namespace), time.Now(), tolerance)
+	next := last.advance(r.pods.Snapshot().Namespace(namespace), time.Now(), tolerance)
 	if maps.Equal(next.Pods, last.Pods) {
 		return next, nil
 	}
@@ -97,7 +97,7 @@ func (r *reconciler) settle(ctx context.Context, namespace string, last Ledger) 
 			}
 		}
 	}
-	return last.settle(pods, time.Now(), tolerance), nil
+	return last.advance(pods, time.Now(), tolerance), nil
 }
 
 // write brings the ConfigMap up to the ledger. A result other than zero

@@ -30,12 +30,12 @@ func (a *Agent) drain(ctx context.Context, node *corev1.Node, p protocol.Progres
 		return reconcile.Result{}, a.callOff(ctx, node, p, pass, why)
 	case rules.DrainOn:
 	}
-	a.tell(ctx, pass)
+	a.report(ctx, pass)
 	return reconcile.After(a.options.DrainPeriod), errors.Join(err, a.blocked(ctx, node, p, pass.Refusals()))
 }
 
-// tell logs which Pods the drain waits for, when that has changed.
-func (a *Agent) tell(ctx context.Context, pass drain.Pass) {
+// report logs which Pods the drain waits for, when that has changed.
+func (a *Agent) report(ctx context.Context, pass drain.Pass) {
 	left := pass.Leftovers()
 	if left != a.told && len(pass.Left) > len(pass.Refused) {
 		logr.FromContextOrDiscard(ctx).Info("waiting for Pods to end", "left", left)

@@ -38,7 +38,7 @@ func (c *Controller) reconcile(
 		wait = rules.Sooner(wait, decision.After)
 	}
 	if group.DeletionTimestamp != nil {
-		return reconcile.Result{}, c.letGo(ctx, group)
+		return reconcile.Result{}, c.removeFinalizer(ctx, group)
 	}
 	r := c.free(ctx, &v)
 	if len(r.Slots) > 0 || !slices.Equal(r.Queue, group.Status.Queue) {

@@ -60,11 +60,11 @@ func (t *trial) play(ctx context.Context) error {
 		return err
 	}
 	t.bootAll(ctx)
-	t.settle(ctx)
+	t.waitQuiet(ctx)
 	for i := 0; i < len(t.s.c.Workload) && t.journal.good(); i++ {
 		t.rest(ctx)
 		t.step(ctx, t.s.c.Workload[i])
-		t.settle(ctx)
+		t.waitQuiet(ctx)
 	}
 	t.goal(ctx)
 	t.rest(ctx)
@@ -73,7 +73,7 @@ func (t *trial) play(ctx context.Context) error {
 		t.halt(func(l *life) { l.cancel() })
 		t.tail = true
 		t.bootAll(ctx)
-		t.settle(ctx)
+		t.waitQuiet(ctx)
 		t.catchUp(true)
 	}
 	t.halt(func(l *life) { l.cancel() })
@@ -113,8 +113,8 @@ func (t *trial) step(ctx context.Context, step reconciletest.Step) {
 	}
 }
 
-// settle waits until nothing was written for long enough.
-func (t *trial) settle(ctx context.Context) {
+// waitQuiet waits until nothing was written for long enough.
+func (t *trial) waitQuiet(ctx context.Context) {
 	t.journal.moved()
 	looked := time.Now()
 	until := looked.Add(t.s.o.Timeout)

@@ -86,12 +86,12 @@ func (w *Witness) follow(ctx context.Context, client dynamic.ResourceInterface, 
 			pause(ctx)
 			continue
 		}
-		version = w.drink(ctx, stream, version)
+		version = w.consume(ctx, stream, version)
 	}
 }
 
-// drink reads a watch to its end and returns the last version that it brought.
-func (w *Witness) drink(ctx context.Context, stream watch.Interface, version string) string {
+// consume reads a watch to its end and returns the last version that it brought.
+func (w *Witness) consume(ctx context.Context, stream watch.Interface, version string) string {
 	defer stream.Stop()
 	for {
 		select {
