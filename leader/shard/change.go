@@ -50,7 +50,8 @@ type changes struct {
 func (c *changes) change(ctx context.Context, k *keeper) (inMotion bool, err error) {
 	if lease := k.view.config; lease != nil && lease != c.config {
 		if string(lease.UID) != c.divided().uid {
-			return false, fmt.Errorf("%w: lease %q was deleted and recorded again while replicas ran", ErrConfig, k.records.key())
+			return false, fmt.Errorf("%w: lease %q was deleted and recorded again while replicas ran",
+				ErrConfig, k.records.key())
 		}
 		c.config, c.next = lease, nil
 		c.read(ctx, k, lease)

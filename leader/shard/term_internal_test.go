@@ -48,7 +48,7 @@ func TestAFunctionEndsWithItsContext(t *testing.T) {
 			continue
 		}
 		after := k.fault(3, true, fmt.Errorf("reconciling: %w", end))
-		if end == broken {
+		if errors.Is(end, broken) {
 			g.Expect(after).To(MatchError(broken))
 		} else {
 			g.Expect(after).To(Succeed())

@@ -11,7 +11,7 @@ import (
 	"github.com/homeostat/homeostat/examples/observe/internal/command"
 )
 
-// counts counts runs, for the summary, and for Prometheus under the names that
+// counts has the numbers of runs, for the summary, and for Prometheus under the names that
 // dashboards of oc observe use.
 type counts struct {
 	runs, failures, retries, deletions atomic.Uint64
