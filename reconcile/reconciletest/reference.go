@@ -66,8 +66,8 @@ func (o *outcome) unwatched(allowed []string) {
 	}
 }
 
-// checkWork finds, in a run without faults that has stayed at rest, a program that only errs, and one that does nothing that
-// the case asks for: no fault could make it worse. A finding that is known does not hide the others.
+// checkWork finds, in a run without faults that has stayed at rest, a program that only errs, and one that does nothing
+// that the case asks for: no fault could make it worse. A finding that is known does not hide the others.
 func (x *explorer) checkWork(o *outcome) {
 	before := x.report.Known
 	for _, f := range append(o.failing(), x.idle(o)...) {

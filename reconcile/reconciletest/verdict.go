@@ -96,8 +96,8 @@ func sight(p plan.Plan) string {
 	return "delay"
 }
 
-// withdrawKnown withdraws a known finding, and reports whether it has. A finding that cut the run without faults short is
-// kept: the other runs are compared with that run.
+// withdrawKnown withdraws a known finding, and reports whether it has. A finding that cut the run without faults short
+// is kept: the other runs are compared with that run.
 func (x *explorer) withdrawKnown(p plan.Plan, out *outcome) bool {
 	if out.finding == nil || len(p) == 0 && !out.whole {
 		return false
