@@ -443,11 +443,17 @@ func TestShardsKeepTheirPromisesOverAMillionSteps(t *testing.T) {
 	worlds(t, func() *changingRanges { return nil })
 }
 
-// worlds runs world after world, until they have taken enough steps. Each of the kinds must have been among them.
+// worlds runs world after world, until they have taken enough steps, and each of the kinds.
 func worlds(t *testing.T, ranges func() *changingRanges, also ...string) {
 	g := NewWithT(t)
 	total, kinds, worst := 0, map[string]int{}, time.Duration(0)
-	for seed := int64(0); total < steps; seed++ {
+	wanted := append([]string{
+		"joins", "leaves", "kills", "partitions", "writes refused or cut off", "writes held back", "lossy links",
+		"watches that hang",
+	}, also...)
+	isMissing := func(kind string) bool { return kinds[kind] == 0 }
+	for seed := int64(0); total < steps || slices.ContainsFunc(wanted, isMissing); seed++ {
+		g.Expect(seed).To(BeNumerically("<", 500), "the steps must come in bounded time: %v", kinds)
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, seed, ranges())
 			w.run(t)
@@ -458,15 +464,8 @@ func worlds(t *testing.T, ranges func() *changingRanges, also ...string) {
 				total += n
 			}
 		})
-		g.Expect(seed).To(BeNumerically("<", 500), "the steps must come in bounded time")
 	}
 	t.Logf("%d steps: %v; longest without an owner: %v", total, kinds, worst)
-	for _, kind := range append([]string{
-		"joins", "leaves", "kills", "partitions", "writes refused or cut off", "writes held back", "lossy links",
-		"watches that hang",
-	}, also...) {
-		g.Expect(kinds[kind]).To(BeNumerically(">", 0), kind)
-	}
 }
 
 func (w *world) run(t *testing.T) {

@@ -177,7 +177,7 @@ func bugs() []bug {
 		}},
 		{"never looks again", run(breeding.Run(onceReady)), []string{
 			"another client deletes output",
-			"- secrets d/a-child = there", "hint: nothing puts back",
+			"- secrets d/a-child = there", "hint: nothing restores",
 		}},
 		{"generated name", run(breeding.Run(anyName)), []string{"secrets d/a-*"}},
 		{"swallowed error", run(breeding.Run(swallow)), []string{"<<< ", "-child = there"}},

@@ -52,7 +52,7 @@ func TestARunThatReturnsTooLateIsFound(t *testing.T) {
 			g.Expect(late.Failure).To(gomega.MatchRegexp(`Run returned 47s \(virtual\) after its context had ended: ` +
 				`a cluster kills it after 30s \(terminationGracePeriodSeconds\).*\n` +
 				`goroutine \d+, at late_test.go:\d+, waits: chan receive`))
-			g.Expect(late.Failure).To(gomega.ContainSubstring("hint: what Run still does when its context has ended"))
+			g.Expect(late.Failure).To(gomega.ContainSubstring("hint: work that Run does after its context has ended"))
 		})
 	}
 }
