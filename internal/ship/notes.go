@@ -21,7 +21,8 @@ func notes(s settings, out io.Writer) error {
 		}
 	}
 	if section == "" {
-		return fmt.Errorf("finding the notes of %s: CHANGELOG.md has no section about it, nor about unreleased changes", s.tag)
+		return fmt.Errorf("finding the notes of %s: CHANGELOG.md has no section about it, and none for unreleased changes",
+			s.tag)
 	}
 	_, err = fmt.Fprintf(out, "# %s\n\n%s\n", s.tag, section)
 	return err
