@@ -3,12 +3,6 @@ package homeostat_test
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
-	"go/ast"
-	"go/importer"
-	"go/parser"
-	"go/token"
-	"go/types"
 	"io"
 	"maps"
 	"os"
@@ -76,15 +70,6 @@ var table = map[string][]string{
 	"internal/proof": slices.Concat([]string{"internal"}, kit, sdk),
 }
 
-// mostNames is how many lines go doc -short may print for a public package: one
-// screen, and what a newcomer can look through.
-const mostNames = 15
-
-// moreNames are the packages that may have more.
-var moreNames = map[string]int{
-	"reconcile": 20,
-}
-
 // heavy holds the outside modules that only some folders may need.
 var heavy = map[string][]string{
 	"github.com/prometheus/":          {"metrics", "status", "operator", "examples"},
@@ -119,196 +104,7 @@ func TestNoProgramKeepsMethodsThatItDoesNotUse(t *testing.T) {
 	}
 }
 
-func TestPublicPackagesFitOnAScreen(t *testing.T) {
-	for _, p := range list(t) {
-		folder := strings.TrimPrefix(p.ImportPath, module+"/")
-		if within(folder, "examples") || slices.Contains(strings.Split(folder, "/"), "internal") {
-			continue
-		}
-		out, err := exec.CommandContext(t.Context(), "go", "doc", "-short", p.ImportPath).Output()
-		if err != nil {
-			t.Fatalf("listing the names of %s: %v", folder, err)
-		}
-		if n, most := bytes.Count(out, []byte("\n")), max(mostNames, moreNames[folder]); n > most {
-			t.Errorf("go doc -short ./%s prints %d names, want at most %d:\n%s", folder, n, most, out)
-		}
-	}
-}
-
-// A type of ours with more is several.
-const (
-	mostMethods = 25
-	mostFields  = 15 // in what ships
-)
-
-// manyFields are the structs of what ships that may have more fields, and why.
-var manyFields = map[string]string{
-	"informer.Status":         "one for each figure that is shown",
-	"informer.reflectorStore": "what one list and watch knows, with its context",
-	"reconcile.Options":       "one for each thing that users may set",
-	"reconciletest.Report":    "one for each figure that is shown",
-	"reconciletest.explorer":  "what one exploration knows, by one goroutine",
-	"reconciletest.outcome":   "what one run leaves behind, for whoever compares it",
-	"status.controllerReport": "a JSON document",
-	"status.informerReport":   "a JSON document",
-}
-
-func TestNoTypeIsTooLarge(t *testing.T) {
-	methods, left := map[string]int{}, maps.Clone(manyFields)
-	for _, p := range list(t) {
-		folder := strings.TrimPrefix(p.ImportPath, module+"/")
-		ships := !within(folder, "examples") && !within(folder, "internal/proof")
-		for _, file := range p.GoFiles {
-			parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, file), nil, parser.SkipObjectResolution)
-			if err != nil {
-				t.Fatal(err)
-			}
-			ast.Inspect(parsed, func(n ast.Node) bool {
-				switch n := n.(type) {
-				case *ast.FuncDecl:
-					if n.Recv != nil {
-						methods[folder+"."+nameOf(n.Recv.List[0].Type)]++
-					}
-				case *ast.TypeSpec:
-					name := parsed.Name.Name + "." + n.Name.Name
-					if fields := fieldsOf(n); ships && fields > mostFields {
-						if manyFields[name] == "" {
-							t.Errorf("%s has %d fields, want at most %d", name, fields, mostFields)
-						}
-						delete(left, name)
-					}
-				}
-				return true
-			})
-		}
-	}
-	for name, n := range methods {
-		if n > mostMethods {
-			t.Errorf("%s has %d methods, want at most %d", name, n, mostMethods)
-		}
-	}
-	for name := range left {
-		t.Errorf("%s does not have many fields: take it out of the list", name)
-	}
-}
-
-// fieldsOf returns how many fields a struct has; 0 of what is none.
-func fieldsOf(t *ast.TypeSpec) (n int) {
-	if s, ok := t.Type.(*ast.StructType); ok {
-		for _, f := range s.Fields.List {
-			n += max(1, len(f.Names))
-		}
-	}
-	return n
-}
-
-// nameOf returns the name of the type of a receiver.
-func nameOf(e ast.Expr) string {
-	switch e := e.(type) {
-	case *ast.StarExpr:
-		return nameOf(e.X)
-	case *ast.IndexExpr:
-		return nameOf(e.X)
-	case *ast.IndexListExpr:
-		return nameOf(e.X)
-	case *ast.Ident:
-		return e.Name
-	default:
-		return fmt.Sprintf("%T", e)
-	}
-}
-
-// A declaration belongs in the file of its idea, and that beside or below those that use it: names, methods and fields.
-func TestFilesOfAPackageUseOneAnotherInNoCircle(t *testing.T) {
-	all := slices.DeleteFunc(list(t), func(p listed) bool {
-		folder := strings.TrimPrefix(p.ImportPath, module+"/")
-		return within(folder, "examples") || slices.Contains(strings.Split(folder, "/"), "internal")
-	})
-	set := token.NewFileSet()
-	compiled := importer.ForCompiler(set, "gc", exports(t, all))
-	for _, p := range all {
-		largest := largestCircle(p.GoFiles, usesOf(t, set, compiled, p))
-		if len(largest) > 1 {
-			t.Errorf("files of %s use one another in a circle: %v", p.ImportPath, largest)
-		}
-	}
-}
-
-// exports builds packages and all that they import, and returns how to read what each exports.
-func exports(t *testing.T, of []listed) importer.Lookup {
-	t.Helper()
-	arguments := []string{"list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}"}
-	for _, p := range of {
-		arguments = append(arguments, p.ImportPath)
-	}
-	out, err := exec.CommandContext(t.Context(), "go", arguments...).Output()
-	if err != nil {
-		t.Fatalf("building packages: %v", err)
-	}
-	files := map[string]string{}
-	for line := range strings.Lines(string(out)) {
-		path, file, _ := strings.Cut(strings.TrimSpace(line), " ")
-		files[path] = file
-	}
-	return func(path string) (io.ReadCloser, error) { return os.Open(files[path]) }
-}
-
-// usesOf returns which files of a package each of its files uses.
-func usesOf(t *testing.T, set *token.FileSet, compiled types.Importer, p listed) map[string]map[string]bool {
-	t.Helper()
-	var files []*ast.File
-	for _, file := range p.GoFiles {
-		parsed, err := parser.ParseFile(set, filepath.Join(p.Dir, file), nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files = append(files, parsed)
-	}
-	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
-	checked, err := (&types.Config{Importer: compiled}).Check(p.ImportPath, set, files, info)
-	if err != nil {
-		t.Fatalf("checking the types of %s: %v", p.ImportPath, err)
-	}
-	uses := map[string]map[string]bool{}
-	for _, file := range p.GoFiles {
-		uses[file] = map[string]bool{}
-	}
-	for at, object := range info.Uses {
-		if object.Pkg() == checked {
-			from, to := set.Position(at.Pos()).Filename, set.Position(object.Pos()).Filename
-			uses[filepath.Base(from)][filepath.Base(to)] = true
-		}
-	}
-	return uses
-}
-
-// largestCircle returns most files that reach one another.
-func largestCircle(files []string, uses map[string]map[string]bool) (largest []string) {
-	reached := map[string]map[string]bool{}
-	for _, from := range files {
-		reached[from] = map[string]bool{}
-		for next := []string{from}; len(next) > 0; next = next[1:] {
-			for file := range uses[next[0]] {
-				if !reached[from][file] {
-					reached[from][file] = true
-					next = append(next, file)
-				}
-			}
-		}
-	}
-	for _, file := range files {
-		circle := slices.DeleteFunc(slices.Clone(files), func(other string) bool {
-			return other != file && (!reached[file][other] || !reached[other][file])
-		})
-		if len(circle) > len(largest) {
-			largest = circle
-		}
-	}
-	return largest
-}
-
 func TestFilesOfTheDesignExist(t *testing.T) {
-	const most = 15 // files on the way of a key
 	design, err := os.ReadFile("docs/design.md")
 	if err != nil {
 		t.Fatal(err)
@@ -317,10 +113,6 @@ func TestFilesOfTheDesignExist(t *testing.T) {
 		if _, err := os.Stat(file); err != nil {
 			t.Errorf("docs/design.md names %s: %v", file, err)
 		}
-	}
-	steps := regexp.MustCompile(`(?m)^ ?\d+  .*\.go`).FindAllString(string(design), -1)
-	if len(steps) == 0 || len(steps) > most {
-		t.Errorf("the way of a key passes %d files, want at most %d", len(steps), most)
 	}
 }
 

@@ -65,64 +65,6 @@ func TestEveryExportedFunctionHasAnExample(t *testing.T) {
 // wellKnown are methods of other packages' interfaces, which those packages call.
 var wellKnown = []string{"String", "Error", "Unwrap", "Is", "MarshalText", "Describe", "Collect"}
 
-// plumbing are methods that are called by the package or in the case that is named, and have no Example.
-var plumbing = map[string]string{
-	"queue.LaneStats.WaitBound":              "metrics, for the buckets of a histogram",
-	"reconcile.Func.Reconcile":               "the loop, as of any Reconciler",
-	"queue.Queue.ByKey":                      "queue/workqueue",
-	"informer.Informer.InScope":              "reconcile, for the names of Options.Known",
-	"informer.Informer.IsDeleted":            "patch/children and names, which are shown",
-	"informer.Informer.LastResourceVersion":  "reconcile, and Status has it",
-	"informer.Informer.Mapping":              "reconcile, for the triggers",
-	"informer.Informer.OnSeen":               "reconcile, to hold keys",
-	"informer.Informer.SetNamespaces":        "operator, and those that watch what a flag or an object says",
-	"informer.Informer.Shards":               "reconcile",
-	"informer.Informer.Validate":             "reconcile.New",
-	"leader/shard.Ranges.Deleted":            "reconcile",
-	"leader/shard.Ranges.Divide":             "reconcile",
-	"leader/shard.Ranges.Fill":               "reconcile",
-	"leader/shard.Ranges.Measure":            "reconcile",
-	"leader/shard.Ranges.Remember":           "reconcile",
-	"leader/shard.Ranges.RunCache":           "reconcile",
-	"reconcile/inspect.InformerStatus.Feeds": "status, for the graph",
-	"reconcile/reconciletest.Case.Boot":      "reconciletest/live",
-	"reconcile/reconciletest.Case.On":        "reconciletest/live",
-	"reconcile/reconciletest.Env.Cache":      "programs with informers of client-go: its comment shows it",
-	"reconcile/reconciletest.Env.Replica":    "identities of several replicas",
-	"reconcile/reconciletest.Case.Validate":  "Explore and its like",
-	"reconcile/reconciletest.World.Version":  "reconciletest/actors",
-}
-
-// Every exported method of a public package is called in the file of its Examples, or in code that a document shows.
-func TestEveryMethodIsShown(t *testing.T) {
-	checked, shownInDocs := 0, codeOfDocuments(t)
-	left := maps.Clone(plumbing)
-	for _, folder := range publicPackages(t) {
-		p, inTests := documented(t, folder)
-		for _, typ := range p.Types {
-			for _, m := range typ.Methods {
-				name := folder + "." + typ.Name + "." + m.Name
-				shown := runs(m.Examples) || strings.Contains(inTests+shownInDocs, "."+m.Name+"(")
-				switch _, isPlumbing := plumbing[name]; {
-				case m.Level > 0 || slices.Contains(wellKnown, m.Name):
-				case isPlumbing:
-					delete(left, name)
-				case !shown:
-					t.Errorf("%s is in no Example: write func Example%s_%s in %s/example_test.go", name, typ.Name, m.Name, folder)
-				default:
-					checked++
-				}
-			}
-		}
-	}
-	if len(left) > 0 {
-		t.Errorf("there are no methods %v", slices.Sorted(maps.Keys(left)))
-	}
-	if checked < 60 {
-		t.Errorf("only %d methods were looked at: the test does not find them", checked)
-	}
-}
-
 // publicPackages are the folders that others can import.
 func publicPackages(t *testing.T) (all []string) {
 	t.Helper()
