@@ -32,6 +32,7 @@ func TestContract(t *testing.T) {
 		"Sweep.Confirm lets one sweep pass.": confirmedOnce,
 		"A name with a UID is also an orphan if its object was recreated: Orphan.Replaced is then set.": recreated,
 		"Live asks the server, not a cache, and distinguishes a deleted object from an error.":          asksTheServer,
+		"Only the server's own answer about this object proves that it is deleted, not any status 404.": onlyItsOwnAnswer,
 	})
 }
 
@@ -183,6 +184,12 @@ func asksTheServer(t *testing.T) {
 		g.Expect(get.GetOptions.ResourceVersion).To(BeEmpty(), "0 would be the server's cache")
 	}
 	g.Expect(client.Actions()).To(HaveLen(2))
+	client.PrependReactor("get", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, (*corev1.Service)(nil), nil
+	})
+	_, ok, err = names.Live(t.Context(), services, "web")
+	g.Expect(ok).To(BeFalse())
+	g.Expect(err).To(MatchError(ContainSubstring("neither an object nor an error")))
 	for _, away := range []error{
 		apierrors.NewForbidden(schema.GroupResource{Resource: "services"}, "web", nil), apierrors.NewServiceUnavailable("away"),
 		apierrors.NewTimeoutError("slow", 1), fmt.Errorf("no route"),

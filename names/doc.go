@@ -23,6 +23,8 @@
 //     Orphan.Replaced is then set.
 //   - [Live] asks the server, not a cache, and distinguishes a deleted object from
 //     an error.
+//   - Only the server's own answer about this object proves that it is deleted, not
+//     any status 404.
 //
 // A wrong selector or an empty cache looks exactly like a cluster in which all
 // objects have been deleted, hence the safety limit. An orphan is only a

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat/homeostat/names"
@@ -69,6 +71,19 @@ type counting struct{ orphans *int }
 func (c counting) Sync(context.Context) error                  { return nil }
 func (c counting) Find(types.NamespacedName) (types.UID, bool) { return "", false }
 func (c counting) Orphan(names.Orphan)                         { *c.orphans++ }
+
+// A Service that somebody else has deleted already is deleted; one of which a proxy
+// says so may be alive.
+func ExampleIsNotFound() {
+	byServer := apierrors.NewNotFound(corev1.Resource("services"), "web")
+	byProxy := apierrors.NewGenericServerResponse(404, "delete", corev1.Resource("services"), "web", "no route", 0, true)
+	for _, err := range []error{byServer, byProxy} {
+		fmt.Println(apierrors.IsNotFound(err), names.IsNotFound(err, corev1.Resource("services"), "web"))
+	}
+	// Output:
+	// true true
+	// true false
+}
 
 // The names of two systems, one of which keeps UIDs.
 func ExampleUnion() {

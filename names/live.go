@@ -2,11 +2,17 @@ package names
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/homeostat/homeostat/internal/absent"
+	"github.com/homeostat/homeostat/internal/bound"
 )
+
+var errNoAnswer = errors.New("the client has returned neither an object nor an error")
 
 // Live returns the object from the server, not from a cache, and false if it is
 // deleted. A reconciler calls it before it deletes anything that cannot be
@@ -16,20 +22,41 @@ import (
 // Sends one GET, which is answered from the latest committed state. The object is
 // not shared: the caller may modify it.
 //
-// Errors: any answer other than the object or "not found"; only the latter proves
-// the deletion.
+// Errors: any answer other than the object or a proof that it does not exist, as
+// [IsNotFound] defines it. For example, a proxy's page with status 404 is an error.
 func Live[T metav1.Object](ctx context.Context, c interface {
 	Get(ctx context.Context, name string, opts metav1.GetOptions) (T, error)
 }, name string,
 ) (object T, ok bool, err error) {
 	object, err = c.Get(ctx, name, metav1.GetOptions{})
 	var none T
+	if err == nil && bound.IsNil(object) {
+		err = errNoAnswer
+	}
 	switch {
-	case apierrors.IsNotFound(err):
+	case absent.OfType[T](err, name):
 		return none, false, nil
 	case err != nil:
 		return none, false, fmt.Errorf("confirming that %q is deleted: %w", name, err)
 	default:
 		return object, true, nil
 	}
+}
+
+// IsNotFound reports whether err proves that the object of that resource and name
+// does not exist. Before code deletes, forgets or skips anything, it should ask this
+// instead of apierrors.IsNotFound, which is true for any answer with status 404: for
+// example for the page of a proxy, or while a CustomResourceDefinition does not serve
+// the version. A proof is the API server's own answer, and names this object:
+//
+//	err := clientset.CoreV1().Pods(namespace).Delete(ctx, name, options)
+//	if names.IsNotFound(err, corev1.Resource("pods"), name) {
+//		err = nil // deleted already
+//	}
+//
+// A resource without fields is not known, and not compared. An answer to a request
+// for a subresource proves nothing if the kind may lack the subresource: the server's
+// answer is the same.
+func IsNotFound(err error, resource schema.GroupResource, name string) bool {
+	return absent.Proven(err, resource, name)
 }

@@ -55,9 +55,10 @@ func TestContract(t *testing.T) {
 			TestStatusOfACustomKindSendsNothingOnceItHas, TestConditionsNoteTheGenerationThatTheyAreAbout),
 		"Other writes of the cached object are locked only with Options.Lock.": all(
 			locksOnRequest, TestDeleteLocksTheResourceVersionOnRequest),
-		"A failed precondition satisfies IsStale.":                                                 refusalsAreStale,
-		"Every edit and every configuration is sent with a field manager.":                         hasFieldManager,
-		"Every write is reported to the reconcile whose context it is given, except for dry runs.": reportsWrites,
+		"A failed precondition satisfies IsStale.":                                                      refusalsAreStale,
+		"Only the server's own answer about this object is taken for its deletion, not any status 404.": onlyItsOwnAnswer,
+		"Every edit and every configuration is sent with a field manager.":                              hasFieldManager,
+		"Every write is reported to the reconcile whose context it is given, except for dry runs.":      reportsWrites,
 		"A mistake that can be seen before any request is an error that names it.": all(
 			TestMergeRefusesBadInputBeforeAnyRequest, TestMergeRefusesNilObjectsAndNilClients, TestAPatchRefusesAnEditThatTheEndpointWouldDrop,
 			TestEnsureRefusesBadInputBeforeAnyRequest, TestDeleteRefusesBadInputBeforeAnyRequest,

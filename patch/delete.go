@@ -3,18 +3,19 @@ package patch
 import (
 	"context"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/absent"
 	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/ownwrites"
 )
 
 // Delete deletes the object that was read, and never a recreated one: the UID is
 // a precondition, and with [Options].Lock the resourceVersion too. It is not an
-// error if the object is already deleted or being deleted. of returns the client
-// of a namespace, see [Client].
+// error if the object is already deleted or being deleted. Only the server's own
+// answer about this object proves that: the page of a proxy with status 404 is an
+// error. of returns the client of a namespace, see [Client].
 //
 // Sends at most one request, and none if cached is being deleted. It returns when
 // the server has accepted the deletion; finalizers may delay it.
@@ -48,7 +49,7 @@ func Delete[C interface {
 		do.PropagationPolicy = &opts.Propagation
 	}
 	switch err := c.Delete(ctx, cached.GetName(), do); {
-	case apierrors.IsNotFound(err):
+	case absent.Object(err, cached):
 		return nil
 	case err != nil:
 		return describe("deleting", cached, err)

@@ -38,6 +38,8 @@
 //     and so do the conditions that an edit sets.
 //   - Other writes of the cached object are locked only with [Options].Lock.
 //   - A failed precondition satisfies [IsStale].
+//   - Only the server's own answer about this object is taken for its deletion, not
+//     any status 404.
 //   - Every edit and every configuration is sent with a field manager.
 //   - Every write is reported to the reconcile whose context it is given, except
 //     for dry runs.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/absent"
 	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/option"
 	"github.com/homeostat/homeostat/internal/ownwrites"
@@ -40,7 +41,7 @@ func Ensure[C CreateClient[T], T informer.Object](
 	}
 	if base.GetUID() != "" {
 		got, err := merge(ctx, of, base, o, edit, checkController)
-		if apierrors.IsNotFound(err) {
+		if absent.Object(err, base) {
 			err = fmt.Errorf("it was deleted since it was read: %w",
 				apierrors.NewConflict(schema.GroupResource{Resource: kindOf(base)}, base.GetName(), err))
 		}

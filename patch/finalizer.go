@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/absent"
 	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/option"
 	"github.com/homeostat/homeostat/internal/terminal"
@@ -78,7 +78,7 @@ func (f Finalizer[T, C]) Guard(ctx context.Context, cached T) (live bool, newest
 	without := slices.DeleteFunc(slices.Clone(cached.GetFinalizers()), func(name string) bool { return name == f.Name })
 	newest, err = f.set(ctx, cached, without)
 	switch {
-	case apierrors.IsNotFound(err):
+	case absent.Object(err, cached):
 		return false, cached, nil
 	case err != nil:
 		return false, cached, fmt.Errorf("removing finalizer %q: %w", f.Name, err)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/absent"
 	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/diff"
 	"github.com/homeostat/homeostat/internal/ownwrites"
@@ -49,7 +50,7 @@ func send[C Client[T], T informer.Object](
 	}
 	opts := metav1.PatchOptions{FieldManager: o.FieldManager, DryRun: o.dryRun()}
 	answer, err := c.Patch(ctx, cached.GetName(), pt, data, opts, subresources...)
-	if apierrors.IsNotFound(err) && o.Subresource != "" {
+	if o.Subresource != "" && apierrors.IsNotFound(err) { //nolint:forbidigo // proves nothing: the object is read
 		err = explainNotFound(ctx, c, cached, o.Subresource, err)
 	}
 	if err != nil {
@@ -65,7 +66,8 @@ func send[C Client[T], T informer.Object](
 }
 
 // explainNotFound tells a kind without the subresource from a deleted object, for
-// which servers answer the same: it reads the object, if the client can.
+// which servers answer the same: it reads the object, if the client can. The result
+// proves that the object does not exist only if the read has proven it.
 func explainNotFound[C Client[T], T informer.Object](
 	ctx context.Context, c C, cached T, subresource string, notFound error,
 ) error {
@@ -79,7 +81,12 @@ func explainNotFound[C Client[T], T informer.Object](
 	default:
 		return notFound
 	}
-	if err != nil || bound.IsNil(got) || got.GetUID() != cached.GetUID() {
+	switch {
+	case absent.Object(err, cached):
+		return notFound
+	case err != nil:
+		return fmt.Errorf("reading the object after the answer %q: %w", notFound, err)
+	case bound.IsNil(got) || got.GetUID() != cached.GetUID():
 		return notFound
 	}
 	return fmt.Errorf("its kind has no subresource %q: add it to the CustomResourceDefinition, or edit the object itself",

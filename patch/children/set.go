@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/absent"
 	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/terminal"
 	"github.com/homeostat/homeostat/patch"
@@ -304,7 +305,7 @@ func (c *call[T]) confirm(ctx context.Context) error {
 	}
 	live, err := c.readOwner(ctx)
 	switch {
-	case apierrors.IsNotFound(err):
+	case absent.Object(err, c.owner):
 		return c.changed("it was deleted since it was read")
 	case err != nil:
 		return fmt.Errorf("confirming that it is as it was read: %w", err)

@@ -1,0 +1,102 @@
+// Package absenttest has the answers with status 404 that prove nothing.
+package absenttest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+)
+
+// A Page is an answer with status 404.
+type Page struct{ Name, ContentType, Body string }
+
+const jsonType = "application/json"
+
+// Pages returns answers that do not prove that the object of that resource and name
+// does not exist.
+func Pages(resource schema.GroupResource, name string) []Page {
+	about := func(group, kind, name string) string {
+		return fmt.Sprintf(`"reason":"NotFound","details":{"group":%q,"kind":%q,"name":%q},"code":404}`, group, kind, name)
+	}
+	const status = `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",`
+	return []Page{
+		{"text of a server without the version", "text/plain; charset=utf-8", "404 page not found\n"},
+		{"HTML", "text/html", "<html><body><h1>404 Not Found</h1></body></html>"},
+		{"nothing", "", ""},
+		{"nothing, said to be JSON", jsonType, ""},
+		{"a gateway's JSON", jsonType, `{"message":"no Route matched with those values"}`},
+		{"a gateway's kind", jsonType, `{"kind":"Error","apiVersion":"v1",` + about(resource.Group, resource.Resource, name)},
+		{"a Status without details", jsonType, status + `"reason":"NotFound","code":404}`},
+		{"a Status with empty details", jsonType, status + `"reason":"NotFound","details":{},"code":404}`},
+		{"a Status about another object", jsonType, status + about(resource.Group, resource.Resource, "other")},
+		{"a Status about the namespace", jsonType, status + about("", "namespaces", "other")},
+		{
+			"a Status without a reason", jsonType,
+			status + strings.Replace(about(resource.Group, resource.Resource, name), `"reason":"NotFound",`, "", 1),
+		},
+		{
+			"a Status of another code", jsonType,
+			status + strings.Replace(about(resource.Group, resource.Resource, name), "404", "503", 1),
+		},
+		{
+			"the refusal of a webhook", jsonType,
+			status + `"message":"admission webhook \"a.example.com\" denied the request: not found",` +
+				about(resource.Group, resource.Resource, name),
+		},
+	}
+}
+
+// Response returns the page as the answer to req.
+func (p Page) Response(req *http.Request) *http.Response {
+	header := http.Header{}
+	if p.ContentType != "" {
+		header.Set("Content-Type", p.ContentType)
+	}
+	return &http.Response{
+		Status: "404 Not Found", StatusCode: http.StatusNotFound, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: header, ContentLength: int64(len(p.Body)), Body: io.NopCloser(strings.NewReader(p.Body)), Request: req,
+	}
+}
+
+// Config returns the configuration of clients to whom everything is answered with p.
+func (p Page) Config() *rest.Config {
+	return &rest.Config{Host: "http://proxy", Transport: roundTripper(func(req *http.Request) (*http.Response, error) {
+		return p.Response(req), nil
+	})}
+}
+
+// Intercept returns a configuration whose requests are answered with the page that
+// pick returns, and by the server of config if it returns nil.
+func Intercept(config *rest.Config, pick func(*http.Request) *Page) *rest.Config {
+	intercepted := rest.CopyConfig(config)
+	intercepted.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(req *http.Request) (*http.Response, error) {
+			if p := pick(req); p != nil {
+				return p.Response(req), nil
+			}
+			return next.RoundTrip(req)
+		})
+	})
+	return intercepted
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// Err returns the error that client-go makes of the page for a GET of the object.
+func (p Page) Err(ctx context.Context, resource schema.GroupVersionResource, name string) error {
+	client, err := dynamic.NewForConfig(p.Config())
+	if err != nil {
+		return err
+	}
+	_, err = client.Resource(resource).Namespace("d").Get(ctx, name, metav1.GetOptions{})
+	return err
+}

@@ -1,0 +1,46 @@
+package names_test
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/homeostat/homeostat/internal/absent/absenttest"
+	"github.com/homeostat/homeostat/internal/apisim"
+	"github.com/homeostat/homeostat/names"
+	"github.com/homeostat/homeostat/patch"
+)
+
+// onlyItsOwnAnswer asks for an object through things that answer 404 and are not the server of the object.
+func onlyItsOwnAnswer(t *testing.T) {
+	for _, page := range absenttest.Pages(corev1.Resource("services"), "web") {
+		t.Run(page.Name, func(t *testing.T) {
+			g := NewWithT(t)
+			typed, untyped := kubernetes.NewForConfigOrDie(page.Config()), dynamic.NewForConfigOrDie(page.Config())
+			_, ok, err := names.Live(t.Context(), typed.CoreV1().Services("d"), "web")
+			g.Expect(err).To(HaveOccurred())
+			g.Expect(ok).To(BeFalse())
+			g.Expect(names.IsNotFound(err, corev1.Resource("services"), "web")).To(BeFalse())
+			services := patch.Dynamic(untyped.Resource(corev1.SchemeGroupVersion.WithResource("services")))
+			_, _, err = names.Live[*unstructured.Unstructured](t.Context(), services("d"), "web")
+			g.Expect(err).To(HaveOccurred())
+		})
+	}
+	g := NewWithT(t)
+	sim, err := apisim.New(nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	client := kubernetes.NewForConfigOrDie(sim.Config("controller"))
+	_, ok, err := names.Live(t.Context(), client.AppsV1().Deployments("d"), "web")
+	g.Expect(ok).To(BeFalse())
+	g.Expect(err).NotTo(HaveOccurred())
+	err = client.AppsV1().Deployments("d").Delete(t.Context(), "web", metav1.DeleteOptions{})
+	g.Expect(names.IsNotFound(err, appsv1.Resource("deployments"), "web")).To(BeTrue())
+	g.Expect(names.IsNotFound(err, appsv1.Resource("deployments"), "other")).To(BeFalse())
+	g.Expect(names.IsNotFound(nil, appsv1.Resource("deployments"), "web")).To(BeFalse())
+}

@@ -1,0 +1,85 @@
+package patch_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+
+	"github.com/homeostat/homeostat/internal/absent/absenttest"
+	"github.com/homeostat/homeostat/patch"
+)
+
+// A page with status 404 is a failure of every write, of every kind of client.
+func onlyItsOwnAnswer(t *testing.T) {
+	r := corev1.SchemeGroupVersion.WithResource("pods")
+	for _, page := range absenttest.Pages(r.GroupResource(), "x") {
+		t.Run(page.Name, func(t *testing.T) {
+			g, ctx, cached := NewWithT(t), t.Context(), blankPod("a")
+			cached.UID, cached.ResourceVersion = "u", "3"
+			typed, untyped := kubernetes.NewForConfigOrDie(page.Config()), dynamic.NewForConfigOrDie(page.Config())
+			bare := metadata.NewForConfigOrDie(page.Config())
+			for _, err := range []error{
+				patch.Delete(ctx, typed.CoreV1().Pods, cached, nil),
+				patch.Delete(ctx, patch.Dynamic(untyped.Resource(r)), cached, nil),
+				patch.Delete(ctx, patch.Metadata(bare.Resource(r)), cached, nil),
+				guard(ctx, typed, cached),
+				second(patch.Merge(ctx, typed.CoreV1().Pods, cached, nil, relabel)),
+				second(patch.Merge(ctx, typed.CoreV1().Pods, cached, &patch.Options{Subresource: "resize"}, relabel)),
+				second(patch.Ensure(ctx, typed.CoreV1().Pods, cached, nil, relabel)),
+				second(patch.Ensure(ctx, typed.CoreV1().Pods, blankPod("a"), nil, relabel)),
+			} {
+				g.Expect(err).To(HaveOccurred())
+				g.Expect(patch.IsStale(err)).To(BeFalse(), "%v", err)
+			}
+		})
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// guard is what removing a finalizer returns.
+func guard(ctx context.Context, client kubernetes.Interface, cached *corev1.Pod) error {
+	finalizer := patch.Finalizer[*corev1.Pod, podClient]{
+		Name: mine, Client: func(namespace string) podClient { return client.CoreV1().Pods(namespace) },
+		Clean: func(context.Context, *corev1.Pod) error { return nil },
+	}
+	dying := cached.DeepCopy()
+	now := metav1.Now()
+	dying.DeletionTimestamp, dying.Finalizers = &now, []string{mine}
+	_, _, err := finalizer.Guard(ctx, dying)
+	return err
+}
+
+type podClient interface {
+	Patch(
+		ctx context.Context, name string, pt types.PatchType, data []byte, o metav1.PatchOptions, subresources ...string,
+	) (*corev1.Pod, error)
+}
+
+// Without an answer to the read, it is open why the subresource was not found.
+func TestASubresourceThatIsNotFoundProvesNothingIfTheObjectCannotBeRead(t *testing.T) {
+	g, away := NewWithT(t), errors.New("away")
+	s := &unreadable{away: away}
+	s.err = apierrors.NewNotFound(configMaps, "c")
+	_, err := patch.Ensure(t.Context(), always(s), configMap("u3"), &patch.Options{Subresource: "scale"}, setB)
+	g.Expect(err).To(MatchError(away))
+	g.Expect(patch.IsStale(err)).To(BeFalse())
+	g.Expect(apierrors.IsNotFound(err)).To(BeFalse())
+}
+
+// unreadable is a store whose objects cannot be read.
+type unreadable struct {
+	store
+	away error
+}
+
+func (u *unreadable) Get(context.Context, string, metav1.GetOptions) (*corev1.ConfigMap, error) { return nil, u.away }
