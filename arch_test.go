@@ -52,7 +52,7 @@ var table = map[string][]string{
 	"cluster": {"informer", "internal"},
 	// A whole program.
 	"operator": {
-		"cluster", "leader", "leader/fence", "leader/shard", "metrics", "reconcile", "status", "internal",
+		"cluster", "leader", "leader/fence", "leader/shard", "metrics", "reconcile", "reconcile/inspect", "status", "internal",
 	},
 	// What writes one. It links none of them.
 	"operator/new": {},

@@ -177,7 +177,7 @@ var optionTypes = map[string]optionType{
 			"Controllers": []*reconcile.Controller{nil},
 			"Live":        map[string]func() error{"a": nil}, "Ready": map[string]func() error{"": func() error { return nil }},
 		},
-		taken: "Gatherer Authorize Profiles",
+		taken: "Gatherer Authorize Profiles Problems",
 	},
 	"operator.Program": {
 		refuse: func(o any) error {

@@ -47,6 +47,8 @@ type Status struct {
 	Lag time.Duration
 	// LastError is the error of the last failed request, until one succeeds.
 	LastError string
+	// Problems are what does not work although the cache serves everything else.
+	Problems []Problem
 	// FullDecode says why unchanged specs are decoded nevertheless, such as `the server
 	// sends "application/json"`; empty while they are not.
 	FullDecode string

@@ -43,6 +43,7 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	for _, informer := range inspect.Informers(c.controllers...) {
 		s.informer(&informer)
 	}
+	s.problems(inspect.Problems(c.controllers...))
 }
 
 // Informers.

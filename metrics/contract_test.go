@@ -11,8 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/homeostat/homeostat/internal/proof/contract"
+	"github.com/homeostat/homeostat/metrics"
 	"github.com/homeostat/homeostat/names"
 	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
 func TestContract(t *testing.T) {
@@ -26,7 +28,7 @@ func TestContract(t *testing.T) {
 		),
 		"All other names begin with homeostat_.":                          testNames,
 		"A conflict counts as an error and as a retry, as it does there.": TestAConflictStormShowsInErrorsAndRetries,
-		"Labels are names of controllers, informers, kinds, lanes, slots, outcomes, Leases and servers, never names or contents of objects.": testLabels,
+		"Labels are names of controllers, informers, kinds, lanes, slots, outcomes, Leases, servers, checks and causes, never names or contents of objects.": testLabels,
 	})
 }
 
@@ -84,7 +86,7 @@ func testLabels(t *testing.T) {
 			s.Expect(found).NotTo(HaveKey(ContainSubstring("object-")), label)
 		}
 		s.Expect(values["name"]).To(And(HaveLen(2), HaveKey("test"), HaveKey("lease")))
-		s.Expect(values).To(HaveLen(7), "controller, informer, kind, lane, name, outcome and result")
+		s.Expect(values).To(HaveLen(9), "cause, check, controller, informer, kind, lane, name, outcome and result")
 	})
 }
 
@@ -103,6 +105,9 @@ func inEverything(t *testing.T, f func(s *fixture)) {
 			}
 			return nothing, nil
 		})
+		s.Expect(s.registry.Register(metrics.Problems(func() []inspect.Problem {
+			return []inspect.Problem{{Check: "cluster/west", Object: "object-odd", Cause: "unreachable"}}
+		}))).To(Succeed())
 		stop := s.start()
 		synctest.Wait()
 		f(s)

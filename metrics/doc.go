@@ -15,7 +15,7 @@
 //     leader_election_master_status. All other names begin with homeostat_.
 //   - A conflict counts as an error and as a retry, as it does there.
 //   - Labels are names of controllers, informers, kinds, lanes, slots, outcomes,
-//     Leases and servers, never names or contents of objects.
+//     Leases, servers, checks and causes, never names or contents of objects.
 //
 // It serves nothing over HTTP; package status does. Give it its own registry: in
 // controller-runtime's, the same names with different help texts would fail every

@@ -17,6 +17,7 @@ import (
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/metrics"
 	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
 // A program with a registry of its own registers the collectors there. Package operator does so by itself.
@@ -76,5 +77,21 @@ func ExampleRequests() {
 	// Output:
 	// true
 	// GET 404 1
+	// <nil>
+}
+
+// A program counts what it can do without, by its cause.
+func ExampleProblems() {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(metrics.Problems(func() []inspect.Problem {
+		return []inspect.Problem{{Check: "cluster/west", Cause: "unreachable", Reason: "dial tcp 10.0.0.1:443: i/o timeout"}}
+	}))
+	families, err := registry.Gather()
+	for _, family := range families {
+		fmt.Println(family.GetName(), family.GetMetric()[0].GetLabel(), family.GetMetric()[0].GetGauge().GetValue())
+	}
+	fmt.Println(err)
+	// Output:
+	// homeostat_problems [name:"cause" value:"unreachable" name:"check" value:"cluster/west"] 1
 	// <nil>
 }

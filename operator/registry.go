@@ -9,14 +9,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/homeostat/homeostat/metrics"
+	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
 // registerOwn registers what every program has. A collector that is there already
 // serves as well.
-func registerOwn(registry prometheus.Registerer) error {
+func registerOwn(registry prometheus.Registerer, problems func() []inspect.Problem) error {
 	own := map[string]prometheus.Collector{
 		"of client-go's requests": metrics.Requests(),
 		"of the Go runtime":       collectors.NewGoCollector(),
+		"of problems":             metrics.Problems(problems),
 		"of the process":          collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	}
 	var errs []error

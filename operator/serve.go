@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,6 +14,7 @@ import (
 	"github.com/homeostat/homeostat/cluster"
 	"github.com/homeostat/homeostat/metrics"
 	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/reconcile/inspect"
 	"github.com/homeostat/homeostat/status"
 )
 
@@ -74,10 +76,10 @@ func (s *Server) serve(ctx context.Context, work func(ctx context.Context, handl
 	if s.Metrics == nil {
 		s = &Server{s.Address, s.Cluster, prometheus.NewRegistry(), s.Profiles}
 	}
-	if err := registerOwn(s.Metrics); err != nil {
+	handler := &front{server: s}
+	if err := registerOwn(s.Metrics, handler.problems); err != nil {
 		return err
 	}
-	handler := &front{server: s}
 	if err := handler.show(); err != nil {
 		return err
 	}
@@ -117,6 +119,9 @@ type front struct {
 	server *Server
 	now    atomic.Pointer[http.Handler]
 	reason atomic.Pointer[string] // why there are no controllers yet
+
+	mu      sync.Mutex // guards sources
+	sources []func() []inspect.Problem
 }
 
 // ServeHTTP answers by the present handler.
@@ -126,7 +131,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) { (*f.now.Load
 func (f *front) show(controllers ...*reconcile.Controller) error {
 	options := &status.Options{
 		Controllers: controllers, Gatherer: f.server.Metrics, Authorize: Authorize(f.server.Cluster),
-		Profiles: f.server.Profiles,
+		Profiles: f.server.Profiles, Problems: f.problems,
 	}
 	if len(controllers) == 0 {
 		options.Ready = map[string]func() error{"start": f.starting}
@@ -143,6 +148,30 @@ func (f *front) starting() error {
 		return fmt.Errorf("starting: %s", *reason)
 	}
 	return errors.New("starting: the controllers are being made")
+}
+
+// problems returns those of all sources.
+func (f *front) problems() []inspect.Problem {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var all []inspect.Problem
+	for _, source := range f.sources {
+		all = append(all, source()...)
+	}
+	return all
+}
+
+// reportProblems adds a source of problems that belong to no controller and to no
+// informer, for as long as the process lives: for example, a cluster that may be
+// absent. It sets Check, such as "cluster/west", and returns nil while all is well.
+// It is called by every probe and scrape: it must return at once and be safe for
+// concurrent use.
+func reportProblems(ctx context.Context, source func() []inspect.Problem) {
+	if f, ok := ctx.Value(frontKey{}).(*front); ok {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.sources = append(f.sources, source)
+	}
 }
 
 // frontKey is the key of the front in a context.

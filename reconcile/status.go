@@ -110,6 +110,21 @@ func (c *Controller) Refused() error {
 		strings.Join(missing, ", "))
 }
 
+// Problems returns what the controller cannot do although it goes on: now the sweeps
+// that fail. Those of its informers are in their status; see inspect.Problems for all.
+// It never waits.
+func (c *Controller) Problems() []inspect.Problem {
+	var problems []inspect.Problem
+	if sweep := c.Sweep(); sweep != nil {
+		if err := sweep.Ready(); err != nil {
+			problems = append(problems, inspect.Problem{
+				Check: "sweep/" + c.name, Cause: "sweep failed", Reason: summaryOf(err),
+			})
+		}
+	}
+	return problems
+}
+
 // Informers returns the state of every informer of the controller, the primary one
 // first. It never waits for an informer. For several controllers, see inspect.Informers.
 func (c *Controller) Informers() []inspect.InformerStatus {

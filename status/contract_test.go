@@ -39,6 +39,8 @@ func TestContract(t *testing.T) {
 		},
 		"A failing sweep is named, and leaves the process ready: Options.Ready may be " +
 			"stricter.": TestReadyzNamesTheMissingPermissionAndForgivesTheOutsideSystem,
+		"A problem of one member (an object, a namespace, a cluster) is named with [!], and leaves the process " +
+			"ready.": TestAProblemIsNamedAndLeavesTheProcessReady,
 		"/debug/homeostat is one HTML document that needs no scripts and no external resources, and refreshes " +
 			"itself.": func(t *testing.T) {
 			TestThePageNeedsNothingFromElsewhere(t)

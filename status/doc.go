@@ -15,6 +15,7 @@
 //   - A standby is ready. A controller is not ready if it has not been run, if its caches are incomplete or if all
 //     its writes have been refused for a minute. A failing sweep is named, and leaves the process ready:
 //     Options.Ready may be stricter.
+//   - A problem of one member (an object, a namespace, a cluster) is named with [!], and leaves the process ready.
 //   - /debug/homeostat is one HTML document that needs no scripts and no external resources, and refreshes itself.
 //     Each key on it links to its own page, with its last reconciles: causes, writes, when they were seen, outcome.
 //   - ?format=json is the same for programs, ?keys=N shows more keys, and
@@ -50,7 +51,7 @@
 // Times are RFC 3339, durations are seconds, counts are since the start of the process. A field that does not apply
 // is left out or null. Fields whose names do not explain them:
 //
-//	problems[]                what /readyz says, mild failures included
+//	problems[]                what /readyz says, and whether the process is ready nevertheless (mild)
 //	controllers[].phase       created, syncing, standby, working, stopping or stopped
 //	    .leader, .slots       who leads, or why no replica does; the owner of each shard's slot
 //	    .triggers[].type      primary, owned, mapped or external

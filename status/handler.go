@@ -36,10 +36,10 @@ func New(o *Options) (http.Handler, error) {
 	mux := http.NewServeMux()
 	mux.Handle("GET /livez", probe{"livez", func() []finding { return askAll(live) }})
 	mux.Handle("GET /readyz", probe{"readyz", func() []finding {
-		return append(known(options.Controllers), askAll(ready)...)
+		return append(known(options.Controllers, options.problems()), askAll(ready)...)
 	}})
 	mux.Handle("GET /metrics", authorized(options.Authorize, exposition{options.Gatherer}))
-	mux.Handle("GET /debug/homeostat", authorized(options.Authorize, newPage(options.Controllers)))
+	mux.Handle("GET /debug/homeostat", authorized(options.Authorize, newPage(&options)))
 	if options.Authorize != nil && options.Profiles != nil {
 		mux.Handle("GET /debug/pprof/", authorized(options.Authorize, options.Profiles))
 	}
@@ -105,14 +105,14 @@ func (e exposition) encode(body *bytes.Buffer, format expfmt.Format) error {
 
 // page serves the report as HTML and as JSON.
 type page struct {
-	controllers []*reconcile.Controller
-	policy      string
+	*Options
+	policy string
 }
 
 // newPage returns the page, whose policy lets browsers load nothing but its own style.
-func newPage(controllers []*reconcile.Controller) page {
+func newPage(o *Options) page {
 	digest := sha256.Sum256([]byte(pageStyle))
-	return page{controllers, "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(digest[:]) +
+	return page{o, "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(digest[:]) +
 		"'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"}
 }
 
@@ -121,7 +121,7 @@ func (p page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	asJSON, refresh := query.Get("format") == "json", number(query.Get("refresh"), int(defaultRefresh.Seconds()), 3600)
 	if query.Has("key") {
-		view, ok := keyViewOf(p.controllers, query)
+		view, ok := keyViewOf(p.Controllers, query)
 		switch {
 		case !ok:
 			http.Error(w, "there is no such controller", http.StatusNotFound)
@@ -135,7 +135,7 @@ func (p page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	keys := number(query.Get("keys"), defaultKeys, maxKeys)
-	shown := reportOf(p.controllers, keys)
+	shown := reportOf(p.Controllers, p.problems(), keys)
 	if asJSON {
 		p.serveJSON(w, r, shown)
 		return

@@ -15,6 +15,7 @@ import (
 	"github.com/homeostat/homeostat/internal/option"
 	"github.com/homeostat/homeostat/metrics"
 	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
 const (
@@ -49,6 +50,11 @@ type Options struct {
 	// connect: put no secrets into it. Both must be safe for concurrent use. Defaults
 	// to none.
 	Live, Ready map[string]func() error
+	// Problems returns what the program cannot do although it goes on, such as reaching
+	// an optional cluster. /readyz names them after those of the controllers, and stays
+	// 200. It is called by every probe and scrape: it must return at once, and be safe
+	// for concurrent use. See [inspect.Problem]. Defaults to none.
+	Problems func() []inspect.Problem
 	// Authorize is called before anything but the probes is served; an error refuses
 	// the request, with 401 if it wraps [ErrUnauthenticated] and 403 otherwise. The
 	// answer does not contain the error. It must be safe for concurrent use.
@@ -62,6 +68,19 @@ type Options struct {
 	Profiles http.Handler
 }
 
+// furtherProblems returns those of the program.
+func (o *Options) furtherProblems() []inspect.Problem {
+	if o.Problems == nil {
+		return nil
+	}
+	return o.Problems()
+}
+
+// problems returns those of the controllers and of the program.
+func (o *Options) problems() []inspect.Problem {
+	return append(inspect.Problems(o.Controllers...), o.furtherProblems()...)
+}
+
 // withDefaults returns the options with a gatherer. Errors: as validate, or the
 // metrics of the controllers cannot be registered.
 func (o *Options) withDefaults() (Options, error) {
@@ -73,6 +92,7 @@ func (o *Options) withDefaults() (Options, error) {
 		registry := prometheus.NewRegistry()
 		err := errors.Join(
 			registry.Register(metrics.New(set.Controllers...)),
+			registry.Register(metrics.Problems(set.furtherProblems)),
 			registry.Register(metrics.Requests()),
 			registry.Register(collectors.NewGoCollector()),
 			registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})))

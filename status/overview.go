@@ -21,8 +21,11 @@ type overview struct {
 // render writes the whole page.
 func (o *overview) render() {
 	title, class, word := "Homeostat", "good", "ready"
-	if len(o.Problems) > 0 {
+	switch {
+	case slices.ContainsFunc(o.Problems, func(p problem) bool { return !p.Mild }):
 		title, class, word = "Homeostat (not ready)", "bad", "not ready"
+	case len(o.Problems) > 0:
+		title, class, word = "Homeostat (problems)", "bad", "ready, with problems"
 	}
 	o.begin(title, o.refresh)
 	o.add("<header>\n<h1>Homeostat</h1>\n")
@@ -43,7 +46,7 @@ func (o *overview) render() {
 	o.add("</main>\n</body>\n</html>\n")
 }
 
-// problems writes why the process is not ready.
+// problems writes why the process is not ready, and what else does not work.
 func (o *overview) problems() {
 	if len(o.Problems) == 0 {
 		return

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -158,8 +159,9 @@ func checksOf(
 	return checks
 }
 
-// known returns the findings that need no call: informers, phases, sweeps.
-func known(controllers []*reconcile.Controller) []finding {
+// known returns the findings that need no call: informers, phases, sweeps, and the
+// problems of all of them and of the program.
+func known(controllers []*reconcile.Controller, problems []inspect.Problem) []finding {
 	var findings []finding
 	for _, i := range inspect.Informers(controllers...) {
 		f := finding{name: "informer/" + i.Name, note: counted(i.Objects, "object")}
@@ -177,9 +179,31 @@ func known(controllers []*reconcile.Controller) []finding {
 			f.err = c.Refused()
 		}
 		findings = append(findings, f)
-		if sweep := c.Sweep(); sweep != nil {
-			findings = append(findings, finding{name: "sweep/" + c.Name(), err: sweep.Ready(), mild: true})
+		if c.Sweep() != nil {
+			findings = append(findings, finding{name: "sweep/" + c.Name()})
 		}
 	}
-	return findings
+	return withProblems(findings, problems)
+}
+
+// withProblems returns the findings, and those of problems: instead of a check that
+// would be all right, after one that fails, and at the end for other checks.
+func withProblems(findings []finding, problems []inspect.Problem) []finding {
+	byCheck := map[string][]finding{}
+	for _, p := range problems {
+		byCheck[p.Check] = append(byCheck[p.Check], finding{name: p.Check, err: errors.New(p.String()), mild: true})
+	}
+	var all []finding
+	for _, f := range findings {
+		if f.err != nil || len(byCheck[f.name]) == 0 {
+			all = append(all, f)
+		}
+		all = append(all, byCheck[f.name]...)
+		delete(byCheck, f.name)
+	}
+	for _, p := range problems {
+		all = append(all, byCheck[p.Check]...)
+		delete(byCheck, p.Check)
+	}
+	return all
 }

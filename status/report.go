@@ -18,10 +18,12 @@ type report struct {
 	Problems    []problem          `json:"problems"`
 }
 
-// problem is a failed check of readyz.
+// problem is a failed check of readyz. Mild says that the process is ready
+// nevertheless.
 type problem struct {
 	Check  string `json:"check"`
 	Reason string `json:"reason"`
+	Mild   bool   `json:"mild,omitempty"`
 }
 
 // controllerReport describes a controller, its queue and its sweeps. Counts are since the start
@@ -171,7 +173,7 @@ type informerReport struct {
 
 // reportOf returns the present state, with at most as many keys of each controller. It waits
 // for no reconcile and sends no request.
-func reportOf(controllers []*reconcile.Controller, keys int) *report {
+func reportOf(controllers []*reconcile.Controller, problems []inspect.Problem, keys int) *report {
 	r := &report{
 		Time: time.Now(), Controllers: []controllerReport{}, Informers: []informerReport{}, Problems: []problem{},
 	}
@@ -190,9 +192,9 @@ func reportOf(controllers []*reconcile.Controller, keys int) *report {
 			Lists:     i.Lists, Watches: i.Watches, Stalls: i.Stalls, Failures: i.Failures, Events: i.Events,
 		})
 	}
-	for _, f := range known(controllers) {
+	for _, f := range known(controllers, problems) {
 		if f.err != nil {
-			r.Problems = append(r.Problems, problem{f.name, oneLine(f.err.Error())})
+			r.Problems = append(r.Problems, problem{f.name, oneLine(f.err.Error()), f.mild})
 		}
 	}
 	return r

@@ -8,6 +8,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/names"
 	"github.com/homeostat/homeostat/reconcile"
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
@@ -41,4 +42,22 @@ func ExampleInformers() {
 	// Output:
 	// Node [nodes] synced: false
 	// Pod [nodes pods] synced: false
+}
+
+// What does not work although the process goes on, as /readyz names it.
+func ExampleProblems() {
+	pods := informer.For(fake.NewClientset().CoreV1().Pods(""), nil)
+	c, err := reconcile.New("pods", pods, reconcile.Func[*corev1.Pod](
+		func(context.Context, reconcile.Request[*corev1.Pod]) (reconcile.Result, error) {
+			return reconcile.Result{}, nil
+		}), &reconcile.Options{Known: names.Func(func(context.Context) ([]names.Name, error) { return nil, nil })})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, p := range inspect.Problems(c) {
+		fmt.Printf("%s: %v\n", p.Check, p)
+	}
+	// Output:
+	// sweep/pods: the first sweep for orphans has not ended yet
 }

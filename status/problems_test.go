@@ -1,0 +1,65 @@
+package status_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/reconcile/inspect"
+	"github.com/homeostat/homeostat/status"
+)
+
+// unwell are problems of two checks; the second has more of them than it lists.
+func unwell() []inspect.Problem {
+	return []inspect.Problem{
+		{Check: "cluster/west", Cause: "unreachable", Reason: "dialing west: i/o\ntimeout"},
+		{Check: "controller/one", Object: "d/a", Cause: "odd", Reason: "a is odd", Remedy: "delete it", More: 2},
+		{Check: "cluster/west", Object: hostile, Cause: "unreachable"},
+	}
+}
+
+func TestAProblemIsNamedAndLeavesTheProcessReady(t *testing.T) {
+	g := NewWithT(t)
+	one, err := reconcile.New("one", informer.For(fake.NewClientset().CoreV1().ConfigMaps("d"), nil),
+		reconcile.Func[*corev1.ConfigMap](
+			func(context.Context, reconcile.Request[*corev1.ConfigMap]) (reconcile.Result, error) {
+				return reconcile.Result{}, nil
+			}), nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	handler, err := status.New(&status.Options{Controllers: []*reconcile.Controller{one}, Problems: unwell})
+	g.Expect(err).NotTo(HaveOccurred())
+	_, body := client{g, handler}.get("/readyz?verbose")
+	g.Expect(strings.Split(strings.TrimSpace(body), "\n")).To(HaveExactElements(
+		HavePrefix("[-] informer/configmaps: not synced"),
+		Equal("[-] controller/one: it is created"),
+		Equal("[!] controller/one: d/a: a is odd; delete it (and 2 more)"),
+		Equal("[!] cluster/west: dialing west: i/o timeout"),
+		Equal("[!] cluster/west: "+hostile+": unreachable"),
+		Equal("readyz failed"),
+	))
+
+	handler, err = status.New(&status.Options{Problems: unwell})
+	g.Expect(err).NotTo(HaveOccurred())
+	code, body := client{g, handler}.get("/readyz")
+	g.Expect(code).To(Equal(http.StatusOK))
+	g.Expect(body).To(HavePrefix("[!] cluster/west: "))
+	code, body = client{g, handler}.get("/livez")
+	g.Expect(code).To(Equal(http.StatusOK))
+	g.Expect(body).To(Equal("ok\n"))
+	_, body = client{g, handler}.get("/debug/homeostat")
+	g.Expect(body).To(And(ContainSubstring("ready, with problems"), ContainSubstring("d/a: a is odd; delete it"),
+		Not(ContainSubstring(hostile))))
+	_, body = client{g, handler}.get("/debug/homeostat?format=json")
+	g.Expect(body).To(ContainSubstring(`"mild": true`))
+	_, body = client{g, handler}.get("/metrics")
+	g.Expect(body).To(And(
+		ContainSubstring(`homeostat_problems{cause="unreachable",check="cluster/west"} 2`),
+		ContainSubstring(`homeostat_problems{cause="odd",check="controller/one"} 3`)))
+}
