@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -49,6 +50,13 @@ func (l Lease) validate() error {
 	check.That(l.Client != nil, "Client", nil, "use clientset.CoordinationV1()")
 	check.That(l.Namespace != "", "Namespace", "", "use the namespace that the replicas run in")
 	check.That(l.Name != "", "Name", "", "use a name that all replicas share, such as the controller's")
+	refuse := func(field, name string, faults []string) {
+		for _, fault := range faults {
+			check.That(name == "", field, name, "%s", fault) // an empty one has been named
+		}
+	}
+	refuse("Namespace", l.Namespace, validation.IsDNS1123Label(l.Namespace))
+	refuse("Name", l.Name, validation.IsDNS1123Subdomain(l.Name))
 	check.That(l.Identity != "", "Identity", "", "use a name that no other replica has, such as the pod's")
 	check.That(!strings.ContainsAny(l.Identity, " \t\r\n"), "Identity", l.Identity, "must not contain white space")
 	return check.Err()

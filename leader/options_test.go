@@ -1,6 +1,7 @@
 package leader_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -31,6 +32,27 @@ func TestNewNamesEachMissingFieldAndTheWayOut(t *testing.T) {
 func TestNewRefusesAnIdentityWithWhiteSpace(t *testing.T) {
 	_, err := leader.New(leaseOf(leaseapi.New(t).Link(1), "my pod"), nil)
 	NewWithT(t).Expect(err).To(MatchError(ContainSubstring(`Lease.Identity is "my pod": must not contain white space`)))
+}
+
+func TestNewRefusesNamesThatNoServerTakes(t *testing.T) {
+	for name, row := range map[string]struct {
+		edit func(*leader.Lease)
+		says string
+	}{
+		"a name in upper case": {func(l *leader.Lease) { l.Name = "Reboot" }, `leader.Lease.Name is "Reboot": a lowercase RFC 1123`},
+		"a name with a slash":  {func(l *leader.Lease) { l.Name = "system/reboot" }, `leader.Lease.Name is "system/reboot"`},
+		"a long name":          {func(l *leader.Lease) { l.Name = strings.Repeat("a", 254) }, "must be no more than 253"},
+		"a namespace with a dot": {func(l *leader.Lease) { l.Namespace = "kube.system" },
+			`leader.Lease.Namespace is "kube.system": must not contain dots`},
+		"a namespace with a blank": {func(l *leader.Lease) { l.Namespace = "kube-system " }, `leader.Lease.Namespace is "kube-system "`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := leaseOf(leaseapi.New(t).Link(1), "a")
+			row.edit(&l)
+			_, err := leader.New(l, nil)
+			NewWithT(t).Expect(err).To(MatchError(ContainSubstring(row.says)))
+		})
+	}
 }
 
 func TestNewRefusesDurationsThatBreakTheTrustWindow(t *testing.T) {
