@@ -8,10 +8,12 @@ import (
 
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
 
 	"github.com/homeostat/homeostat/cluster"
+	"github.com/homeostat/homeostat/internal/event"
 )
 
 const (
@@ -23,16 +25,23 @@ const (
 )
 
 // Recorder returns a recorder that sends Events to the cluster, reported by
-// component. It needs permission to create and patch events of events.k8s.io.
+// component, which is a name such as "website-operator" or "example.com/website". It
+// needs permission to create and patch events of events.k8s.io. A note of more than
+// 1,024 bytes is cut and ends with "…"; a reason or an action has at most 128 bytes.
+// Without that the API server would refuse the Event, and it would be lost.
 //
 // Returns: r is safe for concurrent use, and does not wait for the server. stop
 // sends the Events recorded so far, for at most 5 seconds, and ends the recorder;
 // the end of ctx does not. Call it after the controllers have ended.
 //
-// Errors: client-go could not start sending.
+// Errors: a component that the API server does not take; client-go could not start
+// sending.
 func Recorder(
 	ctx context.Context, c *cluster.Cluster, component string,
 ) (r events.EventRecorder, stop func(), err error) {
+	if faults := validation.IsQualifiedName(component); len(faults) > 0 {
+		return nil, nil, fmt.Errorf("starting to send events: the component is %q: %s", component, faults[0])
+	}
 	out := &sink{EventSink: &events.EventSinkImpl{Interface: c.Client().EventsV1()}}
 	broadcaster := events.NewBroadcaster(out)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -82,11 +91,11 @@ func (s *sink) quiet() bool {
 	return s.requests == 0 && time.Since(s.last) >= quietAfter
 }
 
-// Create sends an Event.
+// Create sends an Event, cut to what the API server takes.
 func (s *sink) Create(ctx context.Context, e *eventsv1.Event) (*eventsv1.Event, error) {
 	s.note(1)
 	defer s.note(-1)
-	return s.EventSink.Create(ctx, e)
+	return s.EventSink.Create(ctx, event.Fit(e))
 }
 
 // Patch sends how often an Event has been recorded.

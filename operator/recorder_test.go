@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
 	"github.com/homeostat/homeostat/cluster"
@@ -70,4 +73,41 @@ func TestTheEndWaitsForEventsForALimitedTime(t *testing.T) {
 		g.Expect(recordAndStop(t, 1, hangs)).To(BeNumerically("~", 5*time.Second, 200*time.Millisecond))
 		g.Expect(recordAndStop(t, 0, hangs)).To(BeNumerically("<=", 200*time.Millisecond), "there is nothing to send")
 	})
+}
+
+// client-go drops what a server has refused: a warning that was lost because its cause was long helps nobody.
+func TestWhatIsTooLongForAnEventIsCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		var sent eventsv1.Event
+		c, err := cluster.New(&rest.Config{Host: "http://server", Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			body, err := io.ReadAll(r.Body)
+			g.Expect(err).NotTo(HaveOccurred())
+			_, _, err = scheme.Codecs.UniversalDeserializer().Decode(body, nil, &sent)
+			g.Expect(err).NotTo(HaveOccurred())
+			return &http.Response{
+				StatusCode: http.StatusCreated, Header: http.Header{"Content-Type": {"application/json"}},
+				Body: io.NopCloser(bytes.NewBufferString(`{"kind":"Event","apiVersion":"events.k8s.io/v1"}`)), Request: r,
+			}, nil
+		})}, nil)
+		g.Expect(err).NotTo(HaveOccurred())
+		recorder, stop, err := operator.Recorder(t.Context(), c, "test")
+		g.Expect(err).NotTo(HaveOccurred())
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "a"}}
+		recorder.Eventf(pod, nil, corev1.EventTypeWarning, strings.Repeat("r", 200), "", "%s", strings.Repeat("ü", 600))
+		stop()
+		g.Expect(sent.Note).To(Equal(strings.Repeat("ü", 510) + "…"))
+		g.Expect(sent.Reason).To(Equal(strings.Repeat("r", 128)))
+		g.Expect(sent.Action).To(Equal(sent.Reason), "a server refuses an Event without an action")
+	})
+}
+
+func TestARecorderRefusesAComponentThatNoServerTakes(t *testing.T) {
+	g := NewWithT(t)
+	c, err := cluster.New(&rest.Config{Host: "http://server"}, nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	for _, component := range []string{"", "my operator", "a/b/c", strings.Repeat("a", 64)} {
+		_, _, err := operator.Recorder(t.Context(), c, component)
+		g.Expect(err).To(MatchError(ContainSubstring("the component is %q", component)))
+	}
 }

@@ -1,9 +1,13 @@
 package reconcile
 
 import (
+	"fmt"
+
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/flowcontrol"
+
+	"github.com/homeostat/homeostat/internal/event"
 )
 
 // How many events of a controller are passed on.
@@ -29,11 +33,12 @@ type limitedRecorder struct {
 	limit    flowcontrol.PassiveRateLimiter
 }
 
-// Eventf passes the event on, or drops it.
+// Eventf passes the event on, with a note that is short enough for every server, or
+// drops it.
 func (l *limitedRecorder) Eventf(
 	regarding, related k8sruntime.Object, eventtype, reason, action, note string, args ...any,
 ) {
 	if l.limit.TryAccept() {
-		l.recorder.Eventf(regarding, related, eventtype, reason, action, note, args...)
+		l.recorder.Eventf(regarding, related, eventtype, reason, action, "%s", event.Note(fmt.Sprintf(note, args...)))
 	}
 }

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,4 +30,13 @@ func TestAFloodOfEventsIsCut(t *testing.T) {
 		g.Expect(server.Events).To(HaveLen(eventBurst - 1 + 10*eventsPerSecond))
 		g.Expect((&Options{}).withDefaults("test").Events).To(BeNil())
 	})
+}
+
+// A recorder of the user's may send notes as they are, and a server refuses those of more than 1,024 bytes.
+func TestAWarningIsShortEnoughForEveryServer(t *testing.T) {
+	g := NewWithT(t)
+	server := events.NewFakeRecorder(1)
+	c := &core{options: (&Options{Events: server}).withDefaults("test")}
+	c.warn(t.Context(), &corev1.ConfigMap{}, "Broken", "Reconcile", "it is %s", strings.Repeat("ö", 1000))
+	g.Expect(<-server.Events).To(Equal("Warning Broken it is " + strings.Repeat("ö", 507) + "…"))
 }
