@@ -48,6 +48,7 @@ type progress struct {
 	request request
 	// err is that of the last request, nil if it succeeded.
 	err          error
+	outage       outage
 	troubles     troubles // logged since a request succeeded
 	listedBefore bool     // a list has been stored
 	neverStreams bool     // streaming lists do not end
@@ -65,6 +66,7 @@ type request struct {
 	// watch is nil if it is not open.
 	watch  watch.Interface
 	opened time.Time
+	ended  time.Time // when the watch was stopped
 	// deadline is when the server should have ended the watch.
 	deadline  time.Time
 	bookmarks bool // the watch has brought one
@@ -84,6 +86,7 @@ func (p *progress) begin(phase phase) {
 	p.received.Store(0)
 	p.mu.Lock()
 	opened := p.request.opened
+	p.noteEnd()
 	p.request = request{phase: phase, since: time.Now(), unanswered: true}
 	p.mu.Unlock()
 	if !opened.IsZero() {
@@ -106,6 +109,9 @@ func (p *progress) answered(ctx context.Context, err error) {
 		err = context.Cause(ctx)
 	}
 	p.err = fmt.Errorf("%s: %w", p.request.phase, err)
+	if ctx.Err() == nil {
+		p.outage.add(p.err)
+	}
 	p.counted.failures.Add(1)
 	repeated := utilnet.IsConnectionRefused(err) || apierrors.IsTooManyRequests(err) // by the reflector: no list follows
 	switch {
@@ -127,6 +133,7 @@ func (p *progress) failed(ctx context.Context, err error) {
 		return
 	}
 	p.err, p.request.open = err, false
+	p.outage.add(err)
 	p.complain(err, "list or watch failed, retrying")
 }
 

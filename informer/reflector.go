@@ -189,6 +189,7 @@ func (r *reflectorStore[T]) openWatch(ctx context.Context, opts metav1.ListOptio
 		}
 		r.progress.opened(w, opts.TimeoutSeconds)
 		r.watched.opened(w, set, phase == phaseStream)
+		w = timedWatch{w, r.progress}
 		if phase == phaseStream {
 			r.consistent.Store(opts.ResourceVersion == "")
 		}

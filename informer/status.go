@@ -47,8 +47,12 @@ type Status struct {
 	Lag time.Duration
 	// LastError is the error of the last failed request, until one succeeds.
 	LastError string
-	// Problems are what does not work although the cache serves everything else.
+	// Problems are what does not work although the cache serves everything else: now the
+	// watches that have failed for a minute, with the cause.
 	Problems []Problem
+	// UnauthorizedSince is since when the server has answered every request of a watch,
+	// which worked before, with 401; zero if it has not. The credentials have ended.
+	UnauthorizedSince time.Time
 	// FullDecode says why unchanged specs are decoded nevertheless, such as `the server
 	// sends "application/json"`; empty while they are not.
 	FullDecode string
@@ -117,6 +121,9 @@ func (i *Informer[T]) Status() Status {
 		if err != nil {
 			s.LastError = err.Error()
 		}
+		problems, unauthorized := r.progress.problem()
+		s.Problems = append(s.Problems, problems...)
+		s.UnauthorizedSince = earlier(s.UnauthorizedSince, unauthorized)
 		s.FullDecode = cmp.Or(s.FullDecode, r.specs.fullDecode())
 		if side := r.filter.Load(); side != nil {
 			s.ShardFilter = *side

@@ -76,12 +76,28 @@ func (c *Controller) LeaderReady() error {
 	return c.slots.caches.overdue()
 }
 
-// Healthy returns nil, or why only a restart of the process helps. It is meant for a
-// liveness probe, as [Controller.LeaderReady] is for a readiness probe. It is nil if the
-// Leader or the Shards do not implement inspect.Elector.
+// unauthorizedFor is how long the API server must have answered 401 to an informer, all
+// the time, before [Controller.Healthy] says that its credentials have ended. Credentials
+// that were replaced, in a file or by a plugin, are used within that time.
+const unauthorizedFor = 5 * time.Minute
+
+// Healthy returns nil, or why only a restart of the process helps: work continues after
+// its leadership has ended, or the API server has not accepted the credentials of an
+// informer for five minutes, though it did before. A process that starts with such
+// credentials is not restarted again: it never becomes ready. It is meant for a liveness
+// probe, as [Controller.LeaderReady] is for a readiness probe.
 func (c *Controller) Healthy() error {
 	if e, ok := c.elects().(inspect.Elector); ok {
-		return e.Healthy()
+		if err := e.Healthy(); err != nil {
+			return err
+		}
+	}
+	for _, s := range c.sources {
+		since := s.Status().UnauthorizedSince
+		if !since.IsZero() && time.Since(since) >= unauthorizedFor {
+			return fmt.Errorf("the API server has answered 401 to the informer of %s for %v: the credentials have ended",
+				s.Name(), time.Since(since).Round(time.Second))
+		}
 	}
 	return nil
 }

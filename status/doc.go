@@ -31,7 +31,8 @@
 //
 // Point livenessProbe at /livez and readinessProbe at /readyz, with the kubelet's default timeout of a second. Only
 // conditions that a restart can fix fail /livez: work that continues long after its leadership ended, a request for
-// the Lease that never returned, and the checks in Options.Live. To fail readiness because of an outside system, use
+// the Lease that never returned, an API server that has answered 401 for five minutes to a watch that worked before,
+// workers that are all held by calls that ignore their context, and the checks in Options.Live. To fail readiness because of an outside system, use
 // Options.Ready; it then fails for every replica at once.
 //
 // # Access

@@ -31,8 +31,8 @@ func New(o *Options) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a status handler: %w", err)
 	}
-	live := checksOf(options.Controllers, (*reconcile.Controller).Healthy, options.Live)
-	ready := checksOf(options.Controllers, (*reconcile.Controller).LeaderReady, options.Ready)
+	live := checksOf(options.Controllers, ofEach, (*reconcile.Controller).Healthy, options.Live)
+	ready := checksOf(options.Controllers, ofLeader, (*reconcile.Controller).LeaderReady, options.Ready)
 	mux := http.NewServeMux()
 	mux.Handle("GET /livez", probe{"livez", func() []finding { return askAll(live) }})
 	mux.Handle("GET /readyz", probe{"readyz", func() []finding {

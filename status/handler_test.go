@@ -99,7 +99,7 @@ func TestLivezDoesNotCareWhetherThereIsWork(t *testing.T) {
 	inScenario(t, nil, func(c client, _ *fixture) {
 		code, body := c.get("/livez?verbose")
 		c.Expect(code).To(Equal(http.StatusOK))
-		c.Expect(body).To(Equal("[+] leader/rollout: ok\n[+] leader/drain: ok\nok\n"))
+		c.Expect(body).To(Equal("[+] controller/rollout: ok\n[+] controller/drain: ok\nok\n"))
 	})
 }
 

@@ -142,21 +142,34 @@ func askAll(checks []*check) []finding {
 	return findings
 }
 
-// checksOf returns the checks that call other code: of the controllers that elect, and the
-// further ones. Informers, phases and sweeps need no call, see known.
+// checksOf returns the checks that call other code: ask for each controller, except for
+// those that name does not name, and the further ones. Informers, phases and sweeps need
+// no call, see known.
 func checksOf(
-	controllers []*reconcile.Controller, elected func(*reconcile.Controller) error, further map[string]func() error,
+	controllers []*reconcile.Controller, name func(*reconcile.Controller) string, ask func(*reconcile.Controller) error,
+	further map[string]func() error,
 ) []*check {
 	var checks []*check
 	for _, c := range controllers {
-		if c.Status(0).Elects {
-			checks = append(checks, &check{name: "leader/" + c.Name(), ask: func() error { return elected(c) }})
+		if name := name(c); name != "" {
+			checks = append(checks, &check{name: name, ask: func() error { return ask(c) }})
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(further)) {
 		checks = append(checks, &check{name: name, ask: further[name]})
 	}
 	return checks
+}
+
+// ofEach names the check of a controller.
+func ofEach(c *reconcile.Controller) string { return "controller/" + c.Name() }
+
+// ofLeader names the check of the leadership of a controller, if it has one.
+func ofLeader(c *reconcile.Controller) string {
+	if !c.Status(0).Elects {
+		return ""
+	}
+	return "leader/" + c.Name()
 }
 
 // known returns the findings that need no call: informers, phases, sweeps, and the

@@ -1,0 +1,156 @@
+package informer_test
+
+import (
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/homeostat/homeostat/informer"
+)
+
+// changing answers the first streaming list, whose watch ends after five seconds, and then as the
+// function that was set last.
+type changing struct {
+	mu   sync.Mutex // guards next
+	next transportFunc
+}
+
+func (l *changing) set(next transportFunc) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.next = next
+}
+
+func (l *changing) answer(_ int, r *http.Request) (*http.Response, error) {
+	l.mu.Lock()
+	next := l.next
+	l.mu.Unlock()
+	return next(r)
+}
+
+// open answers a watch that brings nothing for as long as the client listens, and lists without objects.
+func open(r *http.Request) (*http.Response, error) {
+	if r.URL.Query().Get("watch") == "" {
+		return answered(r, http.StatusOK, runtime.ContentTypeJSON,
+			`{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"10"}}`), nil
+	}
+	answer := answered(r, http.StatusOK, runtime.ContentTypeProtobuf, "")
+	answer.Body = io.NopCloser(ending{r.Context()})
+	return answer, nil
+}
+
+// notFound is what a server answers for a version of a kind that it does not serve.
+func notFound(r *http.Request) (*http.Response, error) {
+	return answered(r, http.StatusNotFound, "text/plain", "404 page not found\n"), nil
+}
+
+// onlyLists answers lists, and no watches.
+func onlyLists(r *http.Request) (*http.Response, error) {
+	if r.URL.Query().Get("watch") != "" {
+		return refusing(http.StatusForbidden, metav1.StatusReasonForbidden)(r)
+	}
+	return open(r)
+}
+
+// endingAtOnce opens watches that end with an error event.
+func endingAtOnce(r *http.Request) (*http.Response, error) {
+	if r.URL.Query().Get("watch") == "" {
+		return open(r)
+	}
+	return answered(r, http.StatusOK, runtime.ContentTypeJSON, `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1",`+
+		`"status":"Failure","message":"the storage is away","code":500}}`+"\n"), nil
+}
+
+var outages = map[string]transportFunc{
+	"Unauthorized":        refusing(http.StatusUnauthorized, metav1.StatusReasonUnauthorized),
+	"Forbidden":           refusing(http.StatusForbidden, metav1.StatusReasonForbidden),
+	"not served":          notFound,
+	"unreachable":         failing(&net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}),
+	"no answer":           silent,
+	"throttled":           refusing(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests),
+	"certificate":         failing(x509.UnknownAuthorityError{}),
+	"server error":        refusing(http.StatusInternalServerError, metav1.StatusReasonInternalError),
+	"failed":              failing(errors.New("odd")),
+	"watch ends at once":  endingAtOnce,
+	"Forbidden (watches)": onlyLists,
+}
+
+// beginning runs an informer of Pods on a server whose first watch ends after five seconds.
+func beginning(t *testing.T, next transportFunc, f func(g *WithT, server *changing, pods *informer.Informer[*corev1.Pod])) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		server := &changing{next: next}
+		in := podsOf(t, (&begun{began: time.Now(), next: server.answer}).RoundTrip)
+		defer running(t.Context(), in)()
+		f(NewWithT(t), server, in)
+	})
+}
+
+func TestAnInformerWhoseWatchHasFailedForAMinuteHasAProblem(t *testing.T) {
+	for name, next := range outages {
+		t.Run(name, func(t *testing.T) {
+			beginning(t, next, func(g *WithT, server *changing, pods *informer.Informer[*corev1.Pod]) {
+				<-time.After(59 * time.Second)
+				g.Expect(pods.Status().Problems).To(BeEmpty(), "a short outage is nothing to tell of")
+				<-time.After(4 * time.Minute)
+				synctest.Wait()
+				s := pods.Status()
+				g.Expect(s.Synced).To(BeTrue(), "the cache still serves")
+				g.Expect(s.Problems).To(HaveLen(1))
+				cause, _, _ := strings.Cut(name, " (")
+				g.Expect(s.Problems[0].Cause).To(Equal(cause))
+				g.Expect(s.Problems[0].Reason).NotTo(BeEmpty())
+				g.Expect(time.Since(s.Problems[0].Since)).To(BeNumerically(">", 3*time.Minute))
+				g.Expect(s.UnauthorizedSince.IsZero()).To(Equal(cause != "Unauthorized"))
+
+				server.set(open)
+				<-time.After(2 * time.Minute)
+				g.Expect(pods.Status().Problems).To(BeEmpty(), "it heals by itself")
+				g.Expect(pods.Status().UnauthorizedSince).To(BeZero())
+			})
+		})
+	}
+}
+
+// A server that is starting refuses everybody for a moment.
+func TestA401CountsFromItsOwnBeginning(t *testing.T) {
+	beginning(t, outages["unreachable"], func(g *WithT, server *changing, pods *informer.Informer[*corev1.Pod]) {
+		<-time.After(time.Hour)
+		g.Expect(pods.Status().UnauthorizedSince).To(BeZero())
+		server.set(outages["Unauthorized"])
+		<-time.After(2 * time.Minute)
+		s := pods.Status()
+		g.Expect(time.Since(s.UnauthorizedSince)).To(BeNumerically("<=", 2*time.Minute))
+		g.Expect(time.Since(s.Problems[0].Since)).To(BeNumerically(">", time.Hour-time.Minute))
+		server.set(outages["unreachable"])
+		<-time.After(2 * time.Minute)
+		g.Expect(pods.Status().UnauthorizedSince).To(BeZero())
+	})
+}
+
+// One that was never let in says so in WaitForSync; a restart would not help it.
+func TestA401BeforeTheFirstListIsNoneThatCameLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		in := podsOf(t, outages["Unauthorized"])
+		defer running(t.Context(), in)()
+		<-time.After(time.Hour)
+		s := in.Status()
+		g.Expect(s.Synced).To(BeFalse())
+		g.Expect(s.UnauthorizedSince).To(BeZero())
+		g.Expect(s.Problems).To(BeEmpty(), "Reason says it")
+	})
+}
