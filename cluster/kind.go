@@ -59,8 +59,8 @@ type ApplyConfiguration interface {
 // its group and version. register adds T and L to a scheme, as the AddToScheme of
 // an API package does. It sends nothing; see [Kind.Check].
 //
-// Errors: a resource without a name or version; a T or L that register does not add
-// in that group and version, or not as a kind and its list.
+// Errors: a nil c or register; a resource without a name or version; a T or L that
+// register does not add in that group and version, or not as a kind and its list.
 func NewKind[T informer.Object, L runtime.Object](
 	c *Cluster, resource schema.GroupVersionResource, register func(*runtime.Scheme) error,
 ) (*Kind[T, L], error) {
@@ -77,7 +77,12 @@ func NewKind[T informer.Object, L runtime.Object](
 func newKind[T informer.Object, L runtime.Object](
 	c *Cluster, resource schema.GroupVersionResource, register func(*runtime.Scheme) error,
 ) (*Kind[T, L], error) {
-	if resource.Resource == "" || resource.Version == "" {
+	switch {
+	case c == nil:
+		return nil, errors.New("the cluster is nil: cluster.New has returned an error")
+	case register == nil:
+		return nil, errors.New("register is nil: pass the AddToScheme of the types' package")
+	case resource.Resource == "" || resource.Version == "":
 		return nil, errors.New("a resource needs a name and a version")
 	}
 	version := resource.GroupVersion()

@@ -131,6 +131,17 @@ func TestAKindNamesWhatIsWrongWithItsTypes(t *testing.T) {
 }
 
 // discovers is a server that knows the resources of apps/v1 and nothing else.
+func TestWhatAKindIsMadeFromIsNotNil(t *testing.T) {
+	g := NewWithT(t)
+	c, err := cluster.New(&rest.Config{Host: "https://h"}, nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	_, err = cluster.NewKind[*appsv1.Deployment, *appsv1.DeploymentList](nil, ofDeployments, appsv1.AddToScheme)
+	g.Expect(err).To(MatchError("making clients of deployments.apps: the cluster is nil: cluster.New has returned an error"))
+	_, err = cluster.NewKind[*appsv1.Deployment, *appsv1.DeploymentList](c, ofDeployments, nil)
+	g.Expect(err).To(MatchError("making clients of deployments.apps: register is nil: " +
+		"pass the AddToScheme of the types' package"))
+}
+
 func discovers(t *testing.T, resources ...metav1.APIResource) *rest.Config {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/apis/apps/v1" {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 )
 
@@ -19,28 +18,37 @@ import (
 // ($KUBECONFIG, ~/.kube/config). It sends no request. The caller owns the config;
 // pass it to [cluster.New], whose clients are not throttled.
 //
+// Every client made from it reads a changed kubeconfig again, within ten seconds, and
+// within a second after the server has refused a request: tokens, passwords and
+// certificates may be replaced while the program runs. The server stays the one of
+// the start: a kubeconfig that names another needs a restart, since nothing proves
+// that both are the same cluster. Files and plugins that client-go itself reads again,
+// such as the token of a Pod, are left to it. Connections for exec, attach and
+// port-forward use an inline client certificate as it was at the start.
+//
 // Errors: an unreadable kubeconfig, or no cluster configured.
 func Config(kubeconfig string) (*rest.Config, error) {
-	if kubeconfig == "" {
+	config, _, err := connect(kubeconfig)
+	return config, err
+}
+
+// connect returns the config for [Config], and the kubeconfig that it follows, which is
+// nil in a Pod.
+func connect(file string) (*rest.Config, *kubeconfig, error) {
+	if file == "" {
 		config, err := rest.InClusterConfig()
 		if err == nil {
-			return config, nil
+			return config, nil, nil
 		}
 		if !errors.Is(err, rest.ErrNotInCluster) {
-			return nil, fmt.Errorf("using the cluster that this runs in: %w", err)
+			return nil, nil, fmt.Errorf("using the cluster that this runs in: %w", err)
 		}
 	}
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = kubeconfig
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
-	if clientcmd.IsEmptyConfig(err) {
-		return nil, errors.New("finding a cluster: this runs in none, and no kubeconfig names one: " +
-			"set --kubeconfig or KUBECONFIG")
-	}
+	k, err := readKubeconfig(file)
 	if err != nil {
-		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
+		return nil, nil, err
 	}
-	return config, nil
+	return k.config(), k, nil
 }
 
 // verbose sets the level of klog's own verbosity, which client-go asks.

@@ -66,7 +66,9 @@ func TestContract(t *testing.T) {
 			TestWhatRunsBesideRunsUntilTheyHaveDrained(t)
 			TestAnErrorBesideEndsTheProgram(t)
 		},
-		"The exit code is 0 after a drain, 1 after an error, 2 for a wrong command line.": func(t *testing.T) {
+		"The exit code is 0 after a drain, 1 after an error or for a wrong Program, 2 for a wrong command " +
+			"line.": func(t *testing.T) {
+			TestFaultsOfTheProgramAreNamed(t)
 			TestASecondSignalEndsTheProcess(t)
 			TestMainSaysWhatIsWrongAndExits(t)
 			TestAnErrorAfterTheSignalIsNotLost(t)

@@ -28,8 +28,8 @@
 //   - Redefining a flag that every program has, naming a cluster twice and registering
 //     a collector twice are errors that name the duplicate.
 //   - Beside runs until the controllers have drained; its error ends the program.
-//   - The exit code is 0 after a drain, 1 after an error, 2 for a wrong command
-//     line.
+//   - The exit code is 0 after a drain, 1 after an error or for a wrong Program, 2 for
+//     a wrong command line.
 //
 // A program with its own main, with cobra or with controller-runtime's manager can use
 // the parts: [Config], [Logger], [CheckPermissions], [Recorder], [Server],

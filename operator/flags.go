@@ -32,10 +32,16 @@ type flags struct {
 	policyFor      string // the service account to print the policy for
 }
 
+// usageError is an error of the command line: whoever starts the program can mend it.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
 // parse reads the command line.
 //
 // Errors: [flag.ErrHelp], after the help was written to out; what is wrong with the
-// command line or with the program, joined.
+// program, joined, which only its author can mend; otherwise what is wrong with the
+// command line, joined, as a usageError.
 func (p Program) parse(args []string, out io.Writer) (*flags, error) {
 	if err := p.validateClusters(); err != nil { // their names are those of flags
 		return nil, err
@@ -46,7 +52,7 @@ func (p Program) parse(args []string, out io.Writer) (*flags, error) {
 	if p.Flags != nil {
 		p.Flags(fs)
 	}
-	if err := merge(fs, f.define(p)); err != nil {
+	if err := errors.Join(merge(fs, f.define(p)), p.validate()); err != nil {
 		return nil, err
 	}
 	err := fs.Parse(args)
@@ -56,9 +62,12 @@ func (p Program) parse(args []string, out io.Writer) (*flags, error) {
 		fs.PrintDefaults()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: see --help", err)
+		return nil, usageError{fmt.Errorf("%w: see --help", err)}
 	}
-	return f, p.validate(f, fs.Args())
+	if err := f.validate(p, fs.Args()); err != nil {
+		return nil, usageError{err}
+	}
+	return f, nil
 }
 
 // merge adds all flags to a program's own.
@@ -129,9 +138,8 @@ func ownNamespace() string {
 	return strings.TrimSpace(string(text))
 }
 
-// validate returns all faults of the program and of its command line, joined. rest are
-// the arguments that are no flags, of which there must be none.
-func (p Program) validate(f *flags, rest []string) error {
+// validate returns all faults of the program, joined.
+func (p Program) validate() error {
 	check := option.Of("operator.Program")
 	for _, fault := range validation.IsDNS1123Label(p.Name) {
 		check.Wrong("Name", p.Name, "%s", fault)
@@ -141,7 +149,13 @@ func (p Program) validate(f *flags, rest []string) error {
 	check.That(p.Shards == nil || p.Replicas == AllShare, "Shards", option.Set,
 		"must be nil unless Replicas is AllShare: nothing would use them")
 	_, err := parseNeeds(p.Needs, p.Clusters)
-	errs := []error{check.Err(), err}
+	return errors.Join(check.Err(), err)
+}
+
+// validate returns all faults of the command line of p, joined. rest are the arguments
+// that are no flags, of which there must be none.
+func (f *flags) validate(p Program, rest []string) error {
+	var errs []error
 	if len(rest) > 0 {
 		errs = append(errs, fmt.Errorf("unexpected argument %q", rest[0]))
 	}

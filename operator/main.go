@@ -27,14 +27,15 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// Exit codes.
+// Exit codes. A program that is wrong in itself ends with exitError: no other command
+// line would help.
 const (
 	exitError = 1
 	exitUsage = 2
 )
 
 // Main runs the program until SIGTERM or SIGINT and returns its exit code: 0 after a drain, 1
-// after an error, 2 for a wrong command line. args are without the program's name; logs and
+// after an error or if p itself is wrong, 2 for a wrong command line. args are without the program's name; logs and
 // errors are written to stderr; only a requested policy is written to standard output.
 //
 // It sets klog's logger and the memory limit of the process ([LimitMemory]): call it once.
@@ -43,9 +44,13 @@ func (p Program) Main(args []string, stderr io.Writer) int {
 	if errors.Is(err, flag.ErrHelp) {
 		return 0
 	}
-	if err != nil {
+	if _, ok := errors.AsType[usageError](err); ok {
 		p.say(stderr, err)
 		return exitUsage
+	}
+	if err != nil {
+		p.say(stderr, err)
+		return exitError
 	}
 	if f.version {
 		p.say(stderr, nil)

@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -221,8 +222,9 @@ func TestFaultsOfTheProgramAreNamed(t *testing.T) {
 		g := NewWithT(t)
 		p.Setup, p.Name = begins, cmp.Or(p.Name, "test")
 		var said bytes.Buffer
-		g.Expect(p.Main(nil, &said)).To(Equal(2))
+		g.Expect(p.Main(nil, &said)).To(Equal(1), "no command line would help")
 		g.Expect(said.String()).To(ContainSubstring(says))
+		g.Expect(p.Main([]string{"--unknown"}, io.Discard)).To(Equal(1), "the program is wrong, too")
 	}
 	g := NewWithT(t)
 	var said bytes.Buffer
@@ -261,6 +263,17 @@ func TestACollectorRegisteredTwiceIsNamed(t *testing.T) {
 	registry.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "go_goroutines", Help: "others"}))
 	g.Expect((&operator.Server{Address: "127.0.0.1:0", Cluster: unreachable(g), Metrics: registry}).Run(t.Context())).
 		To(MatchError(ContainSubstring("registering the metrics of the Go runtime: ")))
+}
+
+func TestPartsWithoutAClusterAreRefused(t *testing.T) {
+	g := NewWithT(t)
+	none := ContainSubstring("the cluster is nil: cluster.New has returned an error")
+	g.Expect(operator.CheckPermissions(t.Context(), nil, time.Minute, "get pods")).To(MatchError(none))
+	g.Expect(operator.Env{Context: t.Context()}.CheckPermissions("get pods")).To(MatchError(none))
+	_, _, err := operator.Recorder(t.Context(), nil, "test")
+	g.Expect(err).To(MatchError(none))
+	g.Expect(operator.Authorize(nil)(httptest.NewRequest(http.MethodGet, "/debug/homeostat", nil))).To(MatchError(none))
+	g.Expect((&operator.Server{}).RunSetup(t.Context(), nil)).To(MatchError(ContainSubstring("setup is nil")))
 }
 
 func unreachable(g *WithT) *cluster.Cluster {

@@ -41,6 +41,9 @@ func CheckPermissions(ctx context.Context, c *cluster.Cluster, timeout time.Dura
 	return asker{map[string]*cluster.Cluster{first: c}, timeout}.check(ctx, permissions)
 }
 
+// errNoCluster is the error of parts that are given none.
+var errNoCluster = errors.New("the cluster is nil: cluster.New has returned an error")
+
 // asker asks clusters, by name, what this process may do there.
 type asker struct {
 	clusters map[string]*cluster.Cluster
@@ -57,6 +60,10 @@ func (a asker) check(ctx context.Context, needs []permission) error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(by)) {
 		c := a.clusters[name]
+		if c == nil {
+			errs = append(errs, inCluster(name, fmt.Errorf("asking for permissions: %w", errNoCluster)))
+			continue
+		}
 		starting(ctx, "asking the API server at %s for permissions", c.Config().Host)
 		err := persist(ctx, c, a.timeout, func(ctx context.Context) error { return review(ctx, c.Client(), by[name]) })
 		errs = append(errs, inCluster(name, err))

@@ -34,11 +34,14 @@ const (
 // sends the Events recorded so far, for at most 5 seconds, and ends the recorder;
 // the end of ctx does not. Call it after the controllers have ended.
 //
-// Errors: a component that the API server does not take; client-go could not start
-// sending.
+// Errors: c is nil; a component that the API server does not take; client-go could not
+// start sending.
 func Recorder(
 	ctx context.Context, c *cluster.Cluster, component string,
 ) (r events.EventRecorder, stop func(), err error) {
+	if c == nil {
+		return nil, nil, fmt.Errorf("starting to send events: %w", errNoCluster)
+	}
 	if faults := validation.IsQualifiedName(component); len(faults) > 0 {
 		return nil, nil, fmt.Errorf("starting to send events: the component is %q: %s", component, faults[0])
 	}

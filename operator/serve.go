@@ -55,6 +55,9 @@ func (s *Server) Run(ctx context.Context, controllers ...*reconcile.Controller) 
 func (s *Server) RunSetup(
 	ctx context.Context, setup func(ctx context.Context) ([]*reconcile.Controller, error),
 ) error {
+	if setup == nil {
+		return errors.New("running controllers: setup is nil: must be a function that makes them")
+	}
 	return s.serve(ctx, func(ctx context.Context, handler *front) error {
 		controllers, err := setup(ctx)
 		if err != nil {
@@ -188,10 +191,14 @@ func starting(ctx context.Context, format string, args ...any) {
 // Authorize returns a status.Options.Authorize that shows the metrics, which name no
 // objects, to every client, and everything else only to clients whose token the API
 // server authenticates and allows to "get" the path. It is safe for concurrent use; c
-// needs the permissions of a [status.ReviewClient].
+// needs the permissions of a [status.ReviewClient]. Without a cluster every request is
+// refused.
 //
 // Errors: those of [status.Reviewed].
 func Authorize(c *cluster.Cluster) func(*http.Request) error {
+	if c == nil {
+		return func(*http.Request) error { return fmt.Errorf("authorizing: %w", errNoCluster) }
+	}
 	reviewed := status.Reviewed(c.Client())
 	return func(r *http.Request) error {
 		if r.URL.Path == "/metrics" {
