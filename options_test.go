@@ -165,7 +165,7 @@ var optionTypes = map[string]optionType{
 			"Sweep": &names.Options{}, "FreshnessDeadline": -1, "Backoff": queue.Backoff{Base: -1}, "MinInterval": -1,
 			"FieldManager": strings.Repeat("a", 129),
 		},
-		taken: "Leader Shards Known Group Events Around", // both Leader and Shards are wrong: see package reconcile
+		taken: "Leader Shards Optional Known Group Events Around", // both Leader and Shards are wrong: see package reconcile
 	},
 	"status.Options": {
 		refuse: func(o any) error {

@@ -75,9 +75,11 @@ var (
 )
 
 // informer sends the state of one informer. Ages of the watch are left out while
-// none is open.
+// none is open, and whether it has synced while nobody needs it: that is an alert.
 func (s sender) informer(i *inspect.InformerStatus) {
-	s.gauge(valueOf(i.Synced), synced, i.Name, i.Kind)
+	if i.Synced || !i.Optional {
+		s.gauge(valueOf(i.Synced), synced, i.Name, i.Kind)
+	}
 	s.gauge(float64(i.Objects), objects, i.Name, i.Kind)
 	s.gauge(float64(i.Size()), bytes, i.Name, i.Kind)
 	s.gauge(i.Lag.Seconds(), lag, i.Name, i.Kind)

@@ -54,6 +54,14 @@ type Options struct {
 	// shard is a standby. Each controller needs its own Shards. Defaults to none.
 	Shards shard.Assignment
 
+	// Optional lets the process do without this controller until its caches are filled:
+	// while a CustomResourceDefinition is not installed, or a cluster does not answer, the
+	// controller waits, and the others work. It starts by itself as soon as it can, without
+	// a restart. Meanwhile /readyz names it and stays 200. For example, a controller of
+	// Gateways is optional in a program that also works in clusters without them. Defaults
+	// to false: the process is not ready before every cache is filled.
+	Optional bool
+
 	// Workers is how many keys are reconciled at once. Defaults to 4.
 	Workers int
 	// ReconcileTimeout is how long a reconcile, or a call of a mapper, may take

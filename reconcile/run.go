@@ -70,7 +70,8 @@ func RunAll(ctx context.Context, controllers ...*Controller) error {
 // Errors: which cache never synced, and why; which cached objects were modified in
 // place (informer.Options.MutationCheck); which calls ignore their context, with
 // [ErrGraceExpired]: their goroutines keep running, and keep the leadership; a
-// second call of Run. The end of ctx is not an error once the caches are filled.
+// second call of Run. The end of ctx is not an error once the caches are filled, or
+// with Options.Optional.
 func (c *Controller) Run(ctx context.Context) error {
 	syncing := inspect.Syncing
 	if !c.phase.CompareAndSwap(nil, &syncing) {
@@ -125,7 +126,9 @@ func (c *Controller) run(ctx context.Context, errs []error) error {
 	}
 	for i, s := range c.sources {
 		<-joined[i].Done() // or it may be synced for others, which need less of it
-		if err := s.WaitForSync(ctx); err != nil {
+		if err := s.WaitForSync(ctx); err != nil && c.options.Optional && ctx.Err() != nil {
+			return nil // it has done without
+		} else if err != nil {
 			return fmt.Errorf("waiting for the cache of %s: %w", s.Name(), err)
 		}
 	}

@@ -19,6 +19,7 @@ func (c *Controller) Status(keys int) inspect.Status {
 	s := inspect.Status{
 		Name: c.name, Kind: c.primary.Kind(), Phase: c.Phase(),
 		Elects:   c.elects() != nil,
+		Optional: c.options.Optional,
 		Triggers: []inspect.TriggerStatus{triggerStatus(c.primary, "primary")},
 	}
 	c.outputs.Range(func(kind, _ any) bool {
@@ -64,10 +65,11 @@ func (c *Controller) Phase() inspect.Phase {
 
 // LeaderReady returns nil if this replica leads or stands by as it should, and otherwise
 // what is wrong, including that the objects of new slots have not been cached within a
-// minute. It is nil if the Leader or the Shards do not implement inspect.Elector.
+// minute. It is nil if the Leader or the Shards do not implement inspect.Elector, and
+// while an optional controller waits: it has not joined the election.
 func (c *Controller) LeaderReady() error {
 	e, ok := c.elects().(inspect.Elector)
-	if !ok {
+	if !ok || c.waits() {
 		return nil
 	}
 	if err := e.Ready(); err != nil || c.slots == nil || c.slots.caches == nil {
@@ -126,11 +128,32 @@ func (c *Controller) Refused() error {
 		strings.Join(missing, ", "))
 }
 
-// Problems returns what the controller cannot do although it goes on: now the sweeps
-// that fail. Those of its informers are in their status; see inspect.Problems for all.
+// waits reports whether this is an optional controller that waits for its caches.
+func (c *Controller) waits() bool {
+	phase := c.Phase()
+	return c.options.Optional && (phase == inspect.Created || phase == inspect.Syncing)
+}
+
+// waiting returns what an optional controller waits for.
+func (c *Controller) waiting() inspect.Problem {
+	p := inspect.Problem{Check: "controller/" + c.name, Cause: "waiting", Reason: "it waits to be run"}
+	for _, s := range c.sources {
+		if status := s.Status(); !status.Synced && c.Phase() == inspect.Syncing {
+			p.Reason = fmt.Sprintf("it waits for the cache of %s: %s", status.Name, firstLine(status.Reason))
+			break
+		}
+	}
+	return p
+}
+
+// Problems returns what the controller cannot do although the process goes on: an
+// optional one that waits says for what, and sweeps that fail say why. Those of its informers are in their status; see inspect.Problems for all.
 // It never waits.
 func (c *Controller) Problems() []inspect.Problem {
 	var problems []inspect.Problem
+	if c.waits() {
+		problems = append(problems, c.waiting())
+	}
 	if sweep := c.Sweep(); sweep != nil {
 		if err := sweep.Ready(); err != nil {
 			problems = append(problems, inspect.Problem{
@@ -146,7 +169,10 @@ func (c *Controller) Problems() []inspect.Problem {
 func (c *Controller) Informers() []inspect.InformerStatus {
 	all := make([]inspect.InformerStatus, 0, len(c.sources))
 	for _, s := range c.sources {
-		status := inspect.InformerStatus{Status: s.Status(), Controllers: []string{c.name}, Identity: s.identity()}
+		status := inspect.InformerStatus{
+			Status: s.Status(), Controllers: []string{c.name}, Optional: c.options.Optional, Resource: s.Resource(),
+			Identity: s.identity(),
+		}
 		status.Reason, status.LastError = firstLine(status.Reason), firstLine(status.LastError)
 		all = append(all, status)
 	}

@@ -178,7 +178,7 @@ func known(controllers []*reconcile.Controller, problems []inspect.Problem) []fi
 	var findings []finding
 	for _, i := range inspect.Informers(controllers...) {
 		f := finding{name: "informer/" + i.Name, note: counted(i.Objects, "object")}
-		if !i.Synced {
+		if !i.Synced && !i.Optional {
 			f.err = fmt.Errorf("not synced: %s", i.Reason)
 		}
 		findings = append(findings, f)
@@ -186,10 +186,12 @@ func known(controllers []*reconcile.Controller, problems []inspect.Problem) []fi
 	for _, c := range controllers {
 		phase := c.Phase()
 		f := finding{name: "controller/" + c.Name(), note: string(phase)}
-		if phase != inspect.Working && phase != inspect.Standby {
-			f.err = fmt.Errorf("it is %s", phase)
-		} else {
+		switch {
+		case phase == inspect.Working, phase == inspect.Standby:
 			f.err = c.Refused()
+		case c.Status(0).Optional && (phase == inspect.Created || phase == inspect.Syncing): // see its Problems
+		default:
+			f.err = fmt.Errorf("it is %s", phase)
 		}
 		findings = append(findings, f)
 		if c.Sweep() != nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat/homeostat/informer"
@@ -30,6 +31,9 @@ type Status struct {
 	Name  string
 	Kind  string // of the objects that are reconciled
 	Phase Phase
+	// Optional reports whether the process is ready while the controller waits for its
+	// caches.
+	Optional bool
 	// Elects reports whether there is a Leader, or Shards.
 	Elects bool
 	// LeaderName says which replica leads, or why none does; empty if the Leader or
@@ -185,6 +189,10 @@ type InformerStatus struct {
 
 	// Controllers are the names of the controllers that use it.
 	Controllers []string
+	// Optional reports whether all of them are: the process is ready without it.
+	Optional bool
+	// Resource is the one that it watches; empty as far as its client does not tell.
+	Resource schema.GroupResource
 	// Identity is equal for two statuses of one informer.
 	Identity any
 }
@@ -205,6 +213,7 @@ func Informers[C interface{ Informers() []InformerStatus }](controllers ...C) []
 			known := slices.IndexFunc(all, func(i InformerStatus) bool { return i.Identity == status.Identity })
 			if known >= 0 {
 				all[known].Controllers = append(all[known].Controllers, status.Controllers...)
+				all[known].Optional = all[known].Optional && status.Optional
 				continue
 			}
 			if names[status.Name]++; names[status.Name] > 1 {
