@@ -189,7 +189,7 @@ var optionTypes = map[string]optionType{
 		},
 		good: operator.Program{Name: "test", Setup: func(operator.Env) ([]*reconcile.Controller, error) { return nil, nil }},
 		wrong: map[string]any{
-			"Name": "", "Setup": nil, "Needs": []string{"get"}, "Clusters": []string{"a b"}, "Replicas": 3,
+			"Name": "", "Setup": nil, "Needs": []string{"get"}, "Clusters": []operator.Cluster{{Name: "a b"}}, "Replicas": 3,
 			"Flags":  func(fs *flag.FlagSet) { fs.Bool("v", false, "") },
 			"Shards": func(leader.Lease) (shard.Assignment, error) { return nil, nil },
 		},

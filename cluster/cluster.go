@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
@@ -41,6 +42,7 @@ type Cluster struct {
 type checker interface {
 	verify(ctx context.Context) error
 	wasChecked() bool
+	groupResource() schema.GroupResource
 }
 
 // New returns the cluster that config connects to. It sends nothing.
@@ -111,16 +113,17 @@ func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
 
 // Check checks every [Kind] of the cluster that has not been checked individually, each with one
 // request. Call it once before the controllers run: it reports a wrong plural or group, which
-// would otherwise show up as an informer that never syncs.
+// would otherwise show up as an informer that never syncs. Kinds of the resources in except are
+// left out: the program can do without them.
 //
 // Errors: those of [Kind.Check], joined.
-func (c *Cluster) Check(ctx context.Context) error {
+func (c *Cluster) Check(ctx context.Context, except ...schema.GroupResource) error {
 	c.mu.Lock()
 	kinds := slices.Clone(c.kinds)
 	c.mu.Unlock()
 	var errs []error
 	for _, k := range kinds {
-		if !k.wasChecked() {
+		if !k.wasChecked() && !slices.Contains(except, k.groupResource()) {
 			errs = append(errs, k.verify(ctx))
 		}
 	}

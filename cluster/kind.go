@@ -186,8 +186,10 @@ func (c *KindClient[T, L]) UpdateScale(
 // Check verifies that the server serves the resource with the expected kind. It sends
 // one request, which every account may send unless an administrator forbids it.
 //
-// A kind whose Check got an answer is left out of [Cluster.Check]: a program that can
-// do without the kind looks for [ErrKind] here.
+// A kind whose Check got an answer is left out of [Cluster.Check]: a program that only
+// reads or writes the kind if it is there looks for [ErrKind] here. A controller whose
+// kind may be installed later has reconcile.Options.Optional instead, and starts by
+// itself.
 //
 // Errors: [ErrKind], with what the server has instead; those of the request.
 func (k *Kind[T, L]) Check(ctx context.Context) error {
@@ -199,6 +201,8 @@ func (k *Kind[T, L]) Check(ctx context.Context) error {
 }
 
 func (k *Kind[T, L]) wasChecked() bool { return k.checked.Load() }
+
+func (k *Kind[T, L]) groupResource() schema.GroupResource { return k.resource.GroupResource() }
 
 // verify is Check for callers that need the kind.
 func (k *Kind[T, L]) verify(ctx context.Context) error {

@@ -55,7 +55,15 @@ func TestContract(t *testing.T) {
 			TestFaultsOfTheProgramAreNamed(t)
 			TestACollectorRegisteredTwiceIsNamed(t)
 		},
-		"A kind that the server does not have under its name ends the program before any controller runs.": TestAWrongKindEndsTheProgram,
+		"A kind that the server does not have under its name ends the program before any controller runs, unless only " +
+			"optional controllers watch it.": func(t *testing.T) {
+			TestAWrongKindEndsTheProgram(t)
+			TestAKindThatOnlyOptionalControllersWatchMayBeMissing(t)
+		},
+		"An optional cluster that does not answer stops no other: /readyz names it and stays 200, and its controllers " +
+			"start when it answers.": TestADeadOptionalClusterStopsNoOther,
+		"All clusters are asked at the same time.":                                              TestClustersAreAskedSideBySide,
+		"A changed kubeconfig is read again, without a restart, by all clients of the cluster.": TestAChangedKubeconfigIsReadAgain,
 		"With --leader-elect every cluster is fenced: writes of Setup's controllers are refused once the Lease may have " +
 			"expired.": TestEveryClusterIsFenced,
 		"A program with a FencingPolicy prints, with --print-fencing-policy, the admission policy for its leader's " +
@@ -135,7 +143,7 @@ func TestEveryClusterIsFenced(t *testing.T) {
 	} {
 		replicas, shards := p.Replicas, p.Shards
 		p = operator.Program{
-			Name: "test", Replicas: replicas, Shards: shards, Clusters: []string{"other"},
+			Name: "test", Replicas: replicas, Shards: shards, Clusters: []operator.Cluster{{Name: "other"}},
 			Setup: func(env operator.Env) ([]*reconcile.Controller, error) {
 				g.Expect(env.Options().Leader != nil).To(Equal(replicas == operator.OneLeads))
 				g.Expect(env.Options().Shards != nil).To(Equal(replicas != operator.OneLeads))
@@ -255,7 +263,7 @@ func TestProbesAnswerWhileItDrains(t *testing.T) {
 func TestTheVersionNamesTheCommit(t *testing.T) {
 	g := NewWithT(t)
 	var said bytes.Buffer
-	p := operator.Program{Name: "test", Clusters: []string{"other"}, Setup: begins}
+	p := operator.Program{Name: "test", Clusters: []operator.Cluster{{Name: "other"}}, Setup: begins}
 	g.Expect(p.Main([]string{"--version"}, &said)).To(Equal(0))
 	g.Expect(said.String()).To(MatchRegexp(`^test .+ \(commit .+\) go1\.`))
 	g.Expect(said.String()).To(Equal("test " + operator.Version() + "\n"))

@@ -16,7 +16,12 @@
 //     its start if any is missing, and names it, or says that no server answers.
 //   - A missing permission for Events or for the page is only logged.
 //   - A kind that the server does not have under its name ends the program before
-//     any controller runs.
+//     any controller runs, unless only optional controllers watch it.
+//   - An optional cluster that does not answer stops no other: /readyz names it and
+//     stays 200, and its controllers start when it answers. All clusters are asked at
+//     the same time.
+//   - A changed kubeconfig is read again, without a restart, by all clients of the
+//     cluster.
 //   - With --leader-elect every cluster is fenced: writes of Setup's controllers are
 //     refused once the Lease may have expired.
 //   - A program with a FencingPolicy prints, with --print-fencing-policy, the

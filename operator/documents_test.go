@@ -19,7 +19,7 @@ func TestTheFlagsAreDocumented(t *testing.T) {
 	t.Setenv("POD_NAME", "of-this-pod")
 	var help bytes.Buffer
 	program := operator.Program{
-		Name: "test", Clusters: []string{"west"}, Setup: begins, Flags: func(*flag.FlagSet) {},
+		Name: "test", Clusters: []operator.Cluster{{Name: "west"}}, Setup: begins, Flags: func(*flag.FlagSet) {},
 		FencingPolicy: operator.FencingPolicy,
 	}
 	g.Expect(program.Main([]string{"--help"}, &help)).To(BeZero())

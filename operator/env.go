@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -53,13 +54,14 @@ func (e Env) Options() *reconcile.Options {
 // do without, with the clusters of the environment: needs have the form of
 // [Program.Needs].
 //
-// Errors: as for the function; only [ErrPermission] means that the server has refused.
+// Errors: as for the function; only [ErrPermission] means that the server has refused. An
+// optional cluster that does not answer is given up after 15 seconds.
 //
 //	if err := env.CheckPermissions("list,watch secrets"); errors.Is(err, operator.ErrPermission) { … }
 func (e Env) CheckPermissions(needs ...string) error {
 	asks := e.asks
 	if asks.clusters == nil { // of a test, by hand
-		asks = asker{maps.Clone(e.Clusters), time.Minute}
+		asks = asker{maps.Clone(e.Clusters), time.Minute, none}
 		if asks.clusters == nil {
 			asks.clusters = map[string]*cluster.Cluster{}
 		}
@@ -101,12 +103,27 @@ func (e Env) reach(configs map[string]*rest.Config) (Env, error) {
 	return e, err
 }
 
-// check asks every server whether it has the kinds that Setup made clients of.
-func (e Env) check(timeout time.Duration) error {
-	errs := []error{persist(e.Context, e.Cluster, timeout, e.Cluster.Check)}
-	for name, c := range e.Clusters {
-		errs = append(errs, inCluster(name, persist(e.Context, c, timeout, c.Check)))
+// check asks every server that the program cannot do without whether it has the kinds
+// that controllers need, all servers at the same time.
+func (e Env) check(timeout time.Duration, controllers []*reconcile.Controller) error {
+	clusters := maps.Clone(e.Clusters)
+	clusters[first] = e.Cluster
+	maps.DeleteFunc(clusters, func(name string, _ *cluster.Cluster) bool { return e.asks.optional(name) })
+	return each(slices.Sorted(maps.Keys(clusters)), func(name string) error {
+		c := clusters[name]
+		dispensable := readers(controllers).dispensable(serverOf(c))
+		return persist(e.Context, c, timeout, func(ctx context.Context) error { return c.Check(ctx, dispensable...) })
+	})
+}
+
+// each calls f for all clusters at the same time, and returns the errors, joined.
+func each(clusters []string, f func(name string) error) error {
+	errs := make([]error, len(clusters))
+	var asking sync.WaitGroup
+	for i, name := range clusters {
+		asking.Go(func() { errs[i] = inCluster(name, f(name)) })
 	}
+	asking.Wait()
 	return errors.Join(errs...)
 }
 

@@ -120,14 +120,17 @@ func ExampleFencingPolicy() {
 }
 
 // Further clusters have flags of their own, and needs may be on one of them. The
-// writes to all of them are fenced by the Lease in the first one.
+// writes to all of them are fenced by the Lease in the first one. An optional cluster
+// may be away: its controllers wait for it, and the others work.
 func ExampleProgram_clusters() {
 	program := operator.Program{
 		Name:     "labeller",
-		Clusters: []string{"west"},
+		Clusters: []operator.Cluster{{Name: "west", Optional: true}},
 		Needs:    []string{"list,watch,patch namespaces", "list,watch,patch namespaces on west"},
 		Setup: func(env operator.Env) ([]*reconcile.Controller, error) {
-			return labeller(env.Clusters["west"], env.Options())
+			options := env.Options()
+			options.Optional = true
+			return labeller(env.Clusters["west"], options)
 		},
 	}
 	fmt.Println(program.Main([]string{"--kubeconfig=east.yaml"}, os.Stdout))

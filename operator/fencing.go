@@ -27,7 +27,7 @@ func FencingPolicy(p Program, serviceAccount string) (string, error) {
 		return "", fmt.Errorf("making the fencing policy: the service account is %q: must be its namespace and its name, "+
 			"such as shop/website", serviceAccount)
 	}
-	permissions, err := parseNeeds(p.Needs, p.Clusters)
+	permissions, err := parseNeeds(p.Needs, p.clusterNames())
 	if err != nil {
 		return "", fmt.Errorf("making the fencing policy: %w", err)
 	}

@@ -64,7 +64,7 @@ func TestThePolicyIsAboutWhatTheLeaderWrites(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			p := operator.Program{
-				Name: "website", Needs: c.needs, Replicas: c.replicas, Clusters: []string{"west"}, Setup: begins,
+				Name: "website", Needs: c.needs, Replicas: c.replicas, Clusters: []operator.Cluster{{Name: "west"}}, Setup: begins,
 				FencingPolicy: operator.FencingPolicy,
 			}
 			out, said, code := printed(t, p, "--print-fencing-policy=shop/website-operator", "--leader-elect")

@@ -103,7 +103,7 @@ func (f *flags) define(p Program) *flag.FlagSet {
 	fs.StringVar(&f.listenAddr, "listen-addr", ":8080", "`address` of /livez, /readyz, /metrics, "+
 		"/debug/homeostat and /debug/pprof/; empty serves none")
 	fs.BoolVar(&f.version, "version", false, "print the version and the commit, and exit")
-	for _, name := range p.Clusters {
+	for _, name := range p.clusterNames() {
 		f.clusters[name] = fs.String(clusterFlag(name), "", "`file` that names the cluster "+name)
 	}
 	if p.Replicas != AllWork {
@@ -148,7 +148,7 @@ func (p Program) validate() error {
 	check.That(p.Replicas <= AllWork, "Replicas", p.Replicas, "must be OneLeads, AllShare or AllWork")
 	check.That(p.Shards == nil || p.Replicas == AllShare, "Shards", option.Set,
 		"must be nil unless Replicas is AllShare: nothing would use them")
-	_, err := parseNeeds(p.Needs, p.Clusters)
+	_, err := parseNeeds(p.Needs, p.clusterNames())
 	return errors.Join(check.Err(), err)
 }
 
@@ -165,7 +165,7 @@ func (f *flags) validate(p Program, rest []string) error {
 	if f.startup <= 0 {
 		errs = append(errs, fmt.Errorf("--startup-timeout is %v: must be more than 0", f.startup))
 	}
-	for _, name := range p.Clusters {
+	for _, name := range p.clusterNames() {
 		if *f.clusters[name] == "" && !f.version && f.policyFor == "" {
 			errs = append(errs, fmt.Errorf("--%s is empty: name the kubeconfig of cluster %s", clusterFlag(name), name))
 		}
@@ -177,12 +177,13 @@ func (f *flags) validate(p Program, rest []string) error {
 // after them.
 func (p Program) validateClusters() error {
 	check := option.Of("operator.Program")
-	for i, name := range p.Clusters {
+	names := p.clusterNames()
+	for i, name := range names {
 		field := fmt.Sprintf("Clusters[%d]", i)
 		for _, fault := range validation.IsDNS1123Label(name) {
 			check.Wrong(field, name, "%s", fault)
 		}
-		check.That(!slices.Contains(p.Clusters[:i], name), field, name, "must not be the name of another")
+		check.That(!slices.Contains(names[:i], name), field, name, "must not be the name of another")
 	}
 	return check.Err()
 }

@@ -14,6 +14,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
+
+	"github.com/homeostat/homeostat/internal/ownwrites"
+	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
 const (
@@ -29,7 +32,8 @@ const (
 type kubeconfig struct {
 	rules   *clientcmd.ClientConfigLoadingRules
 	context string       // the current one at the start
-	first   *rest.Config // at the start; requests come with its credentials
+	first   *rest.Config // at the start; requests come with its server and credentials
+	unread  bool         // at the start; then first names no server
 
 	now     atomic.Pointer[login] // nil while the first is right
 	trouble atomic.Pointer[error] // why the file is not followed; nil if it is
@@ -71,6 +75,40 @@ func readKubeconfig(file string) (*kubeconfig, error) {
 	}
 	return k, nil
 }
+
+// laterKubeconfig is a kubeconfig that could not be read yet. Until it can be, requests
+// fail. They are made for a server that does not exist, whose name says which is meant.
+func laterKubeconfig(name, file string, err error) *kubeconfig {
+	k := &kubeconfig{
+		rules: clientcmd.NewDefaultClientConfigLoadingRules(), unread: true,
+		first: &rest.Config{Host: "https://" + name + ".invalid"},
+	}
+	k.rules.ExplicitPath = file
+	k.trouble.Store(&err)
+	return k
+}
+
+// isUnread reports whether no kubeconfig could be read yet.
+func (k *kubeconfig) isUnread() bool { return k != nil && k.unread && k.now.Load() == nil }
+
+// problems returns why the file is not followed. There is no file in a Pod.
+func (k *kubeconfig) problems(check string) []inspect.Problem {
+	if k == nil {
+		return nil
+	}
+	err := k.trouble.Load()
+	if err == nil {
+		return nil
+	}
+	p := inspect.Problem{Check: check, Cause: "kubeconfig", Reason: (*err).Error()}
+	if errors.Is(*err, errOtherServer) {
+		p.Remedy = "restart the program if it is the right one"
+	}
+	return []inspect.Problem{p}
+}
+
+// errOtherServer is the error of a kubeconfig that named a different server at the start.
+var errOtherServer = errors.New("the kubeconfig names another server now")
 
 // config returns the config of the start, whose clients follow the file. Plugins
 // renew their credentials themselves.
@@ -115,15 +153,16 @@ func (k *kubeconfig) follow(req *http.Request, interval time.Duration) {
 	switch {
 	case err != nil:
 		err = fmt.Errorf("reading the kubeconfig again: %w", err)
-	case config.Host != k.first.Host || config.APIPath != k.first.APIPath:
-		err = fmt.Errorf("the kubeconfig names another server now: %s instead of %s", config.Host, k.first.Host)
-	case config.ExecProvider != nil || config.AuthProvider != nil:
+	case k.isUnread():
+		k.use(req, config)
+	case config.Host != latest.Host:
+		err = fmt.Errorf("%w: %s instead of %s", errOtherServer, config.Host, latest.Host)
+	case !k.unread && (config.ExecProvider != nil || config.AuthProvider != nil):
 		err = errors.New("the kubeconfig has a plugin for its credentials now, and had none at the start")
 	case hasLogin(latest) && !hasLogin(config):
 		err = fmt.Errorf("the kubeconfig has no credentials for %s now", config.Host)
 	case !sameLogin(config, latest):
-		k.now.Store(&login{config: config, connections: map[*http.Transport]http.RoundTripper{}})
-		klog.FromContext(req.Context()).Info("read changed credentials from the kubeconfig", "server", config.Host)
+		k.use(req, config)
 	}
 	if err == nil {
 		k.trouble.Store(nil)
@@ -132,6 +171,12 @@ func (k *kubeconfig) follow(req *http.Request, interval time.Duration) {
 	if before := k.trouble.Swap(&err); before == nil || (*before).Error() != err.Error() {
 		klog.FromContext(req.Context()).Error(err, "kept the credentials, reading the kubeconfig again later")
 	}
+}
+
+// use makes all clients use a config from now on.
+func (k *kubeconfig) use(req *http.Request, config *rest.Config) {
+	k.now.Store(&login{config: config, connections: map[*http.Transport]http.RoundTripper{}})
+	klog.FromContext(req.Context()).Info("read changed credentials from the kubeconfig", "server", config.Host)
 }
 
 // sameLogin reports whether two configs have the same credentials. A token in a file
@@ -199,7 +244,11 @@ func (f *follower) WrappedRoundTripper() http.RoundTripper { return f.next }
 
 // RoundTrip sends a request. If the server refuses it, later requests may do better.
 func (f *follower) RoundTrip(req *http.Request) (*http.Response, error) {
-	f.follow(req, readEvery)
+	interval := readEvery
+	if f.isUnread() {
+		interval = readAgain
+	}
+	f.follow(req, interval)
 	res, err := f.send(req)
 	if err != nil || res.StatusCode == http.StatusUnauthorized {
 		f.follow(req, readAgain)
@@ -209,14 +258,20 @@ func (f *follower) RoundTrip(req *http.Request) (*http.Response, error) {
 
 func (f *follower) send(req *http.Request) (*http.Response, error) {
 	l := f.kubeconfig.now.Load()
-	if l == nil {
+	switch {
+	case l == nil && f.unread:
+		return nil, notSent{errors.New("its kubeconfig could not be read yet")}
+	case l == nil:
 		return f.next.RoundTrip(req)
 	}
 	with, err := f.with(l)
 	if err != nil {
-		return nil, fmt.Errorf("using the changed kubeconfig: %w", err)
+		return nil, notSent{fmt.Errorf("using the changed kubeconfig: %w", err)}
 	}
 	req = utilnet.CloneRequest(req)
+	if f.unread {
+		return f.redirect(with, req, l.config)
+	}
 	if first := f.first; first.BearerToken != "" || first.BearerTokenFile != "" || first.Username != "" {
 		req.Header.Del("Authorization")
 	}
@@ -226,12 +281,42 @@ func (f *follower) send(req *http.Request) (*http.Response, error) {
 	return with.RoundTrip(req)
 }
 
+// notSent is the error of a request that the server cannot have seen.
+type notSent struct{ error }
+
+var _ ownwrites.NeverSent = notSent{}
+
+// NeverSent implements [ownwrites.NeverSent].
+func (notSent) NeverSent() bool { return true }
+
+func (e notSent) Unwrap() error { return e.error }
+
+// redirect sends a request that was made for no server to that of config.
+func (f *follower) redirect(by http.RoundTripper, req *http.Request, config *rest.Config) (*http.Response, error) {
+	server, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, notSent{fmt.Errorf("using the kubeconfig: %w", err)}
+	}
+	target := *req.URL
+	target.Scheme, target.Host = server.Scheme, server.Host
+	target.Path = strings.TrimSuffix(server.Path, "/") + target.Path
+	req.URL, req.Host = &target, ""
+	return by.RoundTrip(req)
+}
+
 // with returns next with the credentials of a login.
 func (f *follower) with(l *login) (http.RoundTripper, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.of == l {
 		return f.now, nil
+	}
+	if f.unread {
+		now, err := rest.TransportFor(l.config)
+		if err == nil {
+			f.of, f.now = l, now
+		}
+		return now, err
 	}
 	connection := f.next
 	if !sameConnection(l.config, f.first) {

@@ -25,6 +25,7 @@ import (
 	"github.com/homeostat/homeostat/leader"
 	"github.com/homeostat/homeostat/leader/shard"
 	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
 // Exit codes. A program that is wrong in itself ends with exitError: no other command
@@ -117,7 +118,7 @@ func (p Program) printPolicy(serviceAccount string, stderr io.Writer) int {
 //
 //	clusters ─▶ probes ─▶ permissions ─▶ Setup ─▶ kinds ─▶ controllers ─▶ last Events
 func (p Program) run(ctx context.Context, f *flags) error {
-	configs, err := p.connectAll(f)
+	configs, files, err := p.connectAll(f)
 	if err != nil {
 		return err
 	}
@@ -129,9 +130,11 @@ func (p Program) run(ctx context.Context, f *flags) error {
 		Address: f.listenAddr, Cluster: unfenced[first], Metrics: prometheus.NewRegistry(), Profiles: p.Profiles,
 	}
 	return server.serve(ctx, func(ctx context.Context, handler *front) error {
-		asks := asker{unfenced, f.startup}
+		reportProblems(ctx, func() []inspect.Problem { return files[first].problems("kubeconfig") })
+		asks := asker{unfenced, f.startup, p.isOptional}
 		if p.Needs != nil {
-			if err := asks.check(ctx, p.needs(f)); err != nil {
+			required := slices.DeleteFunc(p.needs(f), func(need permission) bool { return p.isOptional(need.cluster) })
+			if err := asks.check(ctx, required); err != nil {
 				return err
 			}
 		}
@@ -145,6 +148,7 @@ func (p Program) run(ctx context.Context, f *flags) error {
 		if err != nil {
 			return err
 		}
+		defer p.watchClusters(ctx, env, files, f)()
 		return p.beside(ctx, env, func(ctx context.Context) error { return server.control(ctx, handler, controllers) })
 	})
 }
@@ -183,16 +187,19 @@ func (p Program) setUp(env Env, configs map[string]*rest.Config, f *flags) (Env,
 	if err != nil {
 		return env, nil, err
 	}
-	starting(env.Context, "Setup has not returned")
+	starting(env.Context, "Setup", "Setup has not returned")
 	controllers, err := p.Setup(env)
+	starting(env.Context, "Setup", "")
 	if refused := env.Metrics.(*registerer).errs(); err == nil { //nolint:forcetypeassert // run has made it
 		err = refused
 	}
 	if err == nil {
-		err = p.complain(controllers, f)
+		if err = p.complain(controllers, f); err == nil {
+			err = p.complainOfReaders(env, controllers)
+		}
 	}
 	if err == nil {
-		err = env.check(f.startup)
+		err = env.check(f.startup, controllers)
 	}
 	return env, controllers, err
 }
@@ -231,7 +238,7 @@ func (p Program) needs(f *flags) []permission {
 	default: // a name cannot restrict create
 		all = append(all, "create "+leases+in, "get,update "+leases+" "+p.Name+in)
 	}
-	permissions, _ := parseNeeds(all, p.Clusters) // which validate has seen
+	permissions, _ := parseNeeds(all, p.clusterNames()) // which validate has seen
 	want := func(without string, needs ...string) {
 		wanted, _ := parseNeeds(needs, nil)
 		for _, w := range wanted {
@@ -249,22 +256,48 @@ func (p Program) needs(f *flags) []permission {
 	return permissions
 }
 
-// connectAll returns the config of each cluster by its name.
-func (p Program) connectAll(f *flags) (map[string]*rest.Config, error) {
-	configs := map[string]*rest.Config{}
+// connectAll returns the config of each cluster by its name, and the kubeconfig that it
+// follows, which is nil in a Pod.
+func (p Program) connectAll(f *flags) (map[string]*rest.Config, map[string]*kubeconfig, error) {
+	configs, followed := map[string]*rest.Config{}, map[string]*kubeconfig{}
 	files := map[string]string{first: f.kubeconfig}
 	for name, file := range f.clusters {
 		files[name] = *file
 	}
 	for name, file := range files {
-		config, err := Config(file)
-		if err != nil {
-			return nil, inCluster(name, err)
+		config, k, err := connect(file)
+		switch {
+		case err != nil && p.isOptional(name):
+			k = laterKubeconfig(name, file, err)
+			config = k.config()
+		case err != nil:
+			return nil, nil, inCluster(name, err)
 		}
 		config.UserAgent = p.Name + "/" + revision()
-		configs[name] = config
+		configs[name], followed[name] = config, k
 	}
-	return configs, nil
+	return configs, followed, nil
+}
+
+// complainOfReaders returns which controllers keep the program from doing without an
+// optional cluster.
+func (p Program) complainOfReaders(env Env, controllers []*reconcile.Controller) error {
+	var errs []error
+	required := map[string]bool{serverOf(env.Cluster): true}
+	for _, c := range p.Clusters {
+		server := serverOf(env.Clusters[c.Name])
+		if !c.Optional {
+			required[server] = true
+		}
+	}
+	for _, c := range p.Clusters {
+		server := serverOf(env.Clusters[c.Name])
+		if reader := readers(controllers).required(server); reader != nil && !required[server] {
+			errs = append(errs, option.Wrong("operator.Program.Setup", option.Set, "must set reconcile.Options.Optional of "+
+				"controller %q, which reads from cluster %s: that one is optional", reader.Name(), c.Name))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // complain returns what is wrong with the controllers that Setup made.

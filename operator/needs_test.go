@@ -112,7 +112,7 @@ func TestANeedMayNameItsNamespaceAndItsCluster(t *testing.T) {
 		})
 	}
 	p := operator.Program{
-		Name: "test", Setup: begins, Clusters: []string{"west"},
+		Name: "test", Setup: begins, Clusters: []operator.Cluster{{Name: "west"}},
 		Needs: []string{
 			"get secrets in kube-system", "get,watch configmaps settings in d", "list pods on west",
 			"create jobs.batch in ci on west", "get events.events.k8s.io",
@@ -157,7 +157,7 @@ func TestSetupAsksForWhatItCanDoWithout(t *testing.T) {
 	for _, lease := range []string{"--leader-elect=false", "--leader-elect"} {
 		g := NewWithT(t)
 		p := operator.Program{
-			Name: "test", Clusters: []string{"west"},
+			Name: "test", Clusters: []operator.Cluster{{Name: "west"}},
 			Setup: func(env operator.Env) ([]*reconcile.Controller, error) {
 				g.Expect(env.CheckPermissions("get pods", "list pods on west")).To(Succeed())
 				g.Expect(env.CheckPermissions("get secrets on west")).To(MatchError(operator.ErrPermission))

@@ -43,10 +43,11 @@ type Program struct {
 	// its key's namespace, and all objects of kinds whose informers have Options.Whole.
 	// Defaults to [shard.New].
 	Shards func(lease leader.Lease) (shard.Assignment, error)
-	// Clusters are the names of further clusters, as DNS labels. Each adds a flag
-	// --<name>-kubeconfig, and is in [Env.Clusters]. The Lease and the Events are in the
-	// first cluster; the writes to all are fenced. Defaults to none.
-	Clusters []string
+	// Clusters are further clusters. Each adds a flag --<name>-kubeconfig, and is in
+	// [Env.Clusters]. The Lease and the Events are in the first cluster; the writes to all
+	// are fenced. /readyz names a cluster that stops answering, and stays 200. Defaults to
+	// none.
+	Clusters []Cluster
 	// FencingPolicy may be set to the function [FencingPolicy]: then
 	// --print-fencing-policy prints the admission policy by which the API server itself
 	// refuses writes of a replica without the Lease, and exits. Defaults to none, which
@@ -56,9 +57,11 @@ type Program struct {
 	// served on /debug/pprof/ to clients that may see the debug page. Defaults to none.
 	Profiles http.Handler
 	// Setup makes the controllers; only /livez and /readyz are served yet, and the latter
-	// says that the program is starting. Use [Env.Context] for requests. If the program can
-	// do without a kind, check it here, with cluster.Kind's Check: all other kinds must
-	// exist. It is called once.
+	// says that the program is starting. Use [Env.Context] for requests. It is called once.
+	//
+	// The kinds of [cluster.NewKind] must exist, except for those that only controllers
+	// with reconcile.Options.Optional watch: such a controller starts when its kind is
+	// installed, without a restart.
 	//
 	// Returns: the controllers to run, at least one and none of them nil. With
 	// --leader-elect at least one must have options from [Env.Options].

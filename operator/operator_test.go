@@ -199,7 +199,7 @@ func TestFaultsOfTheProgramAreNamed(t *testing.T) {
 	for says, p := range map[string]operator.Program{
 		"operator.Program.Flags is set: must not define --v, which every program has: choose a different name": {Flags: own("v")},
 		"must not define --leader-elect-identity, which every program has":                                     {Flags: own("leader-elect-identity")},
-		"must not define --west-kubeconfig, which every program has":                                           {Flags: own("west-kubeconfig"), Clusters: []string{"west"}},
+		"must not define --west-kubeconfig, which every program has":                                           {Flags: own("west-kubeconfig"), Clusters: []operator.Cluster{{Name: "west"}}},
 		"must not define --help, which every program has":                                                      {Flags: own("help")},
 		"operator.Program.Shards is set: must be nil unless Replicas is AllShare": {Shards: func(leader.Lease) (shard.Assignment, error) {
 			return nil, nil
@@ -208,8 +208,8 @@ func TestFaultsOfTheProgramAreNamed(t *testing.T) {
 		`operator.Program.Needs[0] is "get pods/": must be`:                                                   {Needs: []string{"get pods/"}},
 		`operator.Program.Needs[0] is "get Pods": must be`:                                                    {Needs: []string{"get Pods"}},
 		`operator.Program.Needs[0] is "get .apps": must be`:                                                   {Needs: []string{"get .apps"}},
-		`operator.Program.Clusters[1] is "west": must not be the name of another`:                             {Clusters: []string{"west", "west"}},
-		`operator.Program.Clusters[0] is "": `:                                                                {Clusters: []string{""}},
+		`operator.Program.Clusters[1] is "west": must not be the name of another`:                             {Clusters: []operator.Cluster{{Name: "west"}, {Name: "west"}}},
+		`operator.Program.Clusters[0] is "": `:                                                                {Clusters: []operator.Cluster{{Name: ""}}},
 		`operator.Program.Name is "Web Site": a lowercase RFC 1123 label`:                                     {Name: "Web Site"},
 		`operator.Program.Needs[0] is "pods": must be verbs, a resource`:                                      {Needs: []string{"pods"}},
 		`operator.Program.Needs[0] is "get  pods": must be verbs`:                                             {Needs: []string{"get  pods"}},

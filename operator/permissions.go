@@ -38,7 +38,7 @@ func CheckPermissions(ctx context.Context, c *cluster.Cluster, timeout time.Dura
 	if err != nil {
 		return err
 	}
-	return asker{map[string]*cluster.Cluster{first: c}, timeout}.check(ctx, permissions)
+	return asker{map[string]*cluster.Cluster{first: c}, timeout, none}.check(ctx, permissions)
 }
 
 // errNoCluster is the error of parts that are given none.
@@ -48,7 +48,11 @@ var errNoCluster = errors.New("the cluster is nil: cluster.New has returned an e
 type asker struct {
 	clusters map[string]*cluster.Cluster
 	timeout  time.Duration
+	optional func(name string) bool // such a cluster is not waited for
 }
+
+// none is for programs that can do without no cluster.
+func none(string) bool { return false }
 
 // check returns every missing permission, joined, and logs those that the program can
 // do without.
@@ -57,44 +61,53 @@ func (a asker) check(ctx context.Context, needs []permission) error {
 	for _, need := range needs {
 		by[need.cluster] = append(by[need.cluster], need)
 	}
-	var errs []error
-	for _, name := range slices.Sorted(maps.Keys(by)) {
-		c := a.clusters[name]
+	return each(slices.Sorted(maps.Keys(by)), func(name string) error {
+		c, timeout := a.clusters[name], a.timeout
 		if c == nil {
-			errs = append(errs, inCluster(name, fmt.Errorf("asking for permissions: %w", errNoCluster)))
-			continue
+			return fmt.Errorf("asking for permissions: %w", errNoCluster)
 		}
-		starting(ctx, "asking the API server at %s for permissions", c.Config().Host)
-		err := persist(ctx, c, a.timeout, func(ctx context.Context) error { return review(ctx, c.Client(), by[name]) })
-		errs = append(errs, inCluster(name, err))
-	}
-	return errors.Join(errs...)
+		if a.optional(name) {
+			timeout = min(timeout, answerWithin)
+		}
+		host := c.Config().Host
+		starting(ctx, host, "asking the API server at %s for permissions", host)
+		return persist(ctx, c, timeout, func(ctx context.Context) error { return review(ctx, c.Client(), by[name]) })
+	})
 }
 
 // persist asks a server at the start, and again while it does not answer.
 func persist(ctx context.Context, c *cluster.Cluster, timeout time.Duration, ask func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	host := c.Config().Host
 	for {
-		err := ask(limited)
+		err := within(limited, ask)
 		if err == nil || answered(err) {
+			starting(ctx, host, "")
 			return err
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		starting(ctx, "the API server at %s does not answer: %v", c.Config().Host, err)
-		logr.FromContextOrDiscard(ctx).Info("API server does not answer, retrying",
-			"server", c.Config().Host, "error", err.Error())
+		starting(ctx, host, "the API server at %s does not answer: %v", host, err)
+		logr.FromContextOrDiscard(ctx).Info("API server does not answer, retrying", "server", host, "error", err.Error())
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-limited.Done():
 			return fmt.Errorf("reaching the API server at %s: no answer in %v: check that it runs and that the "+
-				"kubeconfig names it: %w", c.Config().Host, timeout, err)
+				"kubeconfig names it: %w", host, timeout, err)
 		case <-time.After(preflightInterval):
 		}
 	}
+}
+
+// within asks a server once. A server that accepts connections and says nothing must not
+// use up all the time.
+func within(ctx context.Context, ask func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	return ask(ctx)
 }
 
 // answered reports whether err is the server's answer, or a fault of the program,

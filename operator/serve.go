@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -121,9 +124,9 @@ func (s *Server) control(ctx context.Context, handler *front, controllers []*rec
 type front struct {
 	server *Server
 	now    atomic.Pointer[http.Handler]
-	reason atomic.Pointer[string] // why there are no controllers yet
 
-	mu      sync.Mutex // guards sources
+	mu      sync.Mutex        // guards the following
+	waits   map[string]string // why there are no controllers yet, by what is waited for
 	sources []func() []inspect.Problem
 }
 
@@ -147,8 +150,14 @@ func (f *front) show(controllers ...*reconcile.Controller) error {
 }
 
 func (f *front) starting() error {
-	if reason := f.reason.Load(); reason != nil {
-		return fmt.Errorf("starting: %s", *reason)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var waits []string
+	for _, about := range slices.Sorted(maps.Keys(f.waits)) {
+		waits = append(waits, f.waits[about])
+	}
+	if len(waits) > 0 {
+		return fmt.Errorf("starting: %s", strings.Join(waits, "; "))
 	}
 	return errors.New("starting: the controllers are being made")
 }
@@ -180,12 +189,22 @@ func reportProblems(ctx context.Context, source func() []inspect.Problem) {
 // frontKey is the key of the front in a context.
 type frontKey struct{}
 
-// starting says what the start of the process waits for.
-func starting(ctx context.Context, format string, args ...any) {
-	if f, ok := ctx.Value(frontKey{}).(*front); ok {
-		reason := fmt.Sprintf(format, args...)
-		f.reason.Store(&reason)
+// starting says what the start of the process waits for about a server or a step, and
+// with an empty format that it waits no longer.
+func starting(ctx context.Context, about, format string, args ...any) {
+	f, ok := ctx.Value(frontKey{}).(*front)
+	if !ok {
+		return
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if delete(f.waits, about); format == "" {
+		return
+	}
+	if f.waits == nil {
+		f.waits = map[string]string{}
+	}
+	f.waits[about] = fmt.Sprintf(format, args...)
 }
 
 // Authorize returns a status.Options.Authorize that shows the metrics, which name no

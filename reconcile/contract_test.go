@@ -40,6 +40,8 @@ func TestAsManyKeysAtOnceAsThereAreWorkers(t *testing.T) {
 func TestContract(t *testing.T) {
 	contract.Check(t, contract.Tests{
 		"No reconcile starts before every informer of the controller has delivered its first list.": TestNoReconcileBeforeEveryCacheHasItsFirstList,
+		"An optional controller waits for that without keeping the process from being ready, and starts by itself when " +
+			"its kind is installed or its cluster answers.": TestAnOptionalControllerStartsWhenItsKindIsServed,
 		"One reconcile at a time per key, and as many keys at once as there are " +
 			"workers.": all(TestOneKeyIsNeverWorkedOnTwiceAtOnce, TestAsManyKeysAtOnceAsThereAreWorkers),
 		"Read your writes: the next reconcile of a key starts when the caches have seen what the last one wrote.": TestAControllerReadsItsOwnWrites,

@@ -42,7 +42,10 @@ func TestCredentialsThatHaveEndedAreHealedByARestartOnly(t *testing.T) {
 		var answer atomic.Pointer[error]
 		w.ending(&answer)
 		c := w.made(nil, func(context.Context, request) (reconcile.Result, error) { return nothing, nil })
-		stop := w.startRun(c.Run)
+		optional := w.made(&reconcile.Options{Optional: true}, func(context.Context, request) (reconcile.Result, error) {
+			return nothing, nil
+		})
+		stop, stopOptional := w.startRun(c.Run), w.startRun(optional.Run)
 		pass(10 * time.Minute)
 		w.Expect(c.Healthy()).To(Succeed())
 
@@ -58,11 +61,13 @@ func TestCredentialsThatHaveEndedAreHealedByARestartOnly(t *testing.T) {
 		w.Expect(c.Healthy()).To(Succeed(), "a new token may come yet")
 		pass(5 * time.Minute) // the back-off is a minute at most
 		w.Expect(c.Healthy()).To(MatchError(ContainSubstring("answered 401 to the informer of configmaps")))
+		w.Expect(optional.Healthy()).To(Succeed(), "no other controller is restarted for it")
 
 		answer.Store(nil)
 		pass(5 * time.Minute)
 		w.Expect(c.Healthy()).To(Succeed())
 		w.Expect(c.Informers()[0].Problems).To(BeEmpty())
+		w.Expect(stopOptional()).To(Succeed())
 		w.Expect(stop()).To(Succeed())
 	})
 }

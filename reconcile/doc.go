@@ -15,6 +15,8 @@
 //
 //   - No reconcile starts before every informer of the controller has delivered
 //     its first list.
+//   - An optional controller waits for that without keeping the process from being
+//     ready, and starts by itself when its kind is installed or its cluster answers.
 //   - One reconcile at a time per key, and as many keys at once as there are workers.
 //   - Read your writes: the next reconcile of a key starts when the caches have
 //     seen what the last one wrote. A deadline bounds the wait.

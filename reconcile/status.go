@@ -86,13 +86,17 @@ const unauthorizedFor = 5 * time.Minute
 // Healthy returns nil, or why only a restart of the process helps: work continues after
 // its leadership has ended, or the API server has not accepted the credentials of an
 // informer for five minutes, though it did before. A process that starts with such
-// credentials is not restarted again: it never becomes ready. It is meant for a liveness
+// credentials is not restarted again: it never becomes ready. The credentials of an
+// optional controller do not count: the others need no restart. It is meant for a liveness
 // probe, as [Controller.LeaderReady] is for a readiness probe.
 func (c *Controller) Healthy() error {
 	if e, ok := c.elects().(inspect.Elector); ok {
 		if err := e.Healthy(); err != nil {
 			return err
 		}
+	}
+	if c.options.Optional {
+		return nil
 	}
 	for _, s := range c.sources {
 		since := s.Status().UnauthorizedSince

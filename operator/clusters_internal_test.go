@@ -1,0 +1,112 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/homeostat/homeostat/cluster"
+)
+
+// server answers the questions about a cluster as a test says.
+type server struct {
+	mu     sync.Mutex // guards answer
+	answer func(*http.Request) (status int, body string, err error)
+}
+
+func (s *server) answers(f func(*http.Request) (int, string, error)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answer = f
+}
+
+// RoundTrip answers.
+func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.mu.Lock()
+	answer := s.answer
+	s.mu.Unlock()
+	status, body, err := answer(r)
+	if err != nil {
+		return nil, err
+	}
+	return &http.Response{
+		StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}, Request: r,
+		Body: io.NopCloser(strings.NewReader(body)),
+	}, nil
+}
+
+// What the API server says.
+const (
+	granted  = `{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","status":{"allowed":true}}`
+	refused  = `{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","status":{"allowed":false}}`
+	noLogin  = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Unauthorized","code":401}`
+	mayNot   = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`
+	overload = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"ServiceUnavailable","code":503}`
+)
+
+func says(status int, body string) func(*http.Request) (int, string, error) {
+	return func(*http.Request) (int, string, error) { return status, body, nil }
+}
+
+func refuses(*http.Request) (int, string, error) { return 0, "", errors.New("connection refused") }
+
+func hangs(r *http.Request) (int, string, error) {
+	<-r.Context().Done()
+	return 0, "", r.Context().Err()
+}
+
+func TestAClusterIsWatchedForAsLongAsTheProgramRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		s := &server{}
+		c, err := cluster.New(&rest.Config{Host: "https://edge", Transport: s}, nil)
+		g.Expect(err).NotTo(HaveOccurred())
+		r := &remote{name: "edge", asks: c, kinds: c, needs: []permission{{
+			ResourceAttributes: authorizationv1.ResourceAttributes{Verb: "list", Resource: "pods"}, cluster: "edge",
+		}}}
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		s.answers(refuses)
+		go r.watch(ctx)
+		for _, step := range []struct {
+			cause, reason string
+			answer        func(*http.Request) (int, string, error)
+		}{
+			{"no answer", "the API server at https://edge does not answer: ", refuses},
+			{"no answer", "context deadline exceeded", hangs},
+			{"Unauthorized", "does not know this account", says(http.StatusUnauthorized, noLogin)},
+			{"missing permission", "missing permission to list pods", says(http.StatusCreated, refused)},
+			{"", "", says(http.StatusCreated, granted)},
+			{"no answer", "connection refused", refuses},
+			{"", "", says(http.StatusForbidden, mayNot)}, // it is there
+			{"Unauthorized", "", says(http.StatusUnauthorized, noLogin)},
+			{"no answer", "", says(http.StatusServiceUnavailable, overload)},
+			{"no answer", "context deadline exceeded", hangs},
+			{"", "", says(http.StatusOK, "{}")},
+		} {
+			s.answers(step.answer)
+			<-time.After(time.Minute)
+			synctest.Wait()
+			found := r.problems()
+			if step.cause == "" {
+				g.Expect(found).To(BeEmpty())
+				continue
+			}
+			g.Expect(found).To(HaveLen(1), step.cause)
+			g.Expect(found[0].Check).To(Equal("cluster/edge"))
+			g.Expect(found[0].Cause).To(Equal(step.cause))
+			g.Expect(found[0].String()).To(ContainSubstring(step.reason))
+			g.Expect(found[0].Since).NotTo(BeZero())
+		}
+	})
+}

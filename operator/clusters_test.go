@@ -1,0 +1,218 @@
+package operator_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/homeostat/homeostat/cluster"
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/apisim"
+	"github.com/homeostat/homeostat/operator"
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+func everything(authorizationv1.ResourceAttributes) bool { return true }
+
+// blackHole accepts connections and never answers. accepted is closed when it has the first one.
+func blackHole(t *testing.T) (url string, accepted <-chan struct{}) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { _ = l.Close() })
+	first := make(chan struct{})
+	go func() {
+		for once := sync.OnceFunc(func() { close(first) }); ; once() {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			t.Cleanup(func() { _ = c.Close() })
+		}
+	}()
+	return "http://" + l.Addr().String(), first
+}
+
+// alive is a simulated API server with the Namespace n on an address.
+func alive(t *testing.T, address string) {
+	g := NewWithT(t)
+	sim, err := apisim.New(nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(sim.Load(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "n"}})).To(Succeed())
+	l, err := net.Listen("tcp", address)
+	g.Expect(err).NotTo(HaveOccurred())
+	server := &http.Server{Handler: sim.Handler()} //nolint:gosec // its clients are this process
+	t.Cleanup(func() { _ = server.Close() })
+	go func() { _ = server.Serve(l) }()
+}
+
+// namespaceController reports on ran that it reconciles a Namespace of c.
+func namespaceController(name string, c *cluster.Cluster, o *reconcile.Options, ran chan<- string) (*reconcile.Controller, error) {
+	return reconcile.New(name, informer.For(c.Client().CoreV1().Namespaces(), &informer.Options{
+		BackoffBase: 10 * time.Millisecond, BackoffCap: 200 * time.Millisecond,
+	}), reconcile.Func[*corev1.Namespace](
+		func(_ context.Context, r reconcile.Request[*corev1.Namespace]) (reconcile.Result, error) {
+			ran <- name + " " + r.Key.Name
+			return reconcile.Result{}, nil
+		}), o)
+}
+
+// running is a program that runs, and stops at the end of the test with the code 0.
+type running struct {
+	address string
+	ran     chan string
+}
+
+// runs starts p, whose Setup gets the channel for what is reconciled.
+func runs(t *testing.T, p operator.Program, setup func(operator.Env, chan<- string) ([]*reconcile.Controller, error), args ...string) *running {
+	g := NewWithT(t)
+	r := &running{address: freeAddress(g), ran: make(chan string, 100)}
+	p.Name = "test"
+	p.Setup = func(env operator.Env) ([]*reconcile.Controller, error) { return setup(env, r.ran) }
+	ended := make(chan int, 1)
+	var said bytes.Buffer
+	go func() { ended <- p.Main(append(args, "--listen-addr="+r.address), &said) }()
+	g.Eventually(answer(r.address, "/livez"), patience).Should(HavePrefix("200 "))
+	t.Cleanup(func() {
+		http.DefaultClient.CloseIdleConnections()
+		g.Expect(syscall.Kill(os.Getpid(), syscall.SIGTERM)).To(Succeed())
+		var code int
+		g.Eventually(ended, patience).Should(Receive(&code))
+		g.Expect(code).To(BeZero(), said.String())
+	})
+	return r
+}
+
+func (r *running) readyz() (string, error) { return answer(r.address, "/readyz")() }
+
+// homeAndEdge makes a controller of what is at home, and an optional one of each further cluster.
+func homeAndEdge(env operator.Env, ran chan<- string) ([]*reconcile.Controller, error) {
+	all, err := podController(func() { ran <- "home" })
+	for name, c := range env.Clusters {
+		o := env.Options()
+		o.Optional = true
+		edge, failed := namespaceController(name, c, o, ran)
+		all, err = append(all, edge), errors.Join(err, failed)
+	}
+	return all, err
+}
+
+func TestADeadOptionalClusterStopsNoOther(t *testing.T) {
+	g := NewWithT(t)
+	hole, _ := blackHole(t)
+	closed := freeAddress(g)
+	r := runs(t, operator.Program{
+		Clusters: []operator.Cluster{{Name: "closed", Optional: true}, {Name: "hole", Optional: true}},
+		Needs:    []string{"get pods", "list,watch namespaces on closed", "list,watch namespaces on hole"},
+	}, homeAndEdge, "--kubeconfig="+answers(t, everything), "--closed-kubeconfig="+kubeconfigOf(t, "http://"+closed),
+		"--hole-kubeconfig="+kubeconfigOf(t, hole))
+	g.Eventually(r.ran, patience).Should(Receive(Equal("home")))
+	g.Eventually(r.readyz, patience).Should(And(HavePrefix("200 "),
+		ContainSubstring("[!] cluster/closed: the API server at http://"+closed+" does not answer: "),
+		ContainSubstring("[!] cluster/hole: the API server at "+hole+" does not answer: "),
+		ContainSubstring("[!] controller/closed: it waits for the cache of namespaces: "),
+		ContainSubstring("[!] controller/hole: it waits for the cache of namespaces: "), HaveSuffix("\nok\n")))
+	g.Expect(answer(r.address, "/metrics")()).To(ContainSubstring(`homeostat_problems{cause="no answer",check="cluster/hole"} 1`))
+
+	alive(t, closed)
+	g.Eventually(r.ran, patience).Should(Receive(Equal("closed n")), "its controller starts without a restart")
+	g.Eventually(r.readyz, patience).Should(And(HavePrefix("200 "), Not(ContainSubstring("/closed: "))))
+}
+
+func TestAnOptionalClusterMayBeWithoutItsKubeconfig(t *testing.T) {
+	g := NewWithT(t)
+	file, address := filepath.Join(t.TempDir(), "later"), freeAddress(g)
+	alive(t, address)
+	r := runs(t, operator.Program{
+		Clusters: []operator.Cluster{{Name: "edge", Optional: true}}, Needs: []string{"list,watch namespaces on edge"},
+	}, homeAndEdge, "--kubeconfig="+answers(t, everything), "--edge-kubeconfig="+file)
+	g.Eventually(r.ran, patience).Should(Receive(Equal("home")))
+	g.Eventually(r.readyz, patience).Should(And(HavePrefix("200 "),
+		MatchRegexp(`\[!\] cluster/edge: .*later: no such file or directory`)))
+	write(g, file, strings.Replace(kubeconfig, "http://127.0.0.1:1", "http://"+address, 1))
+	g.Eventually(r.ran, patience).Should(Receive(Equal("edge n")))
+	g.Eventually(r.readyz, patience).ShouldNot(ContainSubstring("/edge: "))
+}
+
+func TestAControllerOfAnOptionalClusterIsOptional(t *testing.T) {
+	g := NewWithT(t)
+	p := operator.Program{
+		Name: "test", Clusters: []operator.Cluster{{Name: "edge", Optional: true}},
+		Setup: func(env operator.Env) ([]*reconcile.Controller, error) {
+			c, err := namespaceController("wrong", env.Clusters["edge"], env.Options(), nil)
+			return []*reconcile.Controller{c}, err
+		},
+	}
+	var said bytes.Buffer
+	g.Expect(p.Main([]string{
+		"--kubeconfig=" + kubeconfigOf(t, "http://127.0.0.1:1"), "--edge-kubeconfig=" + kubeconfigOf(t, "http://127.0.0.1:2"),
+		"--listen-addr=",
+	}, &said)).To(Equal(1))
+	g.Expect(said.String()).To(ContainSubstring(`operator.Program.Setup is set: must set reconcile.Options.Optional of ` +
+		`controller "wrong", which reads from cluster edge: that one is optional`))
+}
+
+// Dead clusters that the program needs are asked at the same time: none waits until another is given up.
+func TestClustersAreAskedSideBySide(t *testing.T) {
+	g := NewWithT(t)
+	one, first := blackHole(t)
+	two, second := blackHole(t)
+	ended := make(chan int, 1)
+	p := operator.Program{
+		Name: "test", Clusters: []operator.Cluster{{Name: "other"}}, Needs: []string{"get pods", "get pods on other"}, Setup: begins,
+	}
+	var said bytes.Buffer
+	go func() {
+		ended <- p.Main([]string{
+			"--kubeconfig=" + kubeconfigOf(t, one), "--other-kubeconfig=" + kubeconfigOf(t, two), "--listen-addr=",
+			"--startup-timeout=1h",
+		}, &said)
+	}()
+	g.Eventually(first, patience).Should(BeClosed())
+	g.Eventually(second, patience).Should(BeClosed())
+	g.Expect(syscall.Kill(os.Getpid(), syscall.SIGTERM)).To(Succeed())
+	g.Eventually(ended, patience).Should(Receive(BeZero()), said.String())
+}
+
+// A kind that only an optional controller watches may be missing: it is not the wrong kind that ends a program.
+func TestAKindThatOnlyOptionalControllersWatchMayBeMissing(t *testing.T) {
+	g := NewWithT(t)
+	setup := func(optional bool) func(operator.Env, chan<- string) ([]*reconcile.Controller, error) {
+		return func(env operator.Env, ran chan<- string) ([]*reconcile.Controller, error) {
+			pots, err := cluster.NewKind[*corev1.Pod, *corev1.PodList](env.Cluster,
+				corev1.SchemeGroupVersion.WithResource("pots"), corev1.AddToScheme)
+			if err != nil {
+				return nil, err
+			}
+			potter, err := reconcile.New("potter", informer.ForNamespaces(pots.In, nil), reconcile.Func[*corev1.Pod](
+				func(context.Context, reconcile.Request[*corev1.Pod]) (reconcile.Result, error) {
+					return reconcile.Result{}, nil
+				}), &reconcile.Options{Optional: optional})
+			all, made := podController(func() { ran <- "home" })
+			return append(all, potter), errors.Join(err, made)
+		}
+	}
+	file := answers(t, everything)
+	r := runs(t, operator.Program{}, setup(true), "--kubeconfig="+file)
+	g.Eventually(r.ran, patience).Should(Receive(Equal("home")))
+	g.Eventually(r.readyz, patience).Should(And(HavePrefix("200 "), ContainSubstring("[!] controller/potter: it waits for the cache of ")))
+	var said bytes.Buffer
+	p := operator.Program{Name: "test", Setup: func(env operator.Env) ([]*reconcile.Controller, error) {
+		return setup(false)(env, nil)
+	}}
+	g.Expect(p.Main([]string{"--kubeconfig=" + file, "--listen-addr="}, &said)).To(Equal(1))
+	g.Expect(said.String()).To(ContainSubstring("checking that the server has pots"))
+}
