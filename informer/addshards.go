@@ -186,7 +186,7 @@ func (f *feed[T]) extend(ctx context.Context, s *session[T], r *reflectorStore[T
 // fill lists the objects of set beside the watch, and stores them.
 func (r *reflectorStore[T]) fill(ctx context.Context, set keyspace.Set) error {
 	var items []*item[T]
-	rv := ""
+	rv, filling, seen := "", r.sink.store.filling(), r.sink.marks.of(r.source.namespace)
 	options := metav1.ListOptions{Limit: r.sink.options.PageSize}
 	r.selectShards(&options, set)
 	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
@@ -218,8 +218,9 @@ func (r *reflectorStore[T]) fill(ctx context.Context, set keyspace.Set) error {
 	}); err != nil {
 		return err
 	}
-	if !r.sink.store.fill(set, items, rv) {
-		return errGivenUp
+	if older(rv, seen) {
+		r.noteRestored(seen, rv)
+		return errRestored
 	}
-	return nil
+	return r.sink.store.fill(filling, set, items, rv)
 }

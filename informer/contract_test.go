@@ -26,6 +26,8 @@ func TestContract(t *testing.T) {
 		"Cached objects that were modified in place are detected, by default in tests, and reported with their fields " +
 			"(MutationError).": all(
 			TestMutationIsFoundAndNamed, TestMutationOfWhatHasLeftTheCacheIsFound),
+		"A server that was restored to an earlier state is noticed when a watch broke off, and everything is listed again.": all(
+			TestACacheThatIsAheadOfItsRestoredServerIsListedAgain, TestEveryObjectIsDeliveredAfterARestore),
 		"When a handler is called, Get already returns the new state.":                          TestEveryInformerKeepsItsPromises,
 		"HasSynced is true once the first list has been stored and delivered to every handler.": TestHasSyncedWaitsForHandlers,
 		"WaitForSync, Status and the log say what it is waiting " +

@@ -122,6 +122,16 @@ func (c *cover) filled(set keyspace.Set, rv string) {
 	c.late.Store(true)
 }
 
+// restored forgets lists beside the watch: the server has lost the states that they
+// brought. One that is under way begins again. The caller holds store.writing.
+func (c *cover) restored() {
+	c.beside = nil
+	c.late.Store(false)
+	if c.filling != nil {
+		c.fill(c.filling.set)
+	}
+}
+
 // caughtUp notes that the watch has come to rv. The caller holds store.writing.
 func (c *cover) caughtUp(rv string) {
 	c.beside = slices.DeleteFunc(c.beside, func(list listing) bool { return !older(rv, list.rv) })

@@ -46,20 +46,20 @@ func content(s *store[*corev1.ConfigMap]) (all []string) {
 func TestAListBesideTheWatchDoesNotBringBackWhatTheWatchHasDeleted(t *testing.T) {
 	g, s := filled(t)
 	s.remove(configMapAt("x", 5))
-	g.Expect(s.fill(keyspace.Whole(), items(configMapAt("x", 3), configMapAt("y", 3)), "4")).To(BeTrue())
+	g.Expect(s.fill(s.shards.filling, keyspace.Whole(), items(configMapAt("x", 3), configMapAt("y", 3)), "4")).To(Succeed())
 	g.Expect(content(s)).To(Equal([]string{"y@3"}))
 }
 
 func TestAListBesideTheWatchDoesNotReplaceWhatIsNewer(t *testing.T) {
 	g, s := filled(t)
 	s.put(itemOf(configMapAt("x", 5)))
-	s.fill(keyspace.Whole(), items(configMapAt("x", 3)), "4")
+	s.fill(s.shards.filling, keyspace.Whole(), items(configMapAt("x", 3)), "4")
 	g.Expect(content(s)).To(Equal([]string{"x@5"}))
 }
 
 func TestAWatchThatIsBehindAListDoesNotBringBackWhatWasBefore(t *testing.T) {
 	g, s := filled(t)
-	s.fill(keyspace.Whole(), items(configMapAt("x", 8), configMapAt("y", 8)), "9")
+	s.fill(s.shards.filling, keyspace.Whole(), items(configMapAt("x", 8), configMapAt("y", 8)), "9")
 	s.put(itemOf(configMapAt("x", 6)))
 	s.caughtUp("7") // not yet
 	s.remove(configMapAt("y", 7))
@@ -73,15 +73,15 @@ func TestAWatchThatIsBehindAListDoesNotBringBackWhatWasBefore(t *testing.T) {
 
 func TestAListOfTheWatchThatIsOlderKeepsWhatIsNewer(t *testing.T) {
 	g, s := filled(t)
-	s.fill(keyspace.Whole(), items(configMapAt("x", 8), configMapAt("y", 8), configMapAt("z", 5)), "9")
-	s.replaceShards("7", items(configMapAt("x", 6)), false, nil)
+	s.fill(s.shards.filling, keyspace.Whole(), items(configMapAt("x", 8), configMapAt("y", 8), configMapAt("z", 5)), "9")
+	s.replaceShards("7", items(configMapAt("x", 6)), relist, nil)
 	g.Expect(content(s)).To(Equal([]string{"x@8", "y@8"}), "z was deleted before 7")
 }
 
 func TestAListBesideTheWatchIsNotNeededAfterOneOfTheWatch(t *testing.T) {
 	g, s := filled(t)
-	s.replaceShards("7", items(configMapAt("x", 6)), false, nil)
-	g.Expect(s.fill(keyspace.Whole(), items(configMapAt("x", 3), configMapAt("y", 3)), "4")).To(BeTrue())
+	s.replaceShards("7", items(configMapAt("x", 6)), relist, nil)
+	g.Expect(s.fill(s.shards.filling, keyspace.Whole(), items(configMapAt("x", 3), configMapAt("y", 3)), "4")).To(Succeed())
 	g.Expect(content(s)).To(Equal([]string{"x@6"}), "y was deleted before 7")
 }
 
@@ -89,23 +89,23 @@ func TestAListOfShardsThatWereRemovedIsGivenUp(t *testing.T) {
 	g, s := filled(t)
 	s.shards.change(keyspace.Set{})
 	s.shards.change(keyspace.Whole()) // they came back, and are listed by another call
-	g.Expect(s.fill(keyspace.Whole(), items(configMapAt("x", 3)), "4")).To(BeFalse())
+	g.Expect(s.fill(s.shards.filling, keyspace.Whole(), items(configMapAt("x", 3)), "4")).To(MatchError(errGivenUp))
 	g.Expect(content(s)).To(BeEmpty())
 }
 
 func TestAListOfTheWatchThatIsOlderDoesNotReplaceOneBesideIt(t *testing.T) {
 	g, s := filled(t)
 	s.ask()
-	s.replaceShards("7", items(configMapAt("x", 6), configMapAt("z", 5)), false, nil)
-	g.Expect(s.fill(keyspace.Whole(), items(configMapAt("x", 8), configMapAt("y", 8)), "9")).To(BeTrue())
+	s.replaceShards("7", items(configMapAt("x", 6), configMapAt("z", 5)), relist, nil)
+	g.Expect(s.fill(s.shards.filling, keyspace.Whole(), items(configMapAt("x", 8), configMapAt("y", 8)), "9")).To(Succeed())
 	g.Expect(content(s)).To(Equal([]string{"x@8", "y@8"}), "z was deleted before 9")
 }
 
 func TestAListOfTheWatchThatIsOlderDoesNotBringBackWhatWasDeleted(t *testing.T) {
 	g, s := filled(t)
 	s.ask()
-	s.fill(keyspace.Whole(), items(configMapAt("y", 8)), "9")
-	s.replaceShards("7", items(configMapAt("x", 6), configMapAt("y", 6)), false, nil)
+	s.fill(s.shards.filling, keyspace.Whole(), items(configMapAt("y", 8)), "9")
+	s.replaceShards("7", items(configMapAt("x", 6), configMapAt("y", 6)), relist, nil)
 	g.Expect(content(s)).To(Equal([]string{"y@8"}), "x was deleted before 9")
 	s.caughtUp("9")
 	s.put(itemOf(configMapAt("x", 10)))
@@ -120,13 +120,13 @@ func TestAListBesideTheWatchRemovesWhatTheWatchHasBroughtBefore(t *testing.T) {
 	none := configMapAt("none", 3)
 	none.Namespace = ""
 	s.put(itemOf(none))
-	s.fill(keyspace.Whole(), items(configMapAt("y", 3)), "9")
+	s.fill(s.shards.filling, keyspace.Whole(), items(configMapAt("y", 3)), "9")
 	g.Expect(content(s)).To(Equal([]string{"none@3", "y@3", "z@10"}), "x was deleted before 9, and z is newer")
 }
 
 func TestAWatchThatIsBehindAListDoesNotBringBackWhatWasDeleted(t *testing.T) {
 	g, s := filled(t)
-	s.fill(keyspace.Whole(), items(configMapAt("y", 3)), "9")
+	s.fill(s.shards.filling, keyspace.Whole(), items(configMapAt("y", 3)), "9")
 	s.put(itemOf(configMapAt("x", 3)))
 	g.Expect(content(s)).To(Equal([]string{"y@3"}), "x was deleted before 9")
 	s.put(itemOf(configMapAt("z", 10)))
@@ -141,10 +141,10 @@ func TestAWatchIsBehindInTheShardsOfAListOnly(t *testing.T) {
 	s.shards.change(keyspace.Set{})
 	s.shards.change(keyspace.Whole())
 	s.ask()
-	s.replaceShards("2", nil, false, nil)
+	s.replaceShards("2", nil, relist, nil)
 	of := keyspace.Of("a")
 	s.shards.fill(keyspace.Set{{First: 0, Last: of - 1}})
-	s.fill(keyspace.Set{{First: 0, Last: of - 1}}, nil, "9")
+	s.fill(s.shards.filling, keyspace.Set{{First: 0, Last: of - 1}}, nil, "9")
 	s.put(itemOf(configMapAt("x", 3)))
 	g.Expect(content(s)).To(Equal([]string{"x@3"}))
 }
@@ -155,9 +155,9 @@ func TestShardsThatComeBackDuringAListOfTheWatchAreNotThoseItHas(t *testing.T) {
 	s.shards.change(keyspace.Set{}) // what comes of them meanwhile is left out
 	s.shards.change(keyspace.Whole())
 	s.shards.fill(keyspace.Whole())
-	s.replaceShards("7", nil, false, nil)
+	s.replaceShards("7", nil, relist, nil)
 	g.Expect(s.shards.missing(keyspace.Whole())).To(Equal(keyspace.Whole()))
-	s.fill(keyspace.Whole(), items(configMapAt("x", 3)), "5")
+	s.fill(s.shards.filling, keyspace.Whole(), items(configMapAt("x", 3)), "5")
 	g.Expect(content(s)).To(Equal([]string{"x@3"}))
 	g.Expect(s.shards.missing(keyspace.Whole())).To(BeEmpty())
 }
@@ -173,8 +173,8 @@ func TestAListOfTheWatchLeavesShardsThatItDidNotAskFor(t *testing.T) {
 	s.ask()
 	s.shards.change(keyspace.Whole())
 	s.shards.fill(shard)
-	g.Expect(s.fill(shard, items(configMapAt("x", 3)), "5")).To(BeTrue())
-	s.replaceShards("6", nil, false, func() {})
+	g.Expect(s.fill(s.shards.filling, shard, items(configMapAt("x", 3)), "5")).To(Succeed())
+	s.replaceShards("6", nil, relist, func() {})
 	g.Expect(content(s)).To(Equal([]string{"x@3"}))
 }
 
@@ -190,14 +190,14 @@ func TestAfterTheDivisionNothingIsTooOld(t *testing.T) {
 // They were dropped: a list from before has what is cached of them.
 func TestShardsThatComeBackAreNotThoseOfAnEarlierListBesideTheWatch(t *testing.T) {
 	g, s := filled(t)
-	s.fill(keyspace.Whole(), items(configMapAt("x", 3)), "9")
+	s.fill(s.shards.filling, keyspace.Whole(), items(configMapAt("x", 3)), "9")
 	s.shards.change(keyspace.Set{})
 	s.writing.Lock()
 	s.retainLocked(func(string) bool { return false })
 	s.writing.Unlock()
 	s.shards.change(keyspace.Whole())
 	s.ask()
-	s.replaceShards("7", items(configMapAt("x", 3)), false, nil)
+	s.replaceShards("7", items(configMapAt("x", 3)), relist, nil)
 	g.Expect(content(s)).To(Equal([]string{"x@3"}))
 }
 
@@ -215,10 +215,27 @@ func TestWithoutShardsNothingIsKept(t *testing.T) {
 // The next division begins with nothing of this one.
 func TestTheEndOfTheDivisionForgetsItsLists(t *testing.T) {
 	g, s := filled(t)
-	s.fill(keyspace.Whole(), nil, "9")
+	s.fill(s.shards.filling, keyspace.Whole(), nil, "9")
 	s.shards.fill(keyspace.Whole())
 	s.shards.whole()
 	g.Expect(s.shards.beside).To(BeEmpty())
 	g.Expect(s.shards.filling).To(BeNil())
 	g.Expect(s.shards.asked).To(BeEmpty())
+}
+
+// Its resourceVersions are of another history.
+func TestAListOfARestoredServerIsTheWholeTruth(t *testing.T) {
+	g, s := filled(t)
+	before := s.shards.filling
+	g.Expect(s.fill(before, keyspace.Whole(), items(configMapAt("x", 8), configMapAt("y", 5), configMapAt("z", 3)), "9")).
+		To(Succeed())
+	s.shards.fill(keyspace.Whole())
+	before = s.shards.filling
+	s.replaceShards("6", items(configMapAt("y", 6), configMapAt("z", 3)), restoredList, func() {})
+	g.Expect(content(s)).To(Equal([]string{"y@6", "z@3"}), "x was lost")
+	g.Expect(s.shards.late.Load()).To(BeFalse())
+	g.Expect(s.fill(before, keyspace.Whole(), items(configMapAt("x", 8)), "9")).To(MatchError(errRestored))
+	g.Expect(s.fill(s.shards.filling, keyspace.Whole(), items(configMapAt("y", 7)), "7")).To(Succeed())
+	s.put(itemOf(configMapAt("x", 8)))
+	g.Expect(content(s)).To(Equal([]string{"x@8", "y@7"}))
 }

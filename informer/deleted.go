@@ -71,19 +71,18 @@ func (r *reflectorStore[T]) prove(ctx context.Context) bool {
 		limit = proofPage
 	}
 	b := newBacklog(r, limit, nil)
-	before := b.mark()
 	more, err := b.addPage(ctx)
 	if err != nil {
 		return false
 	}
-	if order, err := resourceversion.CompareResourceVersion(before, b.rv); err != nil || order > 0 {
-		return false // it cannot be compared, or the server was restored to an earlier state
+	if order, err := resourceversion.CompareResourceVersion(b.before, b.rv); err != nil || order > 0 {
+		return false // it cannot be compared
 	}
 	ctx, cancel = context.WithTimeout(ctx, proofWait)
 	defer cancel()
 	if !more {
 		b.addMissing()
-		return b.wait(ctx, nil, b.empty) == nil
+		return b.wait(ctx, nil, b.empty) == nil && (!b.reached() || b.verdict() == nil)
 	}
 	return waitFor(ctx, func(f func()) func() {
 		return r.sink.marks.on(&waiter{namespace: r.source.namespace, rv: b.rv, call: f})

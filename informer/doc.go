@@ -25,6 +25,8 @@
 //   - A stalled watch, a streaming list that never ends, and a request that gets no
 //     answer are replaced. A server that cannot be reached is logged within two
 //     seconds, with the cause.
+//   - A server that was restored to an earlier state is noticed when a watch broke off,
+//     and everything is listed again.
 //   - A cache that is late, incomplete or no longer running proves no deletion
 //     ([Informer.IsDeleted]). Many deletions are confirmed by one request.
 //   - Calls of Run may overlap: the first one starts the watch, and the last one to

@@ -207,4 +207,4 @@ func (d *delivery[T]) call(h *handler[T], e Event[T]) {
 }
 
 // counters are the counted part of a Status.
-type counters struct{ lists, watches, stalls, failures, events, panics atomic.Int64 }
+type counters struct{ lists, watches, stalls, restores, failures, events, panics atomic.Int64 }

@@ -222,7 +222,9 @@ func (i *Informer[T]) LastResourceVersion() string { return i.feed.marks.lowest(
 //
 // A namespace with its own watch (ForNamespaces) does not wait for the watches of
 // others, which may be silent for a minute. A resourceVersion that cannot be
-// compared, as with fakes, is seen when the cache has synced.
+// compared, as with fakes, is seen when the cache has synced. A server that was
+// restored from a backup counts anew: until the informer has noticed that and listed
+// everything again, it may take a new resourceVersion for an old one.
 func (i *Informer[T]) OnSeen(namespace, resourceVersion string, f func()) (cancel func()) {
 	return i.feed.marks.on(&waiter{namespace: namespace, rv: resourceVersion, call: f})
 }

@@ -103,12 +103,15 @@ func (r *reflectorStore[T]) catchUp(ctx context.Context, only *types.NamespacedN
 			break
 		}
 		if first && b.wait(ctx, time.After(watchCatchUp), b.reached) == nil {
-			return nil
+			return b.verdict()
 		}
 	}
 	b.addMissing()
 	if err := b.wait(ctx, nil, b.empty); err != nil {
 		return fmt.Errorf("%d objects are not as at resourceVersion %s: %w", len(b.behind), b.rv, err)
+	}
+	if b.reached() {
+		return b.verdict()
 	}
 	return nil
 }
@@ -121,13 +124,16 @@ type backlog[T Object] struct {
 	// only is the only object that counts; nil for all.
 	only *types.NamespacedName
 	// set is the shards that count: those that are complete when it begins.
-	set  keyspace.Set
-	rv   string // of the server
-	next string // where the list continues
+	set    keyspace.Set
+	before string // the watch had come to it before the list was asked for
+	rv     string // of the server
+	next   string // where the list continues
 
 	listed map[types.NamespacedName]struct{}
 	// behind has the resourceVersion to come, or "" for a deletion.
 	behind map[types.NamespacedName]string
+	// lost says that the server has lost a state that the cache has.
+	lost bool
 }
 
 func newBacklog[T Object](r *reflectorStore[T], limit int64, only *types.NamespacedName) *backlog[T] {
@@ -138,6 +144,7 @@ func newBacklog[T Object](r *reflectorStore[T], limit int64, only *types.Namespa
 	if complete := r.sink.store.shards.complete.Load(); complete != nil {
 		b.set = *complete
 	}
+	b.before = b.mark()
 	return b
 }
 
@@ -166,6 +173,9 @@ func (b *backlog[T]) addPage(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	b.rv, b.next = list.GetResourceVersion(), list.GetContinue()
+	if b.reflector.comparable() && b.rv != "" && older(b.rv, b.before) {
+		return false, b.restored()
+	}
 	return b.next != "", meta.EachListItem(page, func(object runtime.Object) error {
 		if item, ok := object.(T); ok {
 			b.add(item)
@@ -185,6 +195,40 @@ func (b *backlog[T]) add(item T) {
 	if !ok || older(cached.GetResourceVersion(), item.GetResourceVersion()) {
 		b.behind[key] = item.GetResourceVersion()
 	}
+	b.lost = b.lost || ok && b.hasLost(cached, item)
+}
+
+// hasLost reports whether the server has lost the state of a cached object that it lists
+// as item, because it was restored: the list has another state, although it is newer.
+func (b *backlog[T]) hasLost(cached, item T) bool {
+	have, listed := cached.GetResourceVersion(), item.GetResourceVersion()
+	return !older(b.rv, have) && (older(listed, have) || listed == have && cached.GetUID() != item.GetUID())
+}
+
+// verdict returns errRestored if the cache has what the server cannot have had, although
+// the watch has come as far as the server was. It follows reached.
+func (b *backlog[T]) verdict() error {
+	if !b.reflector.comparable() || b.rv == "" {
+		return nil
+	}
+	cached := b.reflector.sink.store.snapshot()
+	for key, rv := range b.behind {
+		object, ok := cached.Get(key)
+		if ok && b.reflector.sink.store.shards.admits(key.Namespace) {
+			have := object.GetResourceVersion()
+			b.lost = b.lost || rv == "" && !older(b.rv, have) || rv != "" && older(have, rv)
+		}
+	}
+	if b.lost {
+		return b.restored()
+	}
+	return nil
+}
+
+// restored lists everything again.
+func (b *backlog[T]) restored() error {
+	b.reflector.noteRestored(b.mark(), b.rv)
+	return errRestored
 }
 
 // addMissing adds the cached objects that the server has not listed; it follows the

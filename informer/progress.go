@@ -159,16 +159,27 @@ func (p *progress) waitingFor() string {
 
 // opened notes a watch that the server should end after timeout seconds.
 func (p *progress) opened(w watch.Interface, timeout *int64) {
-	const grace = 30 * time.Second
 	p.markActive()
 	p.mu.Lock()
 	p.request.watch, p.request.opened = w, time.Now()
 	p.counted.watches.Add(1)
 	if timeout != nil && !p.source.fake {
-		p.request.deadline = time.Now().Add(time.Duration(*timeout)*time.Second + grace)
+		p.request.deadline = time.Now().Add(time.Duration(*timeout)*time.Second + endGrace)
 	}
 	p.mu.Unlock()
 	p.wakeGuard()
+}
+
+// endedEarly reports whether the last watch ended long before its timeout, or outlived
+// it: not as a server that works ends one.
+func (p *progress) endedEarly() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r, now := &p.request, time.Now()
+	if r.opened.IsZero() || r.deadline.IsZero() {
+		return false
+	}
+	return now.Before(r.deadline.Add(-endGrace-timelyEnd)) || now.After(r.deadline)
 }
 
 // listed notes that a whole list has been received.

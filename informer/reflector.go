@@ -59,7 +59,9 @@ type reflectorStore[T Object] struct {
 	proof    proof
 	watched  watched
 	// filter is the side that leaves out objects of other shards; nil while unknown.
-	filter atomic.Pointer[string]
+	filter  atomic.Pointer[string]
+	clockMu sync.Mutex // guards clock
+	clock   serverClock
 	// consistent says that the last list was as new as the server when it was asked for.
 	consistent atomic.Bool
 	// lists counts the lists under way: the reflector may leave one behind.
@@ -116,7 +118,7 @@ func (r *reflectorStore[T]) run(ctx context.Context) {
 		var running sync.WaitGroup
 		running.Go(func() { err = reflector.ListAndWatchWithContext(ctx) }) // in a goroutine that a handler may end
 		running.Wait()
-		if err != nil {
+		if err != nil && !errors.Is(err, errRestored) { // that has been logged
 			r.progress.failed(ctx, err)
 		}
 		return false, nil
@@ -133,6 +135,7 @@ func (r *reflectorStore[T]) listPage(ctx context.Context, opts metav1.ListOption
 		r.watched.opening()
 		r.asked = r.sink.store.ask()
 	}
+	r.forgetTime(&opts)
 	r.selectShards(&opts, r.asked)
 	r.progress.begin(phaseList)
 	limited, d := withDeadline(ctx, watchIdle, 0)
@@ -168,6 +171,7 @@ func (r *reflectorStore[T]) listPage(ctx context.Context, opts metav1.ListOption
 // after an error the reflector would list again, which does not help. A streaming
 // list fails, as a plain list may succeed.
 func (r *reflectorStore[T]) openWatch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+	r.brokeOff()
 	r.watched.opening()
 	set := r.sink.store.shards.wanted()
 	phase := phaseWatch
@@ -176,6 +180,9 @@ func (r *reflectorStore[T]) openWatch(ctx context.Context, opts metav1.ListOptio
 			return nil, errNoBookmark
 		}
 		phase, set = phaseStream, r.sink.store.ask()
+		r.forgetTime(&opts)
+	} else if r.isRestored() {
+		return nil, errRestored // the reflector then lists
 	}
 	r.selectShards(&opts, set)
 	r.progress.begin(phase)
@@ -184,6 +191,11 @@ func (r *reflectorStore[T]) openWatch(ctx context.Context, opts metav1.ListOptio
 	r.progress.answered(ctx, err)
 	switch {
 	case err == nil:
+		if phase == phaseWatch {
+			if w, err = r.checked(ctx, w, opts.ResourceVersion); err != nil {
+				return nil, err
+			}
+		}
 		if r.shards != nil {
 			w = newEndable(w)
 		}
@@ -331,18 +343,19 @@ func (r *reflectorStore[T]) Replace(list []any, rv string) error {
 		items = append(items, it)
 	}
 	r.streamed = nil
+	how := r.listedAt(rv)
 	r.pending = func() {
-		initial, done := !r.progress.synced.Load(), func() {
+		done := func() {
 			r.sink.marks.advance(r.source.namespace, rv, true)
 			r.progress.synced.Store(true)
 			r.sink.updateSynced()
 			r.watched.streamed()
 		}
 		if r.shards != nil {
-			r.shards.replace(rv, items, initial, done)
+			r.shards.replace(rv, items, how, done)
 			return
 		}
-		r.sink.store.replace(r.source.namespace, items, initial, done)
+		r.sink.store.replace(r.source.namespace, items, how, done)
 	}
 	if !r.source.fake {
 		r.storePending()
@@ -372,6 +385,9 @@ func (r *reflectorStore[T]) Bookmark(string) error {
 // UpdateResourceVersion notes how far the watch has come, after the handlers have
 // been called.
 func (r *reflectorStore[T]) UpdateResourceVersion(rv string) {
+	if seen, before := r.isBefore(rv); before { // a watch is in the order of the writes
+		r.noteRestored(seen, rv)
+	}
 	r.sink.store.caughtUp(rv)
 	r.sink.store.delivery.after(func() { r.sink.marks.advance(r.source.namespace, rv, false) })
 }

@@ -85,6 +85,9 @@ func (f *feed[T]) replay(ctx context.Context, p *replay) error {
 	}
 	r := watches[0]
 	p.to = f.comeTo()
+	if older(p.to, p.from) {
+		return apierrors.NewResourceExpired(errRestored.Error()) // the server has lost what was deleted until then
+	}
 	final := func(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
 	return f.retry(ctx, r.ended, "cannot watch the deletions before a shard was added", final, func() error {
 		return r.replay(ctx, p)

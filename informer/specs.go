@@ -32,7 +32,7 @@ type shardWatch[T Object] struct {
 	keep  func() wire.Keep
 	// replace makes the list of the watch that is under way the whole content of its
 	// shards.
-	replace func(rv string, items []*item[T], initial bool, done func())
+	replace func(rv string, items []*item[T], how occasion, done func())
 }
 
 // specReader opens the watches of a source. Most updates change the status of an

@@ -43,7 +43,9 @@ func (s *state[T]) reindex(changes []change[T]) {
 // replaced returns all items when items, which are sorted, become the whole content
 // of the namespaces within, and the changes that make the difference. Items whose
 // objects have not changed stay.
-func (s *state[T]) replaced(within func(string) bool, items []*item[T]) (all []*item[T], changes []change[T]) {
+func (s *state[T]) replaced(
+	within func(string) bool, items []*item[T], how occasion,
+) (all []*item[T], changes []change[T]) {
 	var before []*item[T]
 	all = make([]*item[T], 0, len(items))
 	for _, it := range s.root.appendItems(make([]*item[T], 0, s.count)) {
@@ -68,7 +70,7 @@ func (s *state[T]) replaced(within func(string) bool, items []*item[T]) (all []*
 			c, before, items = change[T]{before[0], items[0]}, before[1:], items[1:]
 		}
 		switch {
-		case !c.matters():
+		case how != restoredList && !c.matters():
 			all = append(all, c.old)
 			continue
 		case c.it != nil:

@@ -62,7 +62,10 @@ type Status struct {
 	Lists   int64
 	Watches int64 // opened
 	// Stalls counts watches that were closed because they were silent.
-	Stalls   int64
+	Stalls int64
+	// Restores counts how often the server's resourceVersions went back, as after a restore
+	// of its storage from a backup: then everything is listed again.
+	Restores int64
 	Failures int64 // of requests
 	Events   int64 // delivered
 	Panics   int64 // of handlers
@@ -97,6 +100,7 @@ func (i *Informer[T]) Status() Status {
 		Server:       sources[0].server, Wrapped: sources[0].follows != nil,
 		ResourceVersion: i.LastResourceVersion(),
 		Lists:           i.counted.lists.Load(), Watches: i.counted.watches.Load(), Stalls: i.counted.stalls.Load(),
+		Restores: i.counted.restores.Load(),
 		Failures: i.counted.failures.Load(), Events: i.counted.events.Load(),
 		Panics:  i.counted.panics.Load(),
 		Divided: i.store.shards.partial(),

@@ -96,15 +96,27 @@ func (s *store[T]) remove(last T) {
 	s.delivery.run()
 }
 
+// occasion is why a list of the watch was sent.
+type occasion uint8
+
+const (
+	firstList occasion = iota
+	// relist follows a watch that could not be resumed.
+	relist
+	// restoredList follows a restore of the server's storage. An object of the same
+	// resourceVersion may be another one, so all count as changed.
+	restoredList
+)
+
 // replace makes items the whole content of a namespace ("" for all), delivers the
 // changes, and then calls done.
-func (s *store[T]) replace(namespace string, items []*item[T], initial bool, done func()) {
+func (s *store[T]) replace(namespace string, items []*item[T], how occasion, done func()) {
 	for _, it := range items {
 		s.identity.learnKind(it.object)
 	}
 	sortItems(items)
 	s.writing.Lock()
-	s.publishList(func(of string) bool { return namespace == "" || of == namespace }, items, initial, done)
+	s.publishList(func(of string) bool { return namespace == "" || of == namespace }, items, how, done)
 	s.writing.Unlock()
 	s.delivery.run()
 }
@@ -121,7 +133,7 @@ func (s *store[T]) retain(stays func(namespace string) bool) {
 func (s *store[T]) retainLocked(stays func(namespace string) bool) {
 	s.publishList(everywhere, slices.DeleteFunc(s.latest.Load().root.appendItems(nil), func(it *item[T]) bool {
 		return !stays(it.key.Namespace)
-	}), false, nil)
+	}), relist, nil)
 }
 
 // clearIfUnused removes all objects without delivering that, if there is no
@@ -132,7 +144,7 @@ func (s *store[T]) clearIfUnused() {
 	if len(s.delivery.handlers) > 0 {
 		return
 	}
-	next, _ := s.list(everywhere, nil)
+	next, _ := s.list(everywhere, nil, relist)
 	s.latest.Store(next)
 }
 
@@ -162,13 +174,13 @@ func (s *store[T]) publish(next *state[T], b batch[T]) {
 
 // publishList publishes the state in which items, which are sorted, are the whole
 // content of the namespaces within. The caller holds writing.
-func (s *store[T]) publishList(within func(string) bool, items []*item[T], initial bool, done func()) {
-	next, changes := s.list(within, items)
+func (s *store[T]) publishList(within func(string) bool, items []*item[T], how occasion, done func()) {
+	next, changes := s.list(within, items, how)
 	events := make([]Event[T], 0, len(changes))
 	for _, c := range changes {
 		events = c.events(events)
 	}
-	if initial {
+	if how == firstList {
 		for n := range events {
 			events[n].Initial = events[n].Type == Added
 		}
@@ -179,9 +191,9 @@ func (s *store[T]) publishList(within func(string) bool, items []*item[T], initi
 // list puts items, which are sorted, into the table as the whole content of the namespaces
 // within, and returns the state that has them and what has changed. The caller holds
 // writing.
-func (s *store[T]) list(within func(string) bool, items []*item[T]) (*state[T], []change[T]) {
+func (s *store[T]) list(within func(string) bool, items []*item[T], how occasion) (*state[T], []change[T]) {
 	next := *s.latest.Load()
-	all, changes := next.replaced(within, items)
+	all, changes := next.replaced(within, items, how)
 	next.root, next.count = build(all), len(all)
 	next.reindex(changes)
 	s.detector.update(changes...) // before others have the objects
@@ -212,14 +224,27 @@ func (s *store[T]) ask() keyspace.Set {
 	return s.shards.asked
 }
 
-// fill stores what a list beside the watch has brought at rv, as far as the cache is
-// not newer, and reports whether the part is still wanted. The caller delivers it.
-func (s *store[T]) fill(set keyspace.Set, items []*item[T], rv string) bool {
+// filling returns the part that is being listed beside the watch, nil if none is.
+func (s *store[T]) filling() *filling {
 	s.writing.Lock()
-	f := s.shards.filling
-	if f == nil || !f.set.Includes(set) { // it was removed, or all that was before
+	defer s.writing.Unlock()
+	return s.shards.filling
+}
+
+// fill stores what a list beside the watch has brought at rv for f, as far as the cache
+// is not newer. The caller delivers it.
+//
+// Errors: errGivenUp if the part is no longer wanted; errRestored if the list is of a
+// state that the server has lost.
+func (s *store[T]) fill(f *filling, set keyspace.Set, items []*item[T], rv string) error {
+	s.writing.Lock()
+	switch now := s.shards.filling; {
+	case now == nil || !now.set.Includes(set): // it was removed, or all that was before
 		s.writing.Unlock()
-		return false
+		return errGivenUp
+	case now != f:
+		s.writing.Unlock()
+		return errRestored
 	}
 	left := f.left(rv)
 	within := func(of string) bool { return of != "" && keyspace.Has(left, of) } // each list has those without one
@@ -229,19 +254,22 @@ func (s *store[T]) fill(set keyspace.Set, items []*item[T], rv string) bool {
 	})
 	items = s.newest(items, within, rv)
 	sortItems(items)
-	s.publishList(within, items, false, nil)
+	s.publishList(within, items, relist, nil)
 	s.shards.filled(left, rv)
 	s.writing.Unlock()
-	return true
+	return nil
 }
 
 // replaceShards makes the list of the watch that is under way, at rv, the whole content
 // of its shards, delivers what that changes, and then calls done.
-func (s *store[T]) replaceShards(rv string, items []*item[T], initial bool, done func()) {
+func (s *store[T]) replaceShards(rv string, items []*item[T], how occasion, done func()) {
 	for _, it := range items {
 		s.identity.learnKind(it.object)
 	}
 	s.writing.Lock()
+	if how == restoredList {
+		s.shards.restored()
+	}
 	s.shards.caughtUp(rv)
 	asked := s.shards.asked
 	within := func(of string) bool { return keyspace.Has(asked, of) && s.shards.admits(of) }
@@ -252,7 +280,7 @@ func (s *store[T]) replaceShards(rv string, items []*item[T], initial bool, done
 		})
 	}
 	sortItems(items)
-	s.publishList(within, items, initial, nil)
+	s.publishList(within, items, how, nil)
 	s.shards.listed(rv)
 	s.writing.Unlock()
 	s.delivery.after(done) // not with the list: another goroutine may deliver it before its shards are complete

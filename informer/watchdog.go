@@ -22,6 +22,8 @@ const (
 	// watchIdle is how long a watch may bring neither an event nor a bookmark before it
 	// is reopened, if the server sends bookmarks.
 	watchIdle = 5 * time.Minute
+	// endGrace is how much longer than its timeout a watch may be open.
+	endGrace = 30 * time.Second
 )
 
 // guard logs what a first list is waiting for and which requests are unanswered,

@@ -29,6 +29,26 @@ type watched struct {
 	// narrowing runs until the watch is looked at because it may bring too much.
 	narrowing *time.Timer
 	over      bool // there will be no more
+	// ours says that the watch was ended by this program, not by the server.
+	ours bool
+}
+
+// stop ends the watch that is open.
+func (w *watched) stop() {
+	w.mu.Lock()
+	current := w.current
+	w.ours = true
+	w.mu.Unlock()
+	if current != nil {
+		current.Stop()
+	}
+}
+
+// stoppedByUs reports whether the last watch was ended by this program.
+func (w *watched) stoppedByUs() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.ours
 }
 
 // end follows the last watch.
@@ -51,7 +71,7 @@ func (w *watched) opening() {
 func (w *watched) opened(of watch.Interface, set keyspace.Set, streaming bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.set, w.current, w.since, w.streaming = set, of, time.Now(), streaming
+	w.set, w.current, w.since, w.streaming, w.ours = set, of, time.Now(), streaming, false
 	w.notify()
 }
 
@@ -98,7 +118,7 @@ func (w *watched) narrowNow(wanted func() keyspace.Set, helps func() bool) {
 	case wide && early:
 		w.narrow(wanted, helps)
 	case wide && helps():
-		current.Stop()
+		w.stop()
 	}
 }
 
@@ -129,7 +149,7 @@ func (w *watched) covering(ctx context.Context, ended <-chan struct{}, set keysp
 			case <-changed:
 				waiting = false
 			case <-long:
-				current.Stop()
+				w.stop()
 			}
 		}
 	}

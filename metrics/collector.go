@@ -66,6 +66,8 @@ var (
 		"Watches that were opened.", "informer", "kind")
 	stalls = named("homeostat_informer_watch_stalls_total",
 		"Watches that were ended because nothing came.", "informer", "kind")
+	restores = named("homeostat_informer_restores_total",
+		"How often the server's resourceVersions went back, as after a restore of its storage.", "informer", "kind")
 	failures = named("homeostat_informer_request_failures_total",
 		"Lists and watches that failed.", "informer", "kind")
 	handlerPanics = named("homeostat_informer_handler_panics_total",
@@ -91,7 +93,7 @@ func (s sender) informer(i *inspect.InformerStatus) {
 	}
 	for m, n := range map[*prometheus.Desc]int64{
 		lists: i.Lists, watches: i.Watches, stalls: i.Stalls, failures: i.Failures, events: i.Events,
-		handlerPanics: i.Panics,
+		handlerPanics: i.Panics, restores: i.Restores,
 	} {
 		s.count(uint64(n), m, i.Name, i.Kind) //nolint:gosec // a count
 	}

@@ -291,6 +291,10 @@ homeostat_informer_watch_stalls_total{informer="secrets",kind="Secret"} 0
 # HELP homeostat_informer_watch_silence_seconds How long the least recently active watch has brought neither event nor bookmark.
 # TYPE homeostat_informer_watch_silence_seconds gauge
 homeostat_informer_watch_silence_seconds{informer="configmaps",kind="ConfigMap"} 0.5
+# HELP homeostat_informer_restores_total How often the server's resourceVersions went back, as after a restore of its storage.
+# TYPE homeostat_informer_restores_total counter
+homeostat_informer_restores_total{informer="configmaps",kind="ConfigMap"} 0
+homeostat_informer_restores_total{informer="secrets",kind="Secret"} 0
 # HELP homeostat_informer_synced Whether the first list has been stored and delivered to handlers.
 # TYPE homeostat_informer_synced gauge
 homeostat_informer_synced{informer="configmaps",kind="ConfigMap"} 1

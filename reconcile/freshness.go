@@ -159,19 +159,25 @@ func (f *freshness) takeBaselines(w *write) (baselines []*baseline) {
 		if !s.matches(w) {
 			continue
 		}
-		n := &baseline{objectRef: objectRef{i, w.key()}}
-		f.mu.Lock()
-		if f.baselines == nil {
-			f.baselines = map[objectRef][]*baseline{}
-		}
-		f.baselines[n.objectRef] = append(f.baselines[n.objectRef], n)
-		f.mu.Unlock()
+		n := f.takeBaseline(objectRef{i, w.key()})
 		if cached := s.cached(n.key); cached != nil {
-			n.had = cached.GetUID()
+			n.had, n.rv = cached.GetUID(), cached.GetResourceVersion()
 		}
 		baselines = append(baselines, n)
 	}
 	return baselines
+}
+
+// takeBaseline begins to observe which objects of a name a cache drops.
+func (f *freshness) takeBaseline(at objectRef) *baseline {
+	n := &baseline{objectRef: at}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.baselines == nil {
+		f.baselines = map[objectRef][]*baseline{}
+	}
+	f.baselines[at] = append(f.baselines[at], n)
+	return n
 }
 
 // dropBaselines ends the observations that takeBaselines began.
@@ -247,19 +253,28 @@ func (f *freshness) expectEvent(w *heldKey, at objectRef, met func(before, after
 
 // ask makes w wait until question, which sends requests, returns nil.
 func (f *freshness) ask(w *heldKey, question func(ctx context.Context) error) {
+	release := f.addPending(w)
+	if !f.query(w, question, release) {
+		release()
+	}
+}
+
+// query calls answered when question, which sends requests, has returned nil, and
+// reports whether it is asked: a key that waits no longer asks nothing.
+func (f *freshness) query(w *heldKey, question func(ctx context.Context) error, answered func()) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.held[w.key] != w || f.asking == nil || f.asking.Err() != nil {
-		return
+		return false
 	}
 	ctx, cancel := context.WithTimeout(f.asking, f.deadline)
-	w.pending++
 	w.cancels = append(w.cancels, cancel)
 	f.running.Go(func() {
 		if question(ctx) == nil && ctx.Err() == nil { // if not, the key waits for its deadline
-			f.donePending(w)
+			answered()
 		}
 	})
+	return true
 }
 
 // askAbout makes w wait until the cache is as new as the server: in one object, or,

@@ -264,6 +264,7 @@ func TestADeletionThatTheCacheShowsTwiceIsWaitedForOnce(t *testing.T) {
 			{object: written("41", ""), outcome: ownwrites.Accepted}, {object: written("42", ""), outcome: ownwrites.Written},
 		}, 0)).To(BeTrue())
 		w.observed(0, w.object, nil)
+		w.object = nil
 		w.Expect(w.freshness.held).NotTo(BeEmpty(), "it waits for the second write")
 		w.waiting[0]()
 		w.Expect(w.freshness.held).To(BeEmpty())

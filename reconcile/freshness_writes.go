@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"context"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -56,8 +57,8 @@ func (f *freshness) await(w *heldKey, writes []write, i int) {
 //
 //	outcome    the cache has seen it when it
 //	─────────  ────────────────────────────────────────────────────────────────
-//	Written    has come to the answer's resourceVersion, if the object is in
-//	           scope before or after
+//	Written    has come to the answer's resourceVersion and shows the object,
+//	           if that is in scope before or after
 //	Removed    has dropped the object of that UID
 //	Accepted   has dropped it, or has it marked for deletion
 //	Uncertain  is as new as the server was after the answer, or its loss
@@ -96,8 +97,49 @@ func (f *freshness) expectVersion(w *heldKey, at objectRef, written *write, earl
 		f.expectContent(w, at, written.object)
 		return
 	}
-	release := f.addPending(w)
-	f.onEnd(w, s.OnSeen(at.key.Namespace, version, release))
+	release, since := f.addPending(w), []*baseline{f.takeBaseline(at)}
+	f.onEnd(w, func() { f.dropBaselines(since) })
+	f.onEnd(w, s.OnSeen(at.key.Namespace, version, func() {
+		if !f.shows(at, written, since) {
+			f.expectShown(w, at, written)
+		}
+		release()
+	}))
+}
+
+// shows reports whether a cache that has come to the resourceVersion of an answer shows
+// that write, or has dropped the object since. If not, the object may have been deleted
+// before, or the cache has come there in a history that the server has lost in a restore
+// of its storage.
+func (f *freshness) shows(at objectRef, written *write, since []*baseline) bool {
+	s, uid, version := f.sources[at.source], written.object.GetUID(), written.object.GetResourceVersion()
+	for _, n := range written.baselines {
+		if n.source == at.source && n.had == uid && newer(n.rv, version) {
+			return false // it was written after what the cache had
+		}
+	}
+	cached := s.cached(at.key)
+	if cached != nil && cached.GetUID() == uid {
+		return !newer(version, cached.GetResourceVersion())
+	}
+	if f.removedSince(since, at.source, uid) || f.removedSince(written.baselines, at.source, uid) || !s.matches(written) {
+		return true
+	}
+	in, known := s.covers(written)
+	return known && !in
+}
+
+// expectShown makes w wait until the cache is known to be as new as the server, or has an
+// event of the object.
+func (f *freshness) expectShown(w *heldKey, at objectRef, written *write) {
+	s, uid, version := f.sources[at.source], written.object.GetUID(), written.object.GetResourceVersion()
+	already := f.expectEvent(w, at, func(before, after metav1.Object) bool {
+		if after == nil {
+			return before.GetUID() == uid
+		}
+		return after.GetUID() == uid && !newer(version, after.GetResourceVersion())
+	})
+	f.query(w, func(ctx context.Context) error { return s.WaitForObject(ctx, at.key) }, already)
 }
 
 // wasShown reports whether the cache has shown the object before the write, or

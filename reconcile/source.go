@@ -189,6 +189,12 @@ func ordered(version string) bool {
 	return err == nil
 }
 
+// newer reports whether resourceVersion a is after b, if they can be compared.
+func newer(a, b string) bool {
+	order, err := resourceversion.CompareResourceVersion(a, b)
+	return err == nil && order > 0
+}
+
 // sources are the informers of a controller.
 type sources []source
 

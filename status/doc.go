@@ -81,6 +81,7 @@
 //	    .lagSeconds           for how long the oldest change waits to be delivered
 //	    .lists, .watches      those begun; more than one list for each start is a relist
 //	    .stalls, .failures    watches ended because they were silent; requests that failed
+//	    .restores             how often the server's resourceVersions went back
 //	    .lastError            of the last failed request, until one succeeds
 //
 // The page of one key, ?controller=NAME&key=NAMESPACE/NAME, has the key as it is in the queue (now) and its last

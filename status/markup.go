@@ -165,6 +165,9 @@ func watching(now time.Time, i *informerReport) string {
 	if i.Stalls > 0 {
 		text += fmt.Sprintf(", %d stalled", i.Stalls)
 	}
+	if i.Restores > 0 {
+		text += fmt.Sprintf(", server restored %d times", i.Restores)
+	}
 	if i.Failures > 0 {
 		text += fmt.Sprintf(", %d failures", i.Failures)
 	}

@@ -167,6 +167,7 @@ type informerReport struct {
 	Lists    int64 `json:"lists"`
 	Watches  int64 `json:"watches"`
 	Stalls   int64 `json:"stalls"`
+	Restores int64 `json:"restores,omitempty"`
 	Failures int64 `json:"failures"`
 	Events   int64 `json:"events"`
 }
@@ -190,6 +191,7 @@ func reportOf(controllers []*reconcile.Controller, problems []inspect.Problem, k
 			LastActivity: i.LastActivity, WatchSince: i.WatchSince, Lag: i.Lag.Seconds(),
 			LastError: i.LastError,
 			Lists:     i.Lists, Watches: i.Watches, Stalls: i.Stalls, Failures: i.Failures, Events: i.Events,
+			Restores: i.Restores,
 		})
 	}
 	for _, f := range known(controllers, problems) {

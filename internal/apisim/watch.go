@@ -62,6 +62,9 @@ func (s *store) startWatch(w *watcher, r *request) error {
 	if err != nil {
 		return err
 	}
+	if initial && from > s.version {
+		return tooLarge(from, s.version)
+	}
 	if initial || from == 0 {
 		return s.startAnew(w, r)
 	}
@@ -101,7 +104,8 @@ func (s *store) startAnew(w *watcher, r *request) error {
 	return nil
 }
 
-// watchFrom reads the version after which a watch starts; 0: with the state that is there.
+// watchFrom reads the version after which a watch starts; 0: with the state that is there. It may be one to come: the
+// cache of the real server waits for that, and says nothing.
 func (s *store) watchFrom(rv string) (int64, error) {
 	if rv == "" {
 		return 0, nil
@@ -109,9 +113,6 @@ func (s *store) watchFrom(rv string) (int64, error) {
 	from, err := strconv.ParseInt(rv, 10, 64)
 	if err != nil || from < 0 {
 		return 0, brokenVersion(rv)
-	}
-	if from > s.version {
-		return 0, tooLarge(from, s.version)
 	}
 	return from, nil
 }

@@ -40,9 +40,10 @@ type watcher struct {
 	cause          error // why it ended; nil: properly
 }
 
-// offer queues the event of a commit for this watcher, whose selection the object may enter or leave.
+// offer queues the event of a commit for this watcher, whose selection the object may enter or leave. A watch from a
+// version that a restored server has not reached again passes over the events before it.
 func (w *watcher) offer(e *entry) {
-	if w.ended || w.last {
+	if w.ended || w.last || e.version <= w.seen {
 		return
 	}
 	had, has := w.match.matches(e.old), w.match.matches(e.new)

@@ -1,0 +1,238 @@
+package informer_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/apisim"
+)
+
+// restoredFixture is a server whose storage can be restored, and an informer of ConfigMaps "a" to "c".
+type restoredFixture struct {
+	*WithT
+	t     *testing.T
+	sim   *apisim.Server
+	admin *kubernetes.Clientset
+	in    *informer.Informer[*corev1.ConfigMap]
+
+	asking sync.Mutex // held while the informer may not ask
+	mu     sync.Mutex // guards log
+	log    []string
+}
+
+// wrap returns a transport that waits until the informer may ask.
+func (x *restoredFixture) wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		x.asking.Lock()
+		x.asking.Unlock() //nolint:staticcheck // it waits
+		return next.RoundTrip(r)
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func inRestoredFixture(t *testing.T, o *apisim.Options, f func(x *restoredFixture)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		x := &restoredFixture{WithT: NewWithT(t), t: t}
+		var err error
+		x.sim, err = apisim.New(o)
+		x.Expect(err).NotTo(HaveOccurred())
+		x.admin = kubernetes.NewForConfigOrDie(x.sim.Admin())
+		config := x.sim.Config("c")
+		config.Wrap(x.wrap)
+		x.in = informer.For(kubernetes.NewForConfigOrDie(config).CoreV1().ConfigMaps(""), nil)
+		x.write("a", "1")
+		x.write("b", "1")
+		x.write("c", "1")
+		ctx := logr.NewContext(t.Context(), funcr.New(func(_, args string) {
+			x.mu.Lock()
+			defer x.mu.Unlock()
+			x.log = append(x.log, args)
+		}, funcr.Options{}))
+		stop := running(ctx, x.in)
+		x.Expect(x.in.WaitForSync(t.Context())).To(Succeed())
+		f(x)
+		stop()
+	})
+}
+
+// write creates a ConfigMap with a value, or gives it that value, and returns it.
+func (x *restoredFixture) write(name, value string) *corev1.ConfigMap {
+	x.t.Helper()
+	maps := x.admin.CoreV1().ConfigMaps("d")
+	object := configMap("d", name)
+	object.Data = map[string]string{"v": value}
+	written, err := maps.Update(x.t.Context(), object, metav1.UpdateOptions{})
+	if err != nil {
+		written, err = maps.Create(x.t.Context(), object, metav1.CreateOptions{})
+	}
+	x.Expect(err).NotTo(HaveOccurred())
+	return written
+}
+
+// cached returns what the cache has, as name=value.
+func (x *restoredFixture) cached() (all []string) {
+	for object := range x.in.Snapshot().All() {
+		all = append(all, object.Name+"="+object.Data["v"])
+	}
+	return all
+}
+
+func (x *restoredFixture) said() (times int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, line := range x.log {
+		if strings.Contains(line, "restored to an earlier state") {
+			times++
+		}
+	}
+	return times
+}
+
+func TestACacheThatIsAheadOfItsRestoredServerIsListedAgain(t *testing.T) {
+	for name, o := range map[string]*apisim.Options{"streaming": nil, "plain": {NoStreamingLists: true}} {
+		t.Run(name, func(t *testing.T) {
+			inRestoredFixture(t, o, func(x *restoredFixture) {
+				backup := x.sim.Version()
+				x.write("a", "lost")
+				for n := range 20 {
+					x.write("new", fmt.Sprint(n))
+				}
+				<-time.After(time.Minute)
+				x.Expect(x.cached()).To(Equal([]string{"a=lost", "b=1", "c=1", "new=19"}))
+				lists := x.in.Status().Lists
+
+				x.Expect(x.sim.Restore(backup)).To(Succeed())
+				<-time.After(10 * time.Second)
+				x.Expect(x.cached()).To(Equal([]string{"a=1", "b=1", "c=1"}))
+				x.Expect(x.in.LastResourceVersion()).To(Equal(fmt.Sprint(backup)))
+				x.Expect(x.said()).To(Equal(1))
+				x.Expect(x.in.Status().Restores).To(Equal(int64(1)))
+				x.Expect(x.in.Status().Lists).To(Equal(lists + 1))
+				x.write("a", "2")
+				synctest.Wait()
+				x.Expect(x.cached()).To(Equal([]string{"a=2", "b=1", "c=1"}))
+			})
+		})
+	}
+}
+
+// Its resourceVersion is as before, by chance.
+func TestAnotherObjectOfTheSameResourceVersionIsSeenAfterARestore(t *testing.T) {
+	inRestoredFixture(t, nil, func(x *restoredFixture) {
+		backup := x.sim.Version()
+		x.write("a", "lost")
+		x.write("b", "lost")
+		<-time.After(time.Minute)
+		x.asking.Lock()
+		x.Expect(x.sim.Restore(backup)).To(Succeed())
+		x.write("a", "2")
+		x.asking.Unlock()
+		<-time.After(10 * time.Second)
+		x.Expect(x.cached()).To(Equal([]string{"a=2", "b=1", "c=1"}))
+	})
+}
+
+// A watch that ends when it should, or is ended by the program, is of a server that works.
+func TestOnlyAWatchThatBreaksOffIsChecked(t *testing.T) {
+	inRestoredFixture(t, nil, func(x *restoredFixture) {
+		lists := 0
+		x.sim.Deny(func(c apisim.Call) error {
+			if c.Verb == "list" {
+				lists++
+			}
+			return nil
+		})
+		<-time.After(time.Hour)
+		x.Expect(x.in.Status().Watches).To(BeNumerically(">", 5))
+		x.Expect(lists).To(BeZero())
+		x.sim.DropWatches("", "")
+		<-time.After(time.Minute)
+		x.Expect(lists).To(Equal(1))
+		x.Expect(x.in.Status().Restores).To(BeZero())
+	})
+}
+
+// The server has come to where the cache was, before the watch was open again.
+func TestARestoreIsSeenByAnObjectThatTheServerHasLost(t *testing.T) {
+	for name, wait := range map[string]func(x *restoredFixture) error{
+		"WaitForLatest": func(x *restoredFixture) error { return x.in.WaitForLatest(x.t.Context()) },
+		"WaitForObject": func(x *restoredFixture) error {
+			return x.in.WaitForObject(x.t.Context(), types.NamespacedName{Namespace: "d", Name: "a"})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inRestoredFixture(t, nil, func(x *restoredFixture) {
+				backup := x.sim.Version()
+				x.write("a", "lost")
+				<-time.After(time.Minute)
+				x.asking.Lock()
+				x.Expect(x.sim.Restore(backup)).To(Succeed())
+				x.write("b", "2")
+				x.write("b", "3")
+				x.asking.Unlock()
+				<-time.After(10 * time.Second)
+				x.Expect(x.in.Status().Restores).To(BeZero(), "no resourceVersion shows it")
+				x.Expect(wait(x)).To(Succeed())
+				x.Expect(x.cached()).To(Equal([]string{"a=1", "b=3", "c=1"}))
+			})
+		})
+	}
+}
+
+func TestACacheIsNotTheLatestWhileItIsAheadOfItsServer(t *testing.T) {
+	inRestoredFixture(t, nil, func(x *restoredFixture) {
+		backup := x.sim.Version()
+		for range 5 {
+			x.write("a", "lost")
+			x.write("a", "too")
+		}
+		<-time.After(time.Minute)
+		x.Expect(x.sim.Restore(backup)).To(Succeed())
+		ctx, cancel := context.WithTimeout(x.t.Context(), time.Minute)
+		defer cancel()
+		x.Expect(x.in.WaitForLatest(ctx)).To(Succeed())
+		x.Expect(x.cached()).To(Equal([]string{"a=1", "b=1", "c=1"}))
+	})
+}
+
+func TestEveryObjectIsDeliveredAfterARestore(t *testing.T) {
+	inRestoredFixture(t, nil, func(x *restoredFixture) {
+		var told []string
+		defer x.in.Handle(func(e informer.Event[*corev1.ConfigMap]) {
+			object := e.New
+			if object == nil {
+				object = e.Old
+			}
+			told = append(told, e.Type.String()+" "+object.Name)
+		})()
+		backup := x.sim.Version()
+		x.write("a", "lost")
+		x.write("x", "lost")
+		<-time.After(time.Minute)
+		told = nil
+		x.Expect(x.sim.Restore(backup)).To(Succeed())
+		<-time.After(10 * time.Second)
+		slices.Sort(told)
+		x.Expect(told).To(Equal([]string{"deleted x", "updated a", "updated b", "updated c"}))
+	})
+}
