@@ -199,10 +199,13 @@ func TestMinInterval(t *testing.T) {
 			b.Add("a")
 			b.expectNext("a", time.Hour+2*time.Minute).Done()
 		},
-		"what is remembered for it is forgotten after it": func(b *fixture) {
+		"a key that was not added again is not delayed by it": func(b *fixture) {
 			b.Add("a")
 			b.take().Done()
+			b.Expect(b.Stats().Delayed).To(BeZero())
+			b.Add("a")
 			b.Expect(b.Stats().Delayed).To(Equal(1))
+			b.take().Done()
 			b.expectNothing()
 			b.Expect(b.Stats().Delayed).To(BeZero())
 		},

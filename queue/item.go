@@ -129,7 +129,7 @@ func (q *Queue[K]) Get(ctx context.Context) (item Item[K], err error) {
 }
 
 // get is Get. In a drained queue without waiting keys, a patient caller waits
-// for held keys that were added again.
+// for keys that are held or delayed and were added.
 func (q *Queue[K]) get(ctx context.Context, patient bool, item *Item[K]) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -150,7 +150,7 @@ func (q *Queue[K]) get(ctx context.Context, patient bool, item *Item[K]) error {
 		case s.lanes.ready > 0:
 			admitted = true
 			err = q.passGate(ctx)
-		case s.mode == stopped, s.mode == draining && (s.readded == 0 || !patient):
+		case s.mode == stopped, s.mode == draining && (!patient || !s.owes()):
 			return ErrStopped
 		case !yielded:
 			yielded = true
@@ -205,6 +205,7 @@ func (s *schedule[K]) dispatch(now int64, item *Item[K]) {
 		r := s.ensureRetryState(e)
 		r.due, r.interval = 0, deadline(now, s.options.MinInterval)
 	}
+	s.recount(e)
 }
 
 // leaseOf returns the lease of an item, nil after its end.

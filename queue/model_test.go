@@ -179,7 +179,7 @@ func (m *model) end(name, how string, d time.Duration) {
 	case "retryAfter":
 		m.fail(k, d, false)
 	}
-	if m.stopped || m.drained && (k.asked != "now" || m.when(k) > m.now) {
+	if m.stopped || m.drained && k.asked != "now" {
 		delete(m.keys, name)
 	}
 }
@@ -191,7 +191,7 @@ func (m *model) drain() {
 	m.drained = true
 	for name, k := range m.keys {
 		k.later = 0
-		if !k.held && !m.ready(k) {
+		if !k.held && !m.ready(k) && k.asked != "now" {
 			delete(m.keys, name)
 		}
 	}
@@ -368,6 +368,13 @@ func (c *comparison) compare() {
 			want[name] = view{queue.Delayed, queue.Live, k.failures, max(k.later, c.model.when(k)) - c.model.now, false}
 		}
 	}
+	delayed := 0
+	for _, v := range want {
+		if v.state == queue.Delayed {
+			delayed++
+		}
+	}
+	c.Expect(c.queue.Stats().Delayed).To(Equal(delayed))
 	backing := 0
 	for _, e := range c.queue.Entries(100) {
 		v := view{state: e.State, backing: e.BackingOff}

@@ -65,7 +65,9 @@ func (q *Queue[K]) Name() string { return q.schedule.options.Name }
 func (q *Queue[K]) unlock() {
 	s := &q.schedule
 	if s.mode != running && s.lanes.ready == 0 && s.readded == 0 {
-		q.waiters.wakeAll()
+		if s.mode == stopped || !s.owes() {
+			q.waiters.wakeAll()
+		}
 		if s.leases.live == 0 && q.emptied != nil {
 			close(q.emptied)
 			q.emptied = nil
@@ -169,10 +171,11 @@ func (q *Queue[K]) Len() int {
 	return q.schedule.lanes.ready
 }
 
-// Drain stops the intake: later additions, timers and retries are dropped, while
-// waiting keys, and held ones that were added again, are still dispatched. When
-// none is left, Get returns [ErrStopped]. Drain does not wait for that, and cannot
-// be undone.
+// Drain stops the intake: later additions, timers and retries are dropped. Keys that
+// were added without a delay before are still dispatched: those that wait for a
+// worker, those that a worker holds, when their item has ended, and those that wait for
+// the end of a hold, a back-off or the minimum interval, at that time. When none is
+// left, Get returns [ErrStopped]. Drain does not wait for that, and cannot be undone.
 func (q *Queue[K]) Drain() {
 	q.mu.Lock()
 	defer q.unlock()
@@ -180,7 +183,9 @@ func (q *Queue[K]) Drain() {
 		return
 	}
 	q.schedule.promote(q.schedule.now())
-	q.schedule.end(draining, delayed, idle)
+	q.schedule.end(draining, func(e *entry[K]) bool {
+		return e.state == idle || e.state == delayed && e.pending != demand
+	})
 	q.waiters.wakeAll()
 }
 
@@ -190,6 +195,6 @@ func (q *Queue[K]) Drain() {
 func (q *Queue[K]) Stop() {
 	q.mu.Lock()
 	defer q.unlock()
-	q.schedule.end(stopped, waiting, delayed, idle)
+	q.schedule.end(stopped, func(e *entry[K]) bool { return e.state != held })
 	q.waiters.wakeAll()
 }

@@ -100,12 +100,35 @@ func TestQueue(t *testing.T) {
 				b.Add(key)
 			}
 			retry, after, hold := b.take(), b.take(), b.take()
-			b.Add("hold")
 			hold.Hold(time.Hour)
 			b.Drain()
 			retry.Retry()
 			after.After(time.Nanosecond)
 			hold.Done()
+			b.expectStopped()
+			b.Expect(b.Entries(10)).To(BeEmpty())
+		},
+		"a drained queue dispatches what was added and is on hold": func(b *fixture) {
+			for _, key := range []string{"before", "while held", "released", "nothing waits"} {
+				b.Add(key)
+			}
+			before, held, released, nothing := b.take(), b.take(), b.take(), b.take()
+			for _, item := range []queue.Item[string]{before, held, released, nothing} {
+				item.Hold(time.Hour)
+			}
+			before.Done()
+			released.Done()
+			nothing.Done()
+			for _, key := range []string{"before", "while held", "released"} {
+				b.Add(key)
+			}
+			b.Drain()
+			held.Done()
+			b.Release("released")
+			b.expectNext("released", 0).Done()
+			b.Expect(b.Stats().Delayed).To(Equal(2))
+			b.expectNext("before", time.Hour).Done()
+			b.expectNext("while held", time.Hour).Done()
 			b.expectStopped()
 			b.Expect(b.Entries(10)).To(BeEmpty())
 		},

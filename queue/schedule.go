@@ -3,7 +3,6 @@ package queue
 import (
 	"math"
 	"math/bits"
-	"slices"
 	"time"
 )
 
@@ -179,22 +178,45 @@ func (s *schedule[K]) reschedule(n uint32, now int64) {
 		at = max(at, r.earliest())
 		if r.failures == 0 && r.later == 0 && r.earliest() <= now {
 			s.retries.setBackingOff(r, false)
+			s.retries.setSurplus(r, 0)
 			s.retries.drop(e.retry)
 			e.retry = 0
 		}
 	}
 	switch {
-	case s.mode == running && at > now:
+	case at > now && (s.mode == running || s.mode == draining && e.pending == demand):
 		s.delay(n, at)
 	case s.mode == running && e.pending != nothing,
-		s.mode == draining && e.pending == demand && at <= now:
+		s.mode == draining && e.pending == demand:
 		s.enqueue(n, e, at)
 	case s.mode == running && e.retry != 0:
 		s.unschedule(e)
 		e.state = idle
 	default:
 		s.remove(n, e)
+		return
 	}
+	s.recount(e)
+}
+
+// recount notes how many timers of e do not count it as delayed: those of a key on which
+// nothing waits, and the second one of a key that has two.
+func (s *schedule[K]) recount(e *entry[K]) {
+	r := s.retries.of(e.retry)
+	if r == nil { // then it has one timer, and something waits for that
+		return
+	}
+	surplus := int8(0)
+	if e.state == delayed {
+		surplus++
+	}
+	if r.later != 0 {
+		surplus++
+	}
+	if (e.state == delayed || e.state == idle) && (e.pending != nothing || r.later != 0) {
+		surplus--
+	}
+	s.retries.setSurplus(r, surplus)
 }
 
 // enqueue makes e, entry n, wait for a worker; since is when it could first have
@@ -253,6 +275,7 @@ func (s *schedule[K]) promote(now int64) {
 		e := s.table.at(t.entry)
 		if e.state != delayed || e.at != t.due {
 			s.retries.at(e.retry).later = 0
+			s.recount(e)
 			s.merge(t.entry, &AddOptions{}, t.due)
 			continue
 		}
@@ -274,6 +297,7 @@ func (s *schedule[K]) setLater(n uint32, r *retryState, due int64) {
 	}
 	r.later = due
 	s.timers.push(due, n)
+	s.recount(s.table.at(n))
 	s.timers.sweep(s.current)
 }
 
@@ -284,6 +308,7 @@ func (s *schedule[K]) dropLater(e *entry[K]) bool {
 		return false
 	}
 	r.later = 0
+	s.recount(e)
 	s.timers.expire(s.current)
 	return true
 }
@@ -296,8 +321,9 @@ func (s *schedule[K]) remove(n uint32, e *entry[K]) {
 		s.lanes.unlink(e)
 	}
 	s.causes.drop(e.causes)
-	if r := s.retries.of(e.retry); r != nil {
-		s.retries.forget(r) // only in a queue that ends, which needs the rest no more
+	if r := s.retries.of(e.retry); r != nil { // only in a queue that ends, which needs the rest no more
+		s.retries.forget(r)
+		s.retries.setSurplus(r, 0)
 	}
 	hash := e.tag
 	if s.options.Group != nil {
@@ -307,16 +333,31 @@ func (s *schedule[K]) remove(n uint32, e *entry[K]) {
 	s.table.remove(n, hash)
 }
 
-// end changes the mode and removes the entries in the given states.
-func (s *schedule[K]) end(m mode, states ...state) {
+// end changes the mode and removes the entries that drop selects, and all timers but
+// those of the additions that stay.
+func (s *schedule[K]) end(m mode, drop func(*entry[K]) bool) {
 	s.mode = m
+	var kept timers
 	for n, top := uint32(1), s.table.top; n <= top && s.table.live > 0; n++ {
-		if e := s.table.at(n); slices.Contains(states, e.state) {
+		e := s.table.at(n)
+		switch {
+		case e.state == absent:
+		case drop(e):
 			s.remove(n, e)
+		default:
+			s.dropLater(e)
+			if e.state == delayed {
+				kept.push(e.at, n)
+			}
 		}
 	}
-	s.timers = timers{}
+	s.timers = kept
 }
+
+// owes reports whether a drained queue will dispatch keys that do not wait for a worker
+// yet: those that a worker holds, or that wait for the end of a hold, an interval or a
+// back-off, and were added.
+func (s *schedule[K]) owes() bool { return s.readded > 0 || len(s.timers.nodes) > s.timers.stale }
 
 const waitBuckets = 15
 

@@ -29,8 +29,8 @@ type Stats struct {
 	OldestHeld time.Duration
 	// HeldTime is the total time that these keys have been held.
 	HeldTime time.Duration
-	// Delayed is the number of keys that wait for a point in time: a timer, or the
-	// end of a back-off, a hold or the minimum interval.
+	// Delayed is the number of keys that will be dispatched at a point in time: that of
+	// a timer, or the end of a back-off, a hold or the minimum interval.
 	Delayed int
 	// Lanes is indexed by [Lane].
 	Lanes [laneCount]LaneStats
@@ -70,7 +70,7 @@ func (q *Queue[K]) Stats() Stats {
 		Added: s.counters.added, Merged: s.counters.merged, Began: uint64(s.counters.began), //nolint:gosec // a count
 		Retried: s.retries.failed, Failing: s.retries.failing, BackingOff: s.retries.backingOff,
 		Holds: s.counters.holds, Held: s.leases.live,
-		Delayed: len(s.timers.nodes) - s.timers.stale,
+		Delayed: len(s.timers.nodes) - s.timers.stale - s.retries.surplus,
 	}
 	for n := uint32(1); n <= s.leases.top; n++ {
 		if l := s.leases.at(n); l.ticket != 0 {

@@ -55,6 +55,7 @@ type lease struct {
 type retryState struct {
 	failures   uint32
 	backingOff bool  // delayed by its back-off, and counted
+	surplus    int8  // timers of the key beside the one that counts it as delayed
 	backoff    int64 // end of the back-off
 	hold       int64 // end of the hold
 	interval   int64 // end of the minimum interval
@@ -70,6 +71,7 @@ type retries struct {
 	slab[retryState]
 	failing    int // keys that have failed
 	backingOff int // keys delayed by their back-off
+	surplus    int // the sum of that of all keys
 	failed     uint64
 }
 
@@ -94,6 +96,12 @@ func (r *retries) forget(s *retryState) {
 		s.failures = 0
 		r.failing--
 	}
+}
+
+// setSurplus records how many timers of a key do not count it as delayed.
+func (r *retries) setSurplus(s *retryState, surplus int8) {
+	r.surplus += int(surplus - s.surplus)
+	s.surplus = surplus
 }
 
 // setBackingOff records whether a key is delayed by its back-off. s may be nil.

@@ -92,7 +92,7 @@ func TestWaiters(t *testing.T) {
 			synctest.Wait()
 			b.Expect(got).To(Receive())
 		},
-		"a drained queue lets them go when no held key will come again": func(b *fixture) {
+		"a drained queue lets them go when no added key will come": func(b *fixture) {
 			b.Add("a")
 			held := b.take()
 			b.Add("a")
@@ -101,6 +101,17 @@ func TestWaiters(t *testing.T) {
 			synctest.Wait()
 			b.Expect(got).NotTo(BeClosed())
 			held.RetryAfter(time.Second)
+			synctest.Wait()
+			b.Expect(len(got) + len(other)).To(BeZero())
+			b.wait(time.Second)
+			synctest.Wait()
+			b.Expect(len(got) + len(other)).To(Equal(1))
+			select {
+			case item := <-got:
+				item.Done()
+			case item := <-other:
+				item.Done()
+			}
 			synctest.Wait()
 			b.Expect(got).To(BeClosed())
 			b.Expect(other).To(BeClosed())
