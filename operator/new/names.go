@@ -29,6 +29,11 @@ var (
 	isVersion = regexp.MustCompile(`^v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?$`)
 )
 
+// protocolKinds are those that clients of every group and version know, beside its own.
+var protocolKinds = []string{
+	"CreateOptions", "DeleteOptions", "GetOptions", "ListOptions", "PatchOptions", "UpdateOptions", "WatchEvent",
+}
+
 // withDefaults returns the names that follow from the others.
 func (n names) withDefaults() names {
 	n.Singular = strings.ToLower(n.Kind)
@@ -92,6 +97,8 @@ func (n names) validateKind() error {
 	// The package of the API declares both beside the kind.
 	case n.Kind == "GroupVersion" || n.Kind == "AddToScheme":
 		return fmt.Errorf("--kind is %q: the Go package of the kind needs that name itself", n.Kind)
+	case slices.Contains(protocolKinds, n.Kind):
+		return fmt.Errorf("--kind is %q: Kubernetes itself has a kind of that name in every group", n.Kind)
 	case len(n.Program) > validation.DNS1123LabelMaxLength:
 		return fmt.Errorf("--kind is %q: must have at most %d characters", n.Kind,
 			validation.DNS1123LabelMaxLength-len("-operator"))
