@@ -2,6 +2,7 @@ package leader
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -31,6 +32,7 @@ type candidate struct {
 	problem error     // why the last attempt failed; nil if it did not
 	pending time.Time // when the request in flight was sent; zero if none is
 	quiet   time.Time // until when a request of an earlier term may still arrive
+	doubt   bool      // whether the last attempt to take the Lease had no answer
 }
 
 func newCandidate(l Lease, o Options, owner any) *candidate {
@@ -40,6 +42,7 @@ func newCandidate(l Lease, o Options, owner any) *candidate {
 		c.member, c.verbs = m, m.Verbs
 		c.holder = m.Join(c.holder, record.Timing{
 			LeaseDuration: o.LeaseDuration, RequestTimeout: o.RequestTimeout, RetryPeriod: o.RetryPeriod, Clock: o.Clock,
+			AnswerTimeout: o.answerTimeout(),
 		})
 	}
 	return c
@@ -49,7 +52,7 @@ func newCandidate(l Lease, o Options, owner any) *candidate {
 // did. Its requests do not end with ctx: an answer that is never read could
 // leave the Lease taken.
 func (c *candidate) try(ctx context.Context) (grant, bool) {
-	lease, err := c.get(ctx)
+	lease, err := c.get(ctx, c.options.answerTimeout())
 	if err != nil && !apierrors.IsNotFound(err) {
 		c.report(ctx, c.explain("reading", err))
 		return grant{}, false
@@ -59,33 +62,39 @@ func (c *candidate) try(ctx context.Context) (grant, bool) {
 		c.report(ctx, c.twin())
 		return grant{}, false
 	}
-	sent := c.options.Clock.Now()
+	send := c.put
 	if lease == nil {
-		lease, err = c.create(ctx, sent)
-	} else {
-		lease, err = c.update(ctx, record.Taken(lease, c.holder, c.options.LeaseDuration, sent))
+		lease, send = &coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Namespace: c.lease.Namespace, Name: c.lease.Name},
+		}, c.post
 	}
-	switch {
-	case err == nil:
-		c.observe(lease)
-		c.report(ctx, nil)
-		return grant{lease: lease, sent: sent}, true
-	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err): // another replica was faster
-		return grant{}, false
-	default:
-		c.report(ctx, c.explain("taking", err))
+	sent := c.options.Clock.Now()
+	change := record.Taken(lease, c.holder, c.options.LeaseDuration, sent)
+	taken := c.write(ctx, c.options.answerTimeout(), change, send)
+	if taken.err != nil {
+		c.setDoubt(true)
+		c.report(ctx, c.explain("taking", taken.err))
 		return grant{}, false
 	}
+	c.observe(taken.lease)
+	if !taken.made { // another replica was faster
+		return grant{}, false
+	}
+	c.setDoubt(false)
+	c.report(ctx, nil)
+	return grant{lease: taken.lease, sent: sent}, true
 }
 
 // untilFree returns how long the Lease may not be taken yet: for as long as the
 // holder may still lead by this replica's clock, unless that is this process;
-// and until requests of this process's last term can no longer arrive.
+// and until requests of this process's last term can no longer arrive. A Lease that
+// this process took without hearing of it is left to the other replicas, too: one of
+// them may get answers in time.
 func (c *candidate) untilFree() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	at := c.seen.FreeAt(c.options.LeaseDuration)
-	if c.ours(record.Holder(c.seen.Lease)) {
+	if c.ours(record.Holder(c.seen.Lease)) && !c.doubt {
 		at = c.seen.Since
 	}
 	if c.quiet.After(at) {
@@ -159,30 +168,34 @@ func (c *candidate) nextTerm(quiet time.Time) {
 // seen the change before.
 func (c *candidate) renew(ctx context.Context, t *term) error {
 	sent := c.options.Clock.Now()
-	lease, err := c.update(ctx, record.Renewed(t.record(), sent))
-	if apierrors.IsConflict(err) {
-		if lease, err = c.get(ctx); err == nil && record.Holder(lease) == c.holder {
-			// An earlier answer was lost, or another client edited the Lease.
-			sent = c.options.Clock.Now()
-			lease, err = c.update(ctx, record.Renewed(lease, sent))
-		}
+	r := c.write(ctx, t.monotonicLeft(), record.Renewed(t.record(), sent), c.put)
+	if r.err == nil && !r.made && record.Holder(r.lease) == c.holder {
+		// An earlier answer was lost, or another client edited the Lease.
+		sent = c.options.Clock.Now()
+		r = c.write(ctx, t.monotonicLeft(), record.Renewed(r.lease, sent), c.put)
 	}
 	switch {
-	case apierrors.IsNotFound(err):
+	case apierrors.IsNotFound(r.err):
 		c.observe(nil)
 		t.cancel(fmt.Errorf("%w: it was deleted", ErrLost))
 		return nil
-	case err != nil:
-		return c.explain("renewing", err)
-	case record.Holder(lease) != c.holder:
-		c.observe(lease)
-		t.cancel(fmt.Errorf("%w: %q holds it", ErrLost, record.Holder(lease)))
-		return nil
+	case r.err != nil:
+		return c.explain("renewing", r.err)
 	}
-	c.observe(lease)
-	t.renewed(grant{lease: lease, sent: sent})
+	c.observe(r.lease)
+	switch {
+	case record.Holder(r.lease) != c.holder:
+		t.cancel(fmt.Errorf("%w: %q holds it", ErrLost, record.Holder(r.lease)))
+		return nil
+	case !r.made:
+		return c.explain("renewing", errEdited)
+	}
+	t.renewed(grant{lease: r.lease, sent: sent})
 	return nil
 }
+
+// errEdited is why a renewal failed that met other clients' edits twice.
+var errEdited = errors.New("other clients edit it all the time")
 
 // release clears the holder, so that the next leader need not wait for the
 // Lease to expire. If that fails, it expires.
@@ -197,7 +210,7 @@ func (c *candidate) release(ctx context.Context, t *term) {
 			return
 		}
 		if apierrors.IsConflict(err) {
-			lease, err = c.get(ctx)
+			lease, err = c.get(ctx, c.options.RequestTimeout)
 		}
 		if err != nil {
 			log.Info("lease left to expire: releasing it failed", "cause", err.Error())
@@ -210,9 +223,70 @@ func (c *candidate) release(ctx context.Context, t *term) {
 	}
 }
 
-func (c *candidate) get(ctx context.Context) (*coordinationv1.Lease, error) {
-	ctx, end := c.request(ctx)
+// result is the Lease after a write: with the change, or, if made is false, as other
+// clients left it.
+type result struct {
+	lease *coordinationv1.Lease
+	made  bool
+	err   error
+}
+
+// write sends a change of the Lease and waits for the answer within limit. After each
+// RequestTimeout without one it makes another attempt, while the earlier ones may still be
+// answered. The first answer counts, and only the last error.
+func (c *candidate) write(ctx context.Context, limit time.Duration, change *coordinationv1.Lease, send request) result {
+	ctx, end := c.begin(ctx, limit)
+	c.member.Mark(change)
+	var attempts sync.WaitGroup
+	defer attempts.Wait()
 	defer end()
+	results := make(chan result, limit/c.options.RequestTimeout+2)
+	attempts.Go(func() { results <- c.attempt(ctx, change, send) })
+	again := c.options.Clock.NewTimer(c.options.RequestTimeout)
+	defer again.Stop()
+	for open := 1; ; {
+		select {
+		case <-again.C():
+			if ctx.Err() == nil {
+				attempts.Go(func() { results <- c.attemptAgain(ctx, change, send) })
+				open++
+				again.Reset(c.options.RequestTimeout)
+			}
+		case r := <-results:
+			if open--; r.err == nil || open == 0 {
+				return r
+			}
+		}
+	}
+}
+
+// attempt sends a change once. A conflict may be with an earlier attempt.
+func (c *candidate) attempt(ctx context.Context, change *coordinationv1.Lease, send request) result {
+	lease, err := send(ctx, change)
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		lease, err = c.read(ctx)
+		return result{lease, err == nil && record.Shows(lease, change), err}
+	}
+	return result{lease, err == nil, err}
+}
+
+// attemptAgain sends a change that had no answer yet again, unless the Lease shows that
+// it was made, or that it no longer can be. Its resourceVersion lets it be made once.
+func (c *candidate) attemptAgain(ctx context.Context, change *coordinationv1.Lease, send request) result {
+	lease, err := c.read(ctx)
+	switch {
+	case err == nil && lease.ResourceVersion != change.ResourceVersion:
+		return result{lease, record.Shows(lease, change), nil}
+	case err != nil && (change.ResourceVersion != "" || !apierrors.IsNotFound(err)):
+		return result{nil, false, err}
+	}
+	return c.attempt(ctx, change, send)
+}
+
+// request is one request of the client.
+type request func(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error)
+
+func (c *candidate) read(ctx context.Context) (*coordinationv1.Lease, error) {
 	lease, err := c.lease.Client.Leases(c.lease.Namespace).Get(ctx, c.lease.Name, metav1.GetOptions{})
 	if err != nil {
 		return nil, err // clients return an empty Lease with it
@@ -220,32 +294,50 @@ func (c *candidate) get(ctx context.Context) (*coordinationv1.Lease, error) {
 	return lease, nil
 }
 
-func (c *candidate) create(ctx context.Context, now time.Time) (*coordinationv1.Lease, error) {
-	ctx, end := c.request(ctx)
-	defer end()
-	lease := record.Taken(&coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Namespace: c.lease.Namespace, Name: c.lease.Name},
-	}, c.holder, c.options.LeaseDuration, now)
-	c.member.Mark(lease)
+func (c *candidate) post(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 	return c.lease.Client.Leases(c.lease.Namespace).Create(ctx, lease, metav1.CreateOptions{})
 }
 
-func (c *candidate) update(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
-	ctx, end := c.request(ctx)
-	defer end()
-	c.member.Mark(lease)
+func (c *candidate) put(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 	return c.lease.Client.Leases(c.lease.Namespace).Update(ctx, lease, metav1.UpdateOptions{})
 }
 
-// request returns a context for one request of the Lease, which passes the
-// elector's own fence, and a function that ends it.
-func (c *candidate) request(ctx context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithTimeout(record.WithOwn(ctx, c.owner), c.options.RequestTimeout)
+// get is a read within limit.
+func (c *candidate) get(ctx context.Context, limit time.Duration) (*coordinationv1.Lease, error) {
+	ctx, end := c.begin(ctx, limit)
+	defer end()
+	return c.read(ctx)
+}
+
+// update is a put within RequestTimeout.
+func (c *candidate) update(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+	ctx, end := c.begin(ctx, c.options.RequestTimeout)
+	defer end()
+	c.member.Mark(lease)
+	return c.put(ctx, lease)
+}
+
+// begin returns a context for requests of the Lease, which pass the elector's own fence,
+// and a function that ends it. They have time until limit, or RequestTimeout after ctx
+// has ended.
+func (c *candidate) begin(ctx context.Context, limit time.Duration) (context.Context, func()) {
+	own, cancel := context.WithTimeout(record.WithOwn(ctx, c.owner), limit)
+	stop := context.AfterFunc(ctx, func() {
+		record.Sleep(own, c.options.Clock, c.options.RequestTimeout)
+		cancel()
+	})
 	c.mark(c.options.Clock.Now())
-	return ctx, func() {
+	return own, func() {
+		stop()
 		cancel()
 		c.mark(time.Time{})
 	}
+}
+
+func (c *candidate) setDoubt(doubt bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.doubt = doubt
 }
 
 func (c *candidate) mark(pending time.Time) {

@@ -76,6 +76,15 @@ func TestContract(t *testing.T) {
 			"and it campaigns again.": TestLossIsCampaignedForAgainInTheSameProcess,
 		"An answer is lost: the next renewal meets a conflict, finds its own name in the Lease and renews the Lease.": all(
 			TestLostAnswersDoNotEndALeadership, trying(oneLostAnswer)),
+		"Answers come too late to lead: the replica leaves the Lease to the others for a lease " +
+			"duration.": TestAReplicaWithoutAnswersLeavesTheLeaseToTheOthers,
+		"A connection stops working: clients of Client send the request again on a second one, and close the " +
+			"first.": TestAConnectionThatStopsWorkingDoesNotEndALeadership,
+		"A renewal may use all that is left of the window.": TestARenewalMayUseAllThatIsLeftOfTheWindow,
+		"An answer that takes less than half of RenewDeadline is in time to take the Lease and to keep " +
+			"it.": TestASlowServerHasALeader,
+		"A write without an answer for RequestTimeout is looked for: a Lease that has the change is as good as the " +
+			"answer, and otherwise the change is sent again.": all(TestASlowServerHasALeader, TestLostAnswersDoNotEndALeadership),
 		"The process is paused for longer than the lease: another replica leads, and when the process resumes its fence " +
 			"is already closed.": all(
 			TestPauseBetweenPermissionAndSocketSendsNothing, TestFenceClosesAfterTheMachineWasSuspended),

@@ -39,10 +39,22 @@
 // RetryPeriod, 2 s, so that after a failed renewal there is time for at least one more: RetryPeriod + RequestTimeout
 // < RenewDeadline. [New] refuses options that break either rule.
 //
+// How long a renewal may take does not change these sums, since the window starts when it is sent:
+//
+//   - A renewal may use all that is left of the window.
+//
+//   - An answer that takes less than half of RenewDeadline is in time to take the Lease and to keep it.
+//
+//   - A write without an answer for RequestTimeout is looked for: a Lease that has the change is as good as the answer,
+//     and otherwise the change is sent again.
+//
 //   - A fenced request gets a deadline at the end of the window, in the client and, by the timeout parameter, in the
 //     API server.
+//
 //   - The clock is read when the request starts and again each time the transport takes bytes of its body.
+//
 //   - A followed log and a proxied request are answered within the window and end with the leadership.
+//
 //   - Requests that switch protocols, such as exec, attach and portforward, are refused.
 //
 // A request that was cut off may still be in flight, or the server may work on it until its timeout. It can no longer
@@ -60,6 +72,8 @@
 //   - The API server is unreachable: the leader works until the window closes, then its context ends with [ErrFenced]
 //     and it campaigns again.
 //   - An answer is lost: the next renewal meets a conflict, finds its own name in the Lease and renews the Lease.
+//   - Answers come too late to lead: the replica leaves the Lease to the others for a lease duration.
+//   - A connection stops working: clients of [Client] send the request again on a second one, and close the first.
 //   - The process is paused for longer than the lease: another replica leads, and when the process resumes its fence
 //     is already closed.
 //   - The process dies: the Lease expires, and another replica leads within LeaseDuration + 1.2 × RetryPeriod, 17.4

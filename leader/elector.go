@@ -261,19 +261,32 @@ func (e *Elector) retire(t *term, stopping bool) {
 	}
 }
 
-// renewUntilOver renews the Lease until the term ends or ctx does.
+// renewUntilOver renews the Lease until the term ends or ctx does. RetryPeriod counts
+// from when the last renewal was sent, so that slow answers do not use up the deadline.
 func (e *Elector) renewUntilOver(ctx context.Context, t *term) {
-	for ctx.Err() == nil && t.ctx.Err() == nil {
-		timer := e.options.Clock.NewTimer(e.options.RetryPeriod)
-		select {
-		case <-ctx.Done():
-		case <-t.ctx.Done():
-		case <-e.candidate.member.Nudged():
-		case <-timer.C():
-		}
-		timer.Stop()
+	for sent := t.granted(); ctx.Err() == nil && t.ctx.Err() == nil; {
+		e.pause(ctx, t, e.options.RetryPeriod-e.options.Clock.Since(sent))
 		if ctx.Err() == nil && t.ctx.Err() == nil {
-			e.candidate.report(ctx, e.candidate.renew(ctx, t))
+			sent = e.options.Clock.Now()
+			if err := e.candidate.renew(ctx, t); ctx.Err() == nil { // a stop cuts a renewal off
+				e.candidate.report(ctx, err)
+			}
 		}
+	}
+}
+
+// pause waits for d, or less if the term ends, ctx does or the Lease is to be renewed at
+// once.
+func (e *Elector) pause(ctx context.Context, t *term, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	timer := e.options.Clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.ctx.Done():
+	case <-e.candidate.member.Nudged():
+	case <-timer.C():
 	}
 }

@@ -5,16 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/homeostat/homeostat/internal/proof/leaseapi"
@@ -367,27 +371,34 @@ func TestMissingNamespaceIsTheReasonNotToBeReady(t *testing.T) {
 
 func TestRequestThatNeverReturnsIsUnhealthy(t *testing.T) {
 	inBubble(t, func(x *fixture) {
-		client := fake.NewClientset()
-		hang := make(chan struct{})
-		var asked time.Time
-		client.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
-			asked = time.Now()
-			<-hang // deaf to contexts
-			return false, nil, nil
-		})
-		e := newElector(x.t, leader.Lease{
-			Client: client.CoordinationV1(), Namespace: "default", Name: "test", Identity: "a",
-		}, nil)
+		client := &deafClient{LeaseInterface: x.api.Link(1), hang: make(chan struct{})}
+		e := newElector(x.t, leader.Lease{Client: client, Namespace: "default", Name: "test", Identity: "a"}, nil)
 		stop := x.campaign(e, "a")
 		pass(16 * time.Second)
 		x.Expect(x.read()).To(Equal([]string{"a leads", "a ends: fenced"}), "the deadline does not wait for the client")
-		pass(time.Until(asked.Add(15 * time.Second)))
+		pass(time.Until(client.asked.Add(15 * time.Second)))
 		x.Expect(e.Healthy()).To(Succeed(), "for a LeaseDuration")
 		pass(1)
 		x.Expect(e.Healthy()).To(MatchError(ContainSubstring("a request has been under way")))
-		close(hang)
+		close(client.hang)
 		stop()
 	})
+}
+
+// deafClient does not hear of the end of a context while it updates a Lease.
+type deafClient struct {
+	coordinationclient.LeaseInterface
+	hang  chan struct{}
+	once  sync.Once
+	asked time.Time // first
+}
+
+func (d *deafClient) Leases(string) coordinationclient.LeaseInterface { return d }
+
+func (d *deafClient) Update(context.Context, *coordinationv1.Lease, metav1.UpdateOptions) (*coordinationv1.Lease, error) {
+	d.once.Do(func() { d.asked = time.Now() })
+	<-d.hang
+	return nil, errors.New("the end of the test")
 }
 
 func TestWorkThatOutlivesItsLeadershipIsUnhealthy(t *testing.T) {

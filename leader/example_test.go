@@ -31,6 +31,21 @@ func ExampleRun() {
 	// <nil>
 }
 
+// The Lease has connections of its own, which a fence does not close.
+func ExampleClient() {
+	config := &rest.Config{Host: "https://api.example"}
+	leases, err := leader.Client(config)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, err = leader.New(leader.Lease{
+		Client: leases, Namespace: "default", Name: "reboot", Identity: "reboot-7d9f",
+	}, nil)
+	fmt.Println(err)
+	// Output: <nil>
+}
+
 func ExampleElector_Fence() {
 	config := &rest.Config{Host: "https://api.example"}
 	lease := leader.Lease{
@@ -60,7 +75,7 @@ func ExampleNew_badOptions() {
 	//   leader.Lease.Identity is "":
 	//   use a name that no other replica has, such as the pod's
 	// leader.Options.RenewDeadline is 14s:
-	//   must be less than LeaseDuration 15s minus RequestTimeout 3s and 300ms for drift, or a late write could meet the next leader
+	//   must be less than LeaseDuration 15s minus RequestTimeout 750ms and 300ms for drift, or a late write could meet the next leader
 }
 
 // What probes and a page say, and one leadership for the life of a process.

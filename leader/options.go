@@ -71,8 +71,11 @@ type Options struct {
 	// RenewDeadline is how long a leader trusts a renewal, from the moment it
 	// was sent. Defaults to two thirds of LeaseDuration, 10 s.
 	RenewDeadline time.Duration
-	// RequestTimeout bounds each request for the Lease. Defaults to a fifth of
-	// LeaseDuration, 3 s.
+	// RequestTimeout is how long a request for the Lease has until another attempt is
+	// made, and how long it has once the process stops. It is also how long a fenced
+	// write may still be under way after the trust has ended. Defaults to a fifth of
+	// LeaseDuration, 3 s, or to nine tenths of what RenewDeadline leaves for it, but
+	// not to less than a twentieth of LeaseDuration.
 	RequestTimeout time.Duration
 	// RetryPeriod is the time between renewals, and between reads of a Lease
 	// that another replica holds. Defaults to two fifteenths of LeaseDuration,
@@ -92,7 +95,9 @@ func (o *Options) withDefaults() Options {
 	set := ptr.Deref(o, Options{})
 	set.LeaseDuration = cmp.Or(set.LeaseDuration, defaultLeaseDuration)
 	set.RenewDeadline = cmp.Or(set.RenewDeadline, set.LeaseDuration*2/3)
-	set.RequestTimeout = cmp.Or(set.RequestTimeout, set.LeaseDuration/5)
+	left := set.LeaseDuration - set.RenewDeadline - set.drift()
+	set.RequestTimeout = cmp.Or(set.RequestTimeout,
+		max(set.LeaseDuration/20, min(set.LeaseDuration/5, left*9/10)))
 	set.RetryPeriod = cmp.Or(set.RetryPeriod, set.LeaseDuration*2/15)
 	set.DrainTimeout = cmp.Or(set.DrainTimeout, defaultDrainTimeout)
 	if set.Clock == nil {
@@ -100,6 +105,14 @@ func (o *Options) withDefaults() Options {
 	}
 	return set
 }
+
+// drift is how much the clocks of two replicas may differ within a lease duration.
+func (o Options) drift() time.Duration { return o.LeaseDuration / driftShare }
+
+// answerTimeout returns how long an answer may take when the Lease is read or taken. A
+// term whose grant took longer would end before an answer to its renewal that takes as
+// long. Renewals may use all that is left of the deadline.
+func (o Options) answerTimeout() time.Duration { return o.RenewDeadline / 2 }
 
 // room returns how long after the end of a trust window the other replicas
 // still wait, so that what was sent in the window can arrive.
@@ -116,7 +129,7 @@ func (o Options) validate() error {
 	if err := check.Err(); err != nil {
 		return err
 	}
-	drift := o.LeaseDuration / driftShare
+	drift := o.drift()
 	check.That(o.RenewDeadline < o.LeaseDuration-o.RequestTimeout-drift, "RenewDeadline", o.RenewDeadline,
 		"must be less than LeaseDuration %v minus RequestTimeout %v and %v for drift, "+
 			"or a late write could meet the next leader",

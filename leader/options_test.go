@@ -66,10 +66,10 @@ func TestNewRefusesDurationsThatBreakTheTrustWindow(t *testing.T) {
 		"one that is too short to be divided": {leader.Options{LeaseDuration: 4}, []string{
 			"Options.RequestTimeout is 0s: must be more than 0", "Options.RetryPeriod is 0s: must be more than 0",
 		}},
-		"no room for a late write": {leader.Options{RenewDeadline: 12 * time.Second}, []string{
-			"Options.RenewDeadline is 12s: must be less than LeaseDuration 15s minus RequestTimeout 3s and 300ms for drift",
+		"no room for a late write": {leader.Options{RenewDeadline: 14 * time.Second}, []string{
+			"Options.RenewDeadline is 14s: must be less than LeaseDuration 15s minus RequestTimeout 750ms and 300ms for drift",
 		}},
-		"drift alone breaks it": {leader.Options{RenewDeadline: 11700 * time.Millisecond}, []string{
+		"drift alone breaks it": {leader.Options{RenewDeadline: 11700 * time.Millisecond, RequestTimeout: 3 * time.Second}, []string{
 			"Options.RenewDeadline is 11.7s",
 		}},
 		"no second try": {leader.Options{RetryPeriod: 7 * time.Second}, []string{

@@ -75,7 +75,7 @@ func (e *Elector) Healthy() error {
 	}
 	if d := now.Sub(pending); !pending.IsZero() && d > e.options.LeaseDuration {
 		return fmt.Errorf("asking for lease %q: a request has been under way for %v, "+
-			"leader.Options.RequestTimeout is %v", c.lease.key(), d.Round(time.Second), e.options.RequestTimeout)
+			"leader.Options.RenewDeadline is %v", c.lease.key(), d.Round(time.Second), e.options.RenewDeadline)
 	}
 	return nil
 }

@@ -74,6 +74,13 @@ func (t *term) until() time.Time {
 	return t.sent.Add(t.options.RenewDeadline)
 }
 
+// granted returns when the last successful renewal was sent.
+func (t *term) granted() time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.sent
+}
+
 func (t *term) record() *coordinationv1.Lease {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -133,7 +133,9 @@ func TestAWrongKindEndsTheProgram(t *testing.T) {
 	g.Expect(ran).To(BeFalse())
 }
 
-func inRanges(lease leader.Lease) (shard.Assignment, error) { return shard.NewRanges(lease, nil) }
+func inRanges(lease leader.Lease, member leader.Options) (shard.Assignment, error) {
+	return shard.NewRanges(lease, &shard.Options{Member: member})
+}
 
 func TestEveryClusterIsFenced(t *testing.T) {
 	g := NewWithT(t)

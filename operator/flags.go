@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/homeostat/homeostat/internal/option"
+	"github.com/homeostat/homeostat/leader"
 )
 
 // flags are those that every program has.
@@ -28,8 +29,9 @@ type flags struct {
 	startup     time.Duration
 
 	leaseNamespace string
-	identity       string // on the Lease
-	policyFor      string // the service account to print the policy for
+	durations      leader.Options // of the Lease; zero are the defaults
+	identity       string         // on the Lease
+	policyFor      string         // the service account to print the policy for
 }
 
 // usageError is an error of the command line: whoever starts the program can mend it.
@@ -126,6 +128,12 @@ func (f *flags) lease(fs *flag.FlagSet, r Replicas, prints bool) {
 	host, _ := os.Hostname() // an empty identity is refused when it is needed
 	fs.StringVar(&f.identity, "leader-elect-identity", cmp.Or(os.Getenv("POD_NAME"), host),
 		"`name` of this replica on the Lease")
+	fs.DurationVar(&f.durations.LeaseDuration, "leader-elect-lease-duration", 15*time.Second,
+		"`how long` other replicas wait after the last renewal before they take the Lease")
+	fs.DurationVar(&f.durations.RenewDeadline, "leader-elect-renew-deadline", 0,
+		"`how long` the leader trusts a renewal; two thirds of a given lease duration (default 10s)")
+	fs.DurationVar(&f.durations.RetryPeriod, "leader-elect-retry-period", 0,
+		"`how long` between renewals; two fifteenths of a given lease duration (default 2s)")
 	if prints {
 		fs.StringVar(&f.policyFor, "print-fencing-policy", "", "print the admission policy by which the API server itself "+
 			"refuses what replicas without the Lease write, whose Pods have the service account `namespace/name`, and exit")
@@ -161,6 +169,14 @@ func (f *flags) validate(p Program, rest []string) error {
 	}
 	if f.logFormat != "text" && f.logFormat != "json" {
 		errs = append(errs, fmt.Errorf("--log-format is %q: must be text or json", f.logFormat))
+	}
+	for name, d := range map[string]time.Duration{
+		"lease-duration": f.durations.LeaseDuration, "renew-deadline": f.durations.RenewDeadline,
+		"retry-period": f.durations.RetryPeriod,
+	} {
+		if d < 0 {
+			errs = append(errs, fmt.Errorf("--leader-elect-%s is %v: must be more than 0", name, d))
+		}
 	}
 	if f.startup <= 0 {
 		errs = append(errs, fmt.Errorf("--startup-timeout is %v: must be more than 0", f.startup))

@@ -209,19 +209,20 @@ func (p Program) replicate(env Env, home *cluster.Cluster, f *flags) (Env, error
 	if !f.leaderElect {
 		return env, nil
 	}
-	var err error
-	lease := leader.Lease{
-		Client: home.Client().CoordinationV1(), Namespace: f.leaseNamespace, Name: p.Name, Identity: f.identity,
+	client, err := leader.Client(home.Config())
+	if err != nil {
+		return env, err
 	}
+	lease := leader.Lease{Client: client, Namespace: f.leaseNamespace, Name: p.Name, Identity: f.identity}
 	switch {
 	case p.Replicas != AllShare:
-		env.Leader, err = leader.New(lease, nil)
+		env.Leader, err = leader.New(lease, &f.durations)
 	case p.Shards != nil:
-		if env.Shards, err = p.Shards(lease); env.Shards == nil && err == nil {
+		if env.Shards, err = p.Shards(lease, f.durations); env.Shards == nil && err == nil {
 			err = option.Wrong("operator.Program.Shards", option.Set, "must return shards, or an error")
 		}
 	default:
-		env.Shards, err = shard.New(lease, nil)
+		env.Shards, err = shard.New(lease, &shard.Options{Member: f.durations})
 	}
 	return env, err
 }

@@ -41,8 +41,9 @@ type Program struct {
 	// other options, or [shard.NewRanges]: then each replica lists, watches and caches only
 	// the objects of its own namespaces, and a reconcile finds in the caches the objects in
 	// its key's namespace, and all objects of kinds whose informers have Options.Whole.
-	// Defaults to [shard.New].
-	Shards func(lease leader.Lease) (shard.Assignment, error)
+	// member has the durations that the flags set, for [shard.Options].Member. Defaults to
+	// [shard.New].
+	Shards func(lease leader.Lease, member leader.Options) (shard.Assignment, error)
 	// Clusters are further clusters. Each adds a flag --<name>-kubeconfig, and is in
 	// [Env.Clusters]. The Lease and the Events are in the first cluster; the writes to all
 	// are fenced. /readyz names a cluster that stops answering, and stays 200. Defaults to

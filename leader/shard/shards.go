@@ -59,7 +59,7 @@ func New(lease leader.Lease, o *Options) (*Shards, error) {
 		return nil, err
 	}
 	set.Settle = cmp.Or(set.Settle, member.Timing.LeaseDuration/3)
-	r.owner, r.timeout = elector, member.Timing.RequestTimeout
+	r.owner, r.timeout = elector, member.Timing.AnswerTimeout
 	return &Shards{replica: replica{
 		records: r,
 		options: set,

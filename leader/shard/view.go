@@ -237,7 +237,7 @@ func (w *watcher) once(ctx context.Context) error {
 	w.send(ctx, update{list: list.Items})
 	watching, end := context.WithCancel(ctx)
 	defer end()
-	late := time.AfterFunc(w.timing.RequestTimeout, end)
+	late := time.AfterFunc(w.timing.AnswerTimeout, end)
 	events, err := w.records.leases().Watch(watching, metav1.ListOptions{
 		LabelSelector: w.records.selector(), ResourceVersion: list.ResourceVersion,
 	})

@@ -140,6 +140,8 @@ type Link struct {
 	mu       sync.Mutex
 	rand     *rand.Rand
 	Slow     time.Duration // the most that a way takes
+	Reads    Delay         // of all reads, in addition
+	Writes   Delay         // of all writes, in addition
 	LoseAsk  float64       // the share of requests that never arrive
 	LoseTell float64       // the share of answers that never arrive
 	Fail     error
@@ -148,6 +150,9 @@ type Link struct {
 	Stall    chan struct{} // while not nil: events wait until it closes
 	Deaf     chan struct{} // while not nil: watches do not open until it closes
 }
+
+// Delay is how long requests take to the API, and their answers from there.
+type Delay struct{ There, Back time.Duration }
 
 // Link returns a good way to the API; the seed is that of its later faults.
 func (a *API) Link(seed int64) *Link {
@@ -169,9 +174,18 @@ type answer[T any] struct {
 	err   error
 }
 
-func call[T any](ctx context.Context, l *Link, f func() (T, error)) (T, error) {
+func read[T any](ctx context.Context, l *Link, f func() (T, error)) (T, error) {
+	return call(ctx, l, func(l *Link) Delay { return l.Reads }, f)
+}
+
+func write[T any](ctx context.Context, l *Link, f func() (T, error)) (T, error) {
+	return call(ctx, l, func(l *Link) Delay { return l.Writes }, f)
+}
+
+func call[T any](ctx context.Context, l *Link, of func(*Link) Delay, f func() (T, error)) (T, error) {
 	l.mu.Lock()
-	there, back := l.way(), l.way()
+	more := of(l)
+	there, back := l.way()+more.There, l.way()+more.Back
 	asked, told := l.rand.Float64() >= l.LoseAsk, l.rand.Float64() >= l.LoseTell
 	fail, cut := l.Fail, l.Cut
 	l.Calls++
@@ -222,26 +236,26 @@ func Wait(d time.Duration) {
 
 // Get is that of a client.
 func (l *Link) Get(ctx context.Context, name string, _ metav1.GetOptions) (*coordinationv1.Lease, error) {
-	return call(ctx, l, func() (*coordinationv1.Lease, error) { return l.api.Get(name) })
+	return read(ctx, l, func() (*coordinationv1.Lease, error) { return l.api.Get(name) })
 }
 
 // Create is that of a client.
 func (l *Link) Create(
 	ctx context.Context, lease *coordinationv1.Lease, _ metav1.CreateOptions,
 ) (*coordinationv1.Lease, error) {
-	return call(ctx, l, func() (*coordinationv1.Lease, error) { return l.api.Create(lease) })
+	return write(ctx, l, func() (*coordinationv1.Lease, error) { return l.api.Create(lease) })
 }
 
 // Update is that of a client.
 func (l *Link) Update(
 	ctx context.Context, lease *coordinationv1.Lease, _ metav1.UpdateOptions,
 ) (*coordinationv1.Lease, error) {
-	return call(ctx, l, func() (*coordinationv1.Lease, error) { return l.api.Update(lease) })
+	return write(ctx, l, func() (*coordinationv1.Lease, error) { return l.api.Update(lease) })
 }
 
 // Delete is that of a client.
 func (l *Link) Delete(ctx context.Context, name string, o metav1.DeleteOptions) error {
-	_, err := call(ctx, l, func() (struct{}, error) {
+	_, err := write(ctx, l, func() (struct{}, error) {
 		old, err := l.api.Get(name)
 		switch {
 		case err != nil:
@@ -257,7 +271,7 @@ func (l *Link) Delete(ctx context.Context, name string, o metav1.DeleteOptions) 
 
 // List is that of a client.
 func (l *Link) List(ctx context.Context, o metav1.ListOptions) (*coordinationv1.LeaseList, error) {
-	return call(ctx, l, func() (*coordinationv1.LeaseList, error) { return l.api.list(o.LabelSelector), nil })
+	return read(ctx, l, func() (*coordinationv1.LeaseList, error) { return l.api.list(o.LabelSelector), nil })
 }
 
 type change struct {

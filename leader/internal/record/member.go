@@ -44,6 +44,7 @@ type Member struct {
 type Timing struct {
 	LeaseDuration  time.Duration
 	RequestTimeout time.Duration
+	AnswerTimeout  time.Duration // within which a record is read or written
 	RetryPeriod    time.Duration
 	Clock          clock.Clock
 }

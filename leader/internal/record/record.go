@@ -93,6 +93,17 @@ func Holder(l *coordinationv1.Lease) string {
 	return ptr.Deref(l.Spec.HolderIdentity, "")
 }
 
+// Shows reports whether l has been written as change says, which has the
+// resourceVersion of the Lease before: no other process writes its holder, and no two
+// writes of this one have the same renew time.
+func Shows(l, change *coordinationv1.Lease) bool {
+	if l.Spec.RenewTime == nil || Holder(l) != Holder(change) || l.ResourceVersion == change.ResourceVersion {
+		return false
+	}
+	precision := func(t *metav1.MicroTime) time.Time { return t.Truncate(time.Microsecond) } // that of the API
+	return precision(l.Spec.RenewTime).Equal(precision(change.Spec.RenewTime))
+}
+
 // promised returns the lease duration that the holder wrote down: its options
 // may differ from ours.
 func promised(l *coordinationv1.Lease) time.Duration {

@@ -11,6 +11,7 @@ import (
 // Defaults of flags.
 const (
 	defaultListenAddr    = "127.0.0.1:11251"
+	defaultLeaseDuration = 15 * time.Second
 	defaultMaximumErrors = 20
 	defaultRetryCount    = 2
 	defaultTimeout       = 10 * time.Minute
@@ -120,6 +121,12 @@ func (s *settings) life() *pflag.FlagSet {
 	f.BoolVar(&s.leaderElect, "leader-elect", false, "run commands only while holding a Lease")
 	f.StringVar(&s.lease, "lease", "", "`NAMESPACE/NAME` of the Lease "+
 		"(default: $POD_NAMESPACE or default, and "+observer.Name+"-RESOURCE)")
+	f.DurationVar(&s.durations.LeaseDuration, "leader-elect-lease-duration", defaultLeaseDuration,
+		"how long the others wait after the last renewal of the Lease")
+	f.DurationVar(&s.durations.RenewDeadline, "leader-elect-renew-deadline", 0,
+		"how long a renewal is trusted; 0: two thirds of the lease duration")
+	f.DurationVar(&s.durations.RetryPeriod, "leader-elect-retry-period", 0,
+		"how long between renewals; 0: two fifteenths of the lease duration")
 	return f
 }
 

@@ -9,6 +9,8 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
+
+	"github.com/homeostat/homeostat/leader"
 )
 
 // flagged returns the settings of a command line, without the connection, and the flags that it may have.
@@ -32,6 +34,7 @@ func TestTheDefaultsOfFlags(t *testing.T) {
 	NewWithT(t).Expect(got).To(Equal(settings{
 		output: "jsonpath", allowMissing: true, workers: 1, timeout: 10 * time.Minute, gracePeriod: 20 * time.Second,
 		maximumErrors: 20, retryCount: 2, listenAddr: "127.0.0.1:11251", logFormat: "text",
+		durations: leader.Options{LeaseDuration: 15 * time.Second},
 	}))
 }
 
@@ -78,6 +81,9 @@ func TestEachFlagSetsWhatItIsNamedAfter(t *testing.T) {
 		{"--exit-after=7s", func(s *settings) { s.exitAfter = 7 * time.Second }},
 		{"--leader-elect", func(s *settings) { s.leaderElect = true }},
 		{"--lease=x", func(s *settings) { s.lease = "x" }},
+		{"--leader-elect-lease-duration=7s", func(s *settings) { s.durations.LeaseDuration = 7 * time.Second }},
+		{"--leader-elect-renew-deadline=7s", func(s *settings) { s.durations.RenewDeadline = 7 * time.Second }},
+		{"--leader-elect-retry-period=7s", func(s *settings) { s.durations.RetryPeriod = 7 * time.Second }},
 		{"-q", func(s *settings) { s.quiet = true }},
 		{"--quiet", func(s *settings) { s.quiet = true }},
 		{"--no-headers", func(s *settings) { s.quiet = true }},

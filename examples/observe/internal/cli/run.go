@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
@@ -169,20 +168,20 @@ func (s *settings) leader(config *rest.Config, found resource.Resource) (reconci
 		return nil, nil //nolint:nilnil // without an election, there is no leader
 	}
 	namespace, name, _ := strings.Cut(s.lease, "/")
-	client, err := kubernetes.NewForConfig(config)
+	client, err := leader.Client(config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client for the Lease: %w", err)
+		return nil, err
 	}
 	identity, err := os.Hostname()
 	if err != nil {
 		return nil, fmt.Errorf("naming this replica: %w", err)
 	}
 	elector, err := leader.New(leader.Lease{
-		Client:    client.CoordinationV1(),
+		Client:    client,
 		Namespace: cmp.Or(namespace, os.Getenv("POD_NAMESPACE"), "default"),
 		Name:      cmp.Or(name, observer.Name+"-"+found.Resource),
 		Identity:  identity,
-	}, nil)
+	}, &s.durations)
 	if err != nil {
 		return nil, fmt.Errorf("preparing the leader election: %w", err)
 	}

@@ -1,6 +1,10 @@
 package cli
 
-import "time"
+import (
+	"time"
+
+	"github.com/homeostat/homeostat/leader"
+)
 
 // settings are the flags and arguments.
 type settings struct {
@@ -31,6 +35,7 @@ type settings struct {
 	exitAfter   time.Duration
 	leaderElect bool
 	lease       string
+	durations   leader.Options // of the Lease; zero are the defaults
 
 	quiet              bool
 	listenAddr         string

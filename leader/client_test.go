@@ -1,0 +1,210 @@
+package leader_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/homeostat/homeostat/leader"
+)
+
+// network has one server, and connections that can stop working without being closed.
+type network struct {
+	mu      sync.Mutex
+	accepts chan net.Conn
+	lost    bool       // connections that are made do not work
+	conns   []*netConn // all that were made
+	closed  chan struct{}
+}
+
+// netConn is the client's end of a connection.
+type netConn struct {
+	net.Conn
+	mu   sync.Mutex
+	dead chan struct{} // while not nil: what is written is lost, and nothing is read
+	open bool
+}
+
+func (c *netConn) hole() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.dead
+}
+
+func (c *netConn) Write(p []byte) (int, error) {
+	if c.hole() != nil {
+		return len(p), nil
+	}
+	return c.Conn.Write(p)
+}
+
+func (c *netConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if dead := c.hole(); dead != nil {
+		<-dead
+		return 0, net.ErrClosed
+	}
+	return n, err
+}
+
+func (c *netConn) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.dead != nil && c.open {
+		close(c.dead)
+	}
+	c.open = false
+	return c.Conn.Close()
+}
+
+// breaks makes all connections that there are, and those that are made while lost, black holes.
+func (n *network) breaks(lost bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.lost = lost
+	for _, c := range n.conns {
+		c.mu.Lock()
+		if c.dead == nil {
+			c.dead = make(chan struct{})
+		}
+		c.mu.Unlock()
+	}
+}
+
+// open counts the connections that are open.
+func (n *network) open() (count int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, c := range n.conns {
+		c.mu.Lock()
+		if c.open {
+			count++
+		}
+		c.mu.Unlock()
+	}
+	return count
+}
+
+func (n *network) dial(context.Context, string, string) (net.Conn, error) {
+	client, server := net.Pipe()
+	c := &netConn{Conn: client, open: true}
+	n.mu.Lock()
+	if n.lost {
+		c.dead = make(chan struct{})
+	}
+	n.conns = append(n.conns, c)
+	n.mu.Unlock()
+	n.accepts <- server
+	return c, nil
+}
+
+func (n *network) Accept() (net.Conn, error) {
+	select {
+	case c := <-n.accepts:
+		return c, nil
+	case <-n.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (n *network) Close() error   { return nil }
+func (n *network) Addr() net.Addr { return &net.TCPAddr{} }
+
+// network starts a server of the fixture's API.
+func (x *fixture) network() (n *network, config *rest.Config) {
+	n = &network{accepts: make(chan net.Conn, 100), closed: make(chan struct{})}
+	server := &http.Server{Handler: http.HandlerFunc(x.serve)} //nolint:gosec // of a pipe
+	served := background(func() error { return server.Serve(n) })
+	x.t.Cleanup(func() {
+		close(n.closed)
+		_ = server.Close()
+		_ = served()
+	})
+	config = &rest.Config{Host: "http://server", Dial: n.dial}
+	config.ContentType = "application/json"
+	return n, config
+}
+
+// serve answers requests for Leases in JSON.
+func (x *fixture) serve(w http.ResponseWriter, req *http.Request) {
+	lease := &coordinationv1.Lease{}
+	body, err := io.ReadAll(req.Body)
+	if err == nil && len(body) > 0 {
+		err = json.Unmarshal(body, lease)
+	}
+	switch {
+	case err != nil:
+	case req.Method == http.MethodGet:
+		lease, err = x.api.Get("test")
+	case req.Method == http.MethodPost:
+		lease, err = x.api.Create(lease)
+	default:
+		lease, err = x.api.Update(lease)
+	}
+	var answer any = lease
+	w.Header().Set("Content-Type", "application/json")
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+		said := status.Status()
+		said.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+		w.WriteHeader(int(said.Code))
+		answer = said
+	}
+	_ = json.NewEncoder(w).Encode(answer)
+}
+
+// The first connection becomes a black hole, as behind a firewall that has lost its state.
+func TestAConnectionThatStopsWorkingDoesNotEndALeadership(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		n, config := x.network()
+		leases, err := leader.Client(config)
+		x.Expect(err).NotTo(HaveOccurred())
+		e := newElector(x.t, leader.Lease{Client: leases, Namespace: "default", Name: "test", Identity: "a"}, nil)
+		stop := x.campaign(e, "a")
+		pass(time.Minute)
+		for range 5 {
+			n.breaks(false)
+			pass(time.Minute)
+			x.Expect(x.read()).To(Equal([]string{"a leads"}))
+			x.Expect(n.open()).To(Equal(1), "the connection that does not work is closed")
+		}
+		stop()
+		x.released("test")
+	})
+}
+
+// When the network itself is lost for a while, a lone leader leads again as soon as it is back.
+func TestALoneLeaderLeadsAgainSoonAfterAnOutage(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		n, config := x.network()
+		leases, err := leader.Client(config)
+		x.Expect(err).NotTo(HaveOccurred())
+		e := newElector(x.t, leader.Lease{Client: leases, Namespace: "default", Name: "test", Identity: "a"}, nil)
+		stop := x.campaign(e, "a")
+		pass(time.Minute)
+		n.breaks(true)
+		pass(time.Minute)
+		x.Expect(x.read()).To(Equal([]string{"a leads", "a ends: fenced"}))
+		n.breaks(false)
+		pass(8 * time.Second)
+		x.Expect(x.read()).To(Equal([]string{"a leads", "a ends: fenced", "a leads"}))
+		stop()
+		x.released("test")
+	})
+}
+
+func TestAClientIsRefusedForAConfigThatReachesNoServer(t *testing.T) {
+	_, err := leader.Client(&rest.Config{Host: "http://[::1"})
+	NewWithT(t).Expect(err).To(MatchError(HavePrefix("making a client for leases: ")))
+}

@@ -1,0 +1,60 @@
+package operator_test
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	authorizationv1 "k8s.io/api/authorization/v1"
+
+	"github.com/homeostat/homeostat/leader"
+	"github.com/homeostat/homeostat/leader/shard"
+	"github.com/homeostat/homeostat/operator"
+)
+
+// A slow API server needs longer durations, and its operator must not build the program anew for that.
+func TestTheDurationsOfTheLeaseAreFlags(t *testing.T) {
+	file := answers(t, func(authorizationv1.ResourceAttributes) bool { return true })
+	var got leader.Options
+	shared := operator.Program{
+		Name: "test", Setup: begins, Replicas: operator.AllShare,
+		Shards: func(_ leader.Lease, member leader.Options) (shard.Assignment, error) {
+			got = member
+			return nil, errors.New("seen")
+		},
+	}
+	leads := operator.Program{Name: "test", Setup: begins}
+	run := func(p operator.Program, args ...string) (int, string) {
+		var said bytes.Buffer
+		code := p.Main(append(args, "--kubeconfig="+file, "--leader-elect", "--leader-elect-identity=me", "--listen-addr="), &said)
+		return code, said.String()
+	}
+	for name, row := range map[string]struct {
+		args []string
+		want leader.Options
+	}{
+		"the defaults": {nil, leader.Options{LeaseDuration: 15 * time.Second}},
+		"all": {[]string{
+			"--leader-elect-lease-duration=137s", "--leader-elect-renew-deadline=107s", "--leader-elect-retry-period=26s",
+		}, leader.Options{LeaseDuration: 137 * time.Second, RenewDeadline: 107 * time.Second, RetryPeriod: 26 * time.Second}},
+		"the others follow": {[]string{"--leader-elect-lease-duration=1m"}, leader.Options{LeaseDuration: time.Minute}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			_, said := run(shared, row.args...)
+			g.Expect(said).To(ContainSubstring("test: seen"))
+			g.Expect(got).To(Equal(row.want))
+			_, said = run(leads, row.args...)
+			g.Expect(said).To(ContainSubstring("test: it has begun"))
+		})
+	}
+	g := NewWithT(t)
+	code, said := run(leads, "--leader-elect-renew-deadline=20s")
+	g.Expect(code).NotTo(BeZero())
+	g.Expect(said).To(ContainSubstring("leader.Options.RenewDeadline is 20s: must be less than LeaseDuration 15s"))
+	code, said = run(leads, "--leader-elect-retry-period=-1s")
+	g.Expect(code).To(Equal(2))
+	g.Expect(said).To(ContainSubstring("--leader-elect-retry-period is -1s: must be more than 0"))
+}
