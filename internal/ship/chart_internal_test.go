@@ -308,3 +308,27 @@ func TestHelmPullsAChartThatWasPushed(t *testing.T) {
 		t.Errorf("pulled %d bytes of %s, %v: want the archive, of %d", len(got.Chart.Data), got.Chart.Meta.Name, err, len(archive))
 	}
 }
+
+// Objects with finalizers that are deleted after their program stay forever, and so does their namespace.
+func TestTheNotesOfAChartSayThatObjectsAreDeletedFirst(t *testing.T) {
+	notes := func(example string) string {
+		c, err := chartOf("../../examples/"+example, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range c.files {
+			if f.name == "templates/NOTES.txt" {
+				return string(f.content)
+			}
+		}
+		t.Fatalf("the chart of %s has no notes", example)
+		return ""
+	}
+	objects := strings.Index(notes("website"), "kubectl delete websites.web.homeostat.dev --all --all-namespaces\n")
+	if program := strings.Index(notes("website"), "helm uninstall"); objects < 0 || program < objects {
+		t.Errorf("the notes are %s\nwant the objects to be deleted before the program", notes("website"))
+	}
+	if got := notes("pod-runtime"); strings.Contains(got, "uninstall") {
+		t.Errorf("the notes of a chart without kinds are %s", got)
+	}
+}

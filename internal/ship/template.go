@@ -21,7 +21,8 @@ type templater struct {
 	sections      map[string]string // of each workload by name: where its values are
 	generated     map[string]string // ConfigMaps whose names end in a hash of the content: the beginnings
 	values        values
-	general       values // those that are not of a workload
+	general       values   // those that are not of a workload
+	kinds         []string // the names of the CRDs
 }
 
 // A mark stands for an expression.
@@ -95,6 +96,7 @@ func (t *templater) survey(all resmap.ResMap) {
 				t.generated[r.GetName()] = m[1]
 			}
 		case "CustomResourceDefinition":
+			t.kinds = append(t.kinds, r.GetName())
 			t.general.set("crds",
 				"Whether to install the kinds. They stay when the chart is uninstalled, and so do their objects.", true)
 		}
@@ -199,8 +201,16 @@ func (*templater) each(indent, of string) string {
 
 // notes returns the text that helm prints after it has installed the chart.
 func (t *templater) notes() string {
-	return "{{ .Chart.Name }} {{ .Chart.AppVersion }} is installed:\n\n" +
+	text := "{{ .Chart.Name }} {{ .Chart.AppVersion }} is installed:\n\n" +
 		"  kubectl --namespace {{ .Release.Namespace }} get pods\n\n" +
 		"Its Pods are fit for namespaces with this label, which is yours to set:\n\n" +
 		"  kubectl label namespace {{ .Release.Namespace }} " + podSecurity + "=" + t.security + "\n"
+	if len(t.kinds) == 0 {
+		return text
+	}
+	return text + "\nThe kinds and their objects stay when it is uninstalled. To delete them, too, do so before that, while the Pods\n" +
+		"can still clean up after them; without the Pods, objects with finalizers would stay for ever:\n\n" +
+		"  kubectl delete " + strings.Join(t.kinds, ",") + " --all --all-namespaces\n" +
+		"  helm uninstall {{ .Release.Name }} --namespace {{ .Release.Namespace }}\n" +
+		"  kubectl delete crd " + strings.Join(t.kinds, " ") + "\n"
 }

@@ -37,7 +37,7 @@ func TestKindsOfAnyNameCompile(t *testing.T) {
 		}
 		files, err := render(n, source{Homeostat: "v0.0.0", Replace: checkoutRoot})
 		g.Expect(err).NotTo(HaveOccurred(), kind)
-		if err := compile(n, files, imports); err != nil {
+		if err := typeCheck(n, files, imports); err != nil {
 			faults[kind] = err.Error()
 		}
 	}
@@ -117,8 +117,8 @@ func (w withAPI) Import(imported string) (*types.Package, error) {
 	return w.Importer.Import(imported)
 }
 
-// compile checks the types of both packages of a new module.
-func compile(n names, files map[string][]byte, imports types.Importer) error {
+// typeCheck checks the types of both packages of a new module.
+func typeCheck(n names, files map[string][]byte, imports types.Importer) error {
 	api, err := check(n.Module+"/api/"+n.Version, "api/"+n.Version, files, imports)
 	if err == nil {
 		_, err = check(n.Module, ".", files, withAPI{imports, api})

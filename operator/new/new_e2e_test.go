@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -23,6 +24,9 @@ import (
 	"golang.org/x/mod/module"
 	"golang.org/x/mod/zip"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -108,21 +112,80 @@ func newStranger(t *testing.T) *stranger {
 	t.Helper()
 	s := &stranger{WithT: NewWithT(t), t: t, dir: t.TempDir()}
 	proxy := s.publish()
-	program, err := compile.ControlPlane(t.Context(), os.Stderr)
+	s.connect()
+	s.env = append(s.env, "GOWORK=off",
+		"GOPROXY=file://"+proxy+","+strings.TrimSpace(s.sh("go env GOPROXY")), "GONOSUMDB="+homeostat)
+	return s
+}
+
+// connect starts the cluster, which kubectl in the stranger's command lines reaches.
+func (s *stranger) connect() {
+	s.t.Helper()
+	program, err := compile.ControlPlane(s.t.Context(), os.Stderr)
 	s.Expect(err).NotTo(HaveOccurred())
-	s.cluster, err = e2e.Start(t.Context(), &e2e.Options{Progress: os.Stderr})
+	s.cluster, err = e2e.Start(s.t.Context(), &e2e.Options{Progress: os.Stderr})
 	s.Expect(err).NotTo(HaveOccurred())
-	t.Cleanup(func() { s.Expect(s.cluster.Stop()).To(Succeed()) })
+	s.t.Cleanup(func() { s.Expect(s.cluster.Stop()).To(Succeed()) })
 	s.admin, err = kubernetes.NewForConfig(s.cluster.Config())
 	s.Expect(err).NotTo(HaveOccurred())
-	tools := t.TempDir()
+	tools := s.t.TempDir()
 	kubectl := fmt.Sprintf("#!/bin/sh\nexec %q kubectl \"$@\"\n", program)
 	s.Expect(os.WriteFile(filepath.Join(tools, "kubectl"), []byte(kubectl), 0o755)).To(Succeed())
-	s.env = []string{
-		"KUBECONFIG=" + s.cluster.Kubeconfig(), "PATH=" + tools + ":" + os.Getenv("PATH"), "GOWORK=off",
-		"GOPROXY=file://" + proxy + "," + strings.TrimSpace(s.sh("go env GOPROXY")), "GONOSUMDB=" + homeostat,
+	s.env = []string{"KUBECONFIG=" + s.cluster.Kubeconfig(), "PATH=" + tools + ":" + os.Getenv("PATH")}
+}
+
+// Two objects have finalizers, which the operator removes for as long as its namespace is there.
+func TestE2EUndeployLeavesNothing(t *testing.T) {
+	s := &stranger{WithT: NewWithT(t), t: t, dir: t.TempDir()}
+	s.connect()
+	files, err := render(named("Widget"), source{Homeostat: "v0.0.0"})
+	s.Expect(err).NotTo(HaveOccurred())
+	s.Expect(write(s.dir, files, func(string) error { return nil })).To(Succeed())
+	s.sh("make undeploy") // nothing is there yet
+	s.sh("make install deploy")
+	s.sh("kubectl create namespace other")
+	for _, namespace := range []string{"default", "other"} {
+		s.sh("sed 's/namespace: default/namespace: " + namespace + "/' config/sample.yaml | kubectl apply -f -")
+		s.sh("kubectl patch -n " + namespace + ` widgets sample --type merge -p '{"metadata":{"finalizers":["example.com/outside"]}}'`)
 	}
-	return s
+	ctx, stop := context.WithCancel(t.Context())
+	var operator sync.WaitGroup
+	defer operator.Wait()
+	defer stop()
+	operator.Go(func() { s.cleanUp(ctx) })
+	s.sh("make undeploy")
+	s.Expect(s.sh("kubectl get namespace widget-operator --ignore-not-found")).To(BeEmpty())
+	s.Expect(s.sh("kubectl get crd widgets.example.com --ignore-not-found")).To(BeEmpty())
+}
+
+// cleanUp removes the finalizers of deleted widgets, one every second, until the namespace of the operator is deleted.
+func (s *stranger) cleanUp(ctx context.Context) {
+	widgets := dynamic.NewForConfigOrDie(s.cluster.Config()).Resource(schema.GroupVersionResource{
+		Group: "example.com", Version: "v1alpha1", Resource: "widgets",
+	})
+	for pace := time.NewTicker(time.Second); ; {
+		select {
+		case <-ctx.Done():
+			pace.Stop()
+			return
+		case <-pace.C:
+		}
+		home, err := s.admin.CoreV1().Namespaces().Get(ctx, "widget-operator", metav1.GetOptions{})
+		if err != nil || home.DeletionTimestamp != nil {
+			continue
+		}
+		all, err := widgets.List(ctx, metav1.ListOptions{})
+		if err != nil {
+			continue
+		}
+		for _, w := range all.Items {
+			if w.GetDeletionTimestamp() != nil {
+				_, _ = widgets.Namespace(w.GetNamespace()).Patch(ctx, w.GetName(), types.MergePatchType,
+					[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}) // another time, if it fails
+				break
+			}
+		}
+	}
 }
 
 // publish makes a module proxy of this checkout and returns its folder. The version is of the content, since the
