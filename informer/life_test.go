@@ -342,6 +342,7 @@ func TestAUserThatComesWhileTheLastOneLeavesGetsAWatch(t *testing.T) {
 
 // A handler that is called for a long time keeps the watch from being read, not from being ended.
 func TestAWatchIsSilentWhileAHandlerIsAtWork(t *testing.T) {
+	handled := make(chan struct{}) // the change is not sent before
 	with(t, func(x *fixture) {
 		busy := make(chan struct{})
 		x.nodes.Handle(func(e informer.Event[*corev1.Node]) {
@@ -349,6 +350,7 @@ func TestAWatchIsSilentWhileAHandlerIsAtWork(t *testing.T) {
 				<-busy
 			}
 		})
+		close(handled)
 		<-time.After(3 * watchIdle)
 		synctest.Wait()
 		x.Expect(x.nodes.Status().Stalls).To(BeEquivalentTo(1))
@@ -358,7 +360,7 @@ func TestAWatchIsSilentWhileAHandlerIsAtWork(t *testing.T) {
 		<-time.After(time.Minute)
 		synctest.Wait()
 		x.Expect(x.nodes.Status().WatchSince).NotTo(BeZero())
-	}, stream(hold, added(versioned("a", "1", "5")), listEnd("10"), bookmark("11"), modified(versioned("a", "1", "20"))))
+	}, stream(hold, added(versioned("a", "1", "5")), listEnd("10"), bookmark("11"), handled, modified(versioned("a", "1", "20"))))
 }
 
 // It is the server that ends watches, and there is none.
