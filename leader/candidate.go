@@ -148,7 +148,11 @@ func (c *candidate) report(ctx context.Context, err error) {
 	}
 }
 
+// explain wraps an error of a request, and names the way out.
 func (c *candidate) explain(doing string, err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("no answer in time, a slow server needs a longer lease duration: %w", err)
+	}
 	return record.Explain(doing, c.lease.key(), c.verbs, err)
 }
 

@@ -20,13 +20,13 @@ import (
 	"github.com/homeostat/homeostat/leader"
 )
 
-// network has one server, and connections that can stop working without being closed.
+// network makes connections to a server that can stop working without being closed.
 type network struct {
-	mu      sync.Mutex
-	accepts chan net.Conn
-	lost    bool       // connections that are made do not work
-	conns   []*netConn // all that were made
-	closed  chan struct{}
+	reach func(ctx context.Context, network, address string) (net.Conn, error)
+
+	mu    sync.Mutex // guards the fields below
+	lost  bool       // connections that are made do not work
+	conns []*netConn // all that were made
 }
 
 // netConn is the client's end of a connection.
@@ -97,38 +97,53 @@ func (n *network) open() (count int) {
 	return count
 }
 
-func (n *network) dial(context.Context, string, string) (net.Conn, error) {
-	client, server := net.Pipe()
-	c := &netConn{Conn: client, open: true}
+func (n *network) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := n.reach(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	c := &netConn{Conn: conn, open: true}
 	n.mu.Lock()
 	if n.lost {
 		c.dead = make(chan struct{})
 	}
 	n.conns = append(n.conns, c)
 	n.mu.Unlock()
-	n.accepts <- server
 	return c, nil
 }
 
-func (n *network) Accept() (net.Conn, error) {
+// pipes is a listener without a network.
+type pipes struct {
+	accepts chan net.Conn
+	closed  chan struct{}
+}
+
+func (p *pipes) dial(context.Context, string, string) (net.Conn, error) {
+	client, server := net.Pipe()
+	p.accepts <- server
+	return client, nil
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
 	select {
-	case c := <-n.accepts:
+	case c := <-p.accepts:
 		return c, nil
-	case <-n.closed:
+	case <-p.closed:
 		return nil, net.ErrClosed
 	}
 }
 
-func (n *network) Close() error   { return nil }
-func (n *network) Addr() net.Addr { return &net.TCPAddr{} }
+func (*pipes) Close() error   { return nil }
+func (*pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
 // network starts a server of the fixture's API.
 func (x *fixture) network() (n *network, config *rest.Config) {
-	n = &network{accepts: make(chan net.Conn, 100), closed: make(chan struct{})}
+	p := &pipes{accepts: make(chan net.Conn, 100), closed: make(chan struct{})}
+	n = &network{reach: p.dial}
 	server := &http.Server{Handler: http.HandlerFunc(x.serve)} //nolint:gosec // of a pipe
-	served := background(func() error { return server.Serve(n) })
+	served := background(func() error { return server.Serve(p) })
 	x.t.Cleanup(func() {
-		close(n.closed)
+		close(p.closed)
 		_ = server.Close()
 		_ = served()
 	})

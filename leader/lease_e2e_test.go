@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -61,7 +62,41 @@ func TestE2ELease(t *testing.T) {
 	t.Run("a stop that cut off a write keeps the Lease", func(t *testing.T) { cutOff(t, c, true) })
 	t.Run("a stop after which nothing is under way releases it", func(t *testing.T) { cutOff(t, c, false) })
 	t.Run("a path is judged by what it names", func(t *testing.T) { paths(t, c) })
+	t.Run("a connection that stops working does not end a leadership", func(t *testing.T) { blackHole(t, c) })
 	t.Run("exec is refused", func(t *testing.T) { execs(t, c) })
+}
+
+// blackHole lets the connections of a lone leader stop working, twice, without closing them.
+func blackHole(t *testing.T, c *e2e.Cluster) {
+	g := NewWithT(t)
+	p := newPaper(t, c.Config())
+	n := &network{reach: (&net.Dialer{}).DialContext}
+	config := c.Config()
+	config.Dial = n.dial
+	leases, err := leader.Client(config)
+	g.Expect(err).NotTo(HaveOccurred())
+	e, err := leader.New(leader.Lease{Client: leases, Namespace: p.namespace, Name: "test", Identity: "a"},
+		&leader.Options{LeaseDuration: time.Minute, RenewDeadline: 30 * time.Second}) // of a busy machine
+	g.Expect(err).NotTo(HaveOccurred())
+	terms := make(chan context.Context, 10)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := background(func() error {
+		return e.Run(ctx, func(ctx context.Context) error {
+			terms <- ctx
+			<-ctx.Done()
+			return nil
+		})
+	})
+	term := <-terms
+	for range 2 {
+		n.breaks(false)
+		before := p.lease(t).Spec.RenewTime
+		g.Eventually(func() time.Time { return p.lease(t).Spec.RenewTime.Time }, time.Minute).Should(BeTemporally(">", before.Time))
+		g.Expect(term.Err()).NotTo(HaveOccurred())
+	}
+	stop()
+	g.Expect(ended()).To(Succeed())
+	g.Expect(p.lease(t).Spec.HolderIdentity).To(BeNil())
 }
 
 // touchedLease kills the leader while a tool stamps the Lease twice a second.

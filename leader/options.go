@@ -28,8 +28,8 @@ const (
 type Lease struct {
 	// Client reads and writes the Lease: clientset.CoordinationV1() of a real or
 	// a fake clientset. It needs the verbs get, create and update on leases. Use
-	// a separate clientset: under a rate limiter shared with the work, busy work
-	// delays renewals.
+	// the one that [Client] makes: under a rate limiter, or on a connection, that
+	// is shared with the work, renewals come late.
 	Client coordinationclient.LeasesGetter
 
 	Namespace string
