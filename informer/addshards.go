@@ -17,7 +17,7 @@ import (
 func (f *feed[T]) divisible() bool {
 	from := f.sources[0]
 	return !f.options.Whole && f.connect == nil && from.follows == nil && !from.fake &&
-		from.namespace == "" && from.boundTo == "" &&
+		from.reach.namespace == "" &&
 		scopeOf[T](f.options, false) != meta.RESTScopeNameRoot
 }
 

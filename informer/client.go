@@ -72,15 +72,16 @@ var (
 // source lists and watches the objects of one namespace, or of all: a
 // Client without the type of its lists.
 type source struct {
-	namespace string // "" for all
+	// namespace is that of its list and watch: "" for all, or if it is not certain.
+	namespace string
+	// reach is which namespaces the client reads.
+	reach reach
 	// server is the URL of the API server; empty if the client does not tell.
 	server string
 	// resource is the one that the client reads; empty as far as the client does not tell.
 	resource schema.GroupVersionResource
-	// boundTo is the namespace of an untyped client.
-	boundTo string
-	list    func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error)
-	watch   func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
+	list     func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error)
+	watch    func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
 	// rest sends the requests of client-go's clients of built-in kinds; else nil.
 	rest   rest.Interface
 	client string // its Go type
@@ -104,13 +105,16 @@ func sourceOf[T Object, L runtime.Object](c Client[T, L]) source {
 	if f, ok := any(c).(*follow.Client[T]); ok {
 		return source{follows: f, err: f.Err}
 	}
-	resource, boundTo := resourceOf(c)
-	namespace, _ := bound.NamespaceOf(c)
+	reach := reachOf(c)
+	namespace := ""
+	if reach.certainty == certain {
+		namespace = reach.namespace
+	}
 	return source{
 		namespace: namespace,
+		reach:     reach,
 		server:    serverOf(c),
-		resource:  resource,
-		boundTo:   boundTo,
+		resource:  resourceOf(c),
 		list: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 			return c.List(ctx, opts)
 		},

@@ -15,6 +15,7 @@ import (
 //   - What a generated client embeds, and its fake, have a field "resource": a plural
 //     name beside a method GetClient, or a schema.GroupVersionResource. So have the
 //     clients of packages dynamic and metadata and their fakes, and a "namespace".
+//     Clients that were generated before package gentype have a field "ns" instead.
 //   - Clients have a field "client" that leads to a rest.RESTClient, and that has the
 //     URL of the server in a field "base".
 //
@@ -22,24 +23,20 @@ import (
 // unknown, and so is the server; tests fail then.
 
 // resourceOf returns the resource that a client of client-go, real or fake, reads,
-// also if another type embeds the client, and the namespace that an untyped client
-// is bound to: empty as far as they are unknown.
-func resourceOf(client any) (resource schema.GroupVersionResource, namespace string) {
+// also if another type embeds the client: empty as far as it is unknown.
+func resourceOf(client any) (resource schema.GroupVersionResource) {
 	client = unwrapped(client)
 	const deepest = 6 // types that embed one another
 	for range deepest {
 		v := reflect.Indirect(reflect.ValueOf(client))
-		if field, ok := fieldOf(v, "namespace"); ok && field.Kind() == reflect.String {
-			namespace = field.String()
-		}
 		if field, ok := fieldOf(v, "resource"); ok {
-			return readResource(client, field), namespace
+			return readResource(client, field)
 		}
 		if client = embeddedIn(v); client == nil {
 			break
 		}
 	}
-	return resource, namespace
+	return resource
 }
 
 // readResource returns the resource in a field of a client.

@@ -206,11 +206,27 @@ func (f *feed[T]) currentSources() []source {
 }
 
 // watchesNamespace reports whether the objects of namespace are cached, or will be: a
-// source lists it, and its shard is added.
+// source is known to list it, and its shard is added.
 func (f *feed[T]) watchesNamespace(namespace string) bool {
-	return f.store.shards.admits(namespace) && slices.ContainsFunc(f.currentSources(), func(s source) bool {
-		return s.namespace == "" || s.namespace == namespace
-	})
+	in, _ := f.reads(namespace)
+	return in && f.store.shards.admits(namespace)
+}
+
+// reads reports whether a source lists the objects of namespace, and whether that is
+// known. A source that shows nothing reads at least the namespaces whose objects it
+// has brought.
+func (f *feed[T]) reads(namespace string) (in, known bool) {
+	known = true
+	for _, s := range f.currentSources() {
+		if s.reach.includes(namespace) {
+			return true, true
+		}
+		known = known && s.reach.certainty == certain
+	}
+	if !known {
+		_, in = f.brought.Load(namespace)
+	}
+	return in, in || known
 }
 
 // hasSynced reports whether all watches have stored and delivered their first list.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -60,7 +61,10 @@ func ForNamespaces[C Client[T, L], T Object, L runtime.Object](of func(namespace
 		if s.err != nil {
 			s.err = fmt.Errorf("informer.ForNamespaces: the client of namespace %q is nil", namespace)
 		}
-		s.namespace = namespace
+		if shown := s.reach; s.err == nil && shown.namespace != "" && shown.namespace != namespace {
+			s.err = fmt.Errorf("informer.ForNamespaces: the client of namespace %q reads namespace %q", namespace, shown.namespace)
+		}
+		s.namespace, s.reach = namespace, reach{namespace, certain}
 		return s
 	}
 	var sources []source
@@ -79,12 +83,17 @@ func newInformer[T Object](sources []source, o *Options) *Informer[T] {
 		i.err = errors.Join(i.err, s.err)
 	}
 	i.scope = newScope(&i.options)
+	if scopeOf[T](&i.options, false) == meta.RESTScopeNameRoot {
+		for n := range sources {
+			sources[n].reach = reach{certainty: certain} // there are no namespaces
+		}
+	}
 	i.identity = newIdentity[T](&i.options)
 	i.store = newStore[T](&i.options, i.identity)
 	i.feed = &feed[T]{
 		sink: sink[T]{
 			options: &i.options, identity: i.identity, counted: i.counted, store: i.store,
-			marks: watermarks{marks: map[string]string{}},
+			marks: watermarks{marks: map[string]string{}}, brought: &sync.Map{},
 		},
 		sources: sources, adding: make(chan struct{}, 1),
 	}
@@ -141,7 +150,8 @@ func run[T Object](ctx context.Context, i *Informer[T], shards *partial[T], join
 // stored and delivered to every handler.
 func (i *Informer[T]) HasSynced() bool { return i.feed.hasSynced() }
 
-// WaitForSync returns when HasSynced is true.
+// WaitForSync returns when HasSynced is true. With Options.Independent that may be
+// never: it waits for all namespaces.
 //
 // Errors: wrong options; ctx's, with what is missing and why, for example that the
 // server forbids the list.
@@ -192,8 +202,10 @@ func (i *Informer[T]) Handle(h func(Event[T])) (remove func()) {
 
 // SetNamespaces makes an informer of [ForNamespaces] watch these namespaces, or all
 // if none are given. Watches of namespaces that stay continue. Objects of removed
-// namespaces are delivered as Deleted before SetNamespaces returns; HasSynced is
-// false until new namespaces have been listed. It must not be called by a handler.
+// namespaces are delivered to handlers as Deleted before SetNamespaces returns, though
+// they may exist: InScope is false for them by then. A controller does not reconcile
+// them. HasSynced is false until new namespaces have been listed. It must not be
+// called by a handler.
 //
 // Errors: wrong names; an informer that was not made with ForNamespaces.
 func (i *Informer[T]) SetNamespaces(namespaces ...string) error {
@@ -243,7 +255,8 @@ func (i *Informer[T]) WaitFor(ctx context.Context, resourceVersion string) error
 
 // WaitForLatest returns when the cache is at least as new as the server was at the
 // time of the call. The watch alone does not show that: if no object changes, it is
-// silent for a minute.
+// silent for a minute. With Options.Independent it leaves out the namespaces that have
+// not been listed yet.
 //
 // It lists the objects page by page and retains only their resourceVersions. It
 // stops listing when the watch has caught up.
@@ -288,11 +301,19 @@ func (i *Informer[T]) CheckMutations(keys ...types.NamespacedName) error {
 // InScope reports whether an object of key could be in the cache: false if key is
 // outside the informer's namespaces, or in a shard that is not added, or if the
 // field selector requires a different name or namespace. Labels and other fields are
-// not considered, as a key has none.
+// not considered, as a key has none: with a selector, true does not mean that an
+// object that is not cached is deleted.
+//
+// A client that does not show which namespaces it reads, such as one written by hand,
+// has only the namespaces in scope of which objects have been cached. State the
+// namespaces with [ForNamespaces], even if it is all of them.
 func (i *Informer[T]) InScope(key types.NamespacedName) bool {
-	if !i.feed.watchesNamespace(key.Namespace) {
-		return false
-	}
+	return i.feed.watchesNamespace(key.Namespace) && i.requiresKey(key)
+}
+
+// requiresKey reports whether the field selector admits an object of key, as far as a
+// key shows that.
+func (i *Informer[T]) requiresKey(key types.NamespacedName) bool {
 	for field, value := range map[string]string{"metadata.name": key.Name, "metadata.namespace": key.Namespace} {
 		if required, ok := i.scope.fields.RequiresExactMatch(field); ok && required != value {
 			return false
@@ -326,7 +347,7 @@ func (i *Informer[T]) Mapping() (meta.RESTMapping, error) {
 	first := i.feed.currentSources()[0]
 	m := meta.RESTMapping{Resource: resourceFor[T](first)}
 	m.GroupVersionKind = m.Resource.GroupVersion().WithKind(i.Kind())
-	switch scopeOf[T](&i.options, i.feed.connect != nil || first.namespace != "" || first.boundTo != "") {
+	switch scopeOf[T](&i.options, i.feed.connect != nil || first.reach.namespace != "") {
 	case meta.RESTScopeNameRoot:
 		m.Scope = meta.RESTScopeRoot
 	case meta.RESTScopeNameNamespace:

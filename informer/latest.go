@@ -34,16 +34,27 @@ var (
 	errEnded   = errors.New("the watch has ended")
 )
 
-// waitForLatest waits until the cache is as new as the server, about one object or
-// all.
+// waitForLatest waits until the cache is as new as the server, about one object, all
+// of a namespace, or all.
 func (f *feed[T]) waitForLatest(ctx context.Context, only *types.NamespacedName) error {
 	final := func(err error) bool { return errors.Is(err, errWrapped) }
 	return f.retry(ctx, nil, "cannot determine the server's resourceVersion", final, func() error {
-		if err := f.waitForSync(ctx); err != nil {
+		if err := f.waitToCatchUp(ctx, only); err != nil {
 			return err
 		}
 		return f.catchUp(ctx, only)
 	})
+}
+
+// waitToCatchUp waits for the first lists of the watches that are to catch up.
+func (f *feed[T]) waitToCatchUp(ctx context.Context, only *types.NamespacedName) error {
+	switch {
+	case only != nil && f.connect != nil:
+		return f.waitForSyncIn(ctx, only.Namespace)
+	case f.options.Independent:
+		return nil
+	}
+	return f.waitForSync(ctx)
 }
 
 // retry calls try, and logs its errors, until it succeeds, its error is final, ended is
@@ -75,11 +86,13 @@ func withCause(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", context.Cause(ctx), err)
 }
 
-// catchUp waits for each watch that may deliver the object, or for all.
+// catchUp waits for each watch that may deliver the object, or for all that have
+// synced.
 func (f *feed[T]) catchUp(ctx context.Context, only *types.NamespacedName) error {
 	watches, _ := f.current()
 	for _, r := range watches {
-		if of := r.source.namespace; only == nil || of == "" || of == only.Namespace {
+		of := r.source.namespace
+		if only == nil && r.progress.synced.Load() || only != nil && (of == "" || of == only.Namespace) {
 			if err := r.catchUp(ctx, only); err != nil {
 				return err
 			}
@@ -121,7 +134,8 @@ func (r *reflectorStore[T]) catchUp(ctx context.Context, only *types.NamespacedN
 type backlog[T Object] struct {
 	reflector *reflectorStore[T]
 	limit     int64 // objects in a page
-	// only is the only object that counts; nil for all.
+	// only is the only object that counts, or, if it has no name, the only namespace; nil
+	// for all.
 	only *types.NamespacedName
 	// set is the shards that count: those that are complete when it begins.
 	set    keyspace.Set
@@ -150,7 +164,8 @@ func newBacklog[T Object](r *reflectorStore[T], limit int64, only *types.Namespa
 
 // counts reports whether the cache is to have the object of key.
 func (b *backlog[T]) counts(key types.NamespacedName) bool {
-	return (b.only == nil || *b.only == key) && keyspace.Has(b.set, key.Namespace)
+	return (b.only == nil || *b.only == key || b.only.Name == "" && b.only.Namespace == key.Namespace) &&
+		keyspace.Has(b.set, key.Namespace)
 }
 
 // addPage requests one page of the list, and reports whether there are more.
@@ -292,7 +307,10 @@ func (b *backlog[T]) wait(ctx context.Context, limit <-chan time.Time, done func
 
 // selecting returns a field selector of one object that also includes selector.
 func selecting(key types.NamespacedName, selector string) string {
-	terms := []string{"metadata.name=" + key.Name}
+	var terms []string
+	if key.Name != "" {
+		terms = append(terms, "metadata.name="+key.Name)
+	}
 	if key.Namespace != "" {
 		terms = append(terms, "metadata.namespace="+key.Namespace)
 	}

@@ -45,8 +45,17 @@ type Options struct {
 	// Namespaces to watch, for informers made with [ForNamespaces]. Defaults to all
 	// namespaces.
 	Namespaces []string
+	// Independent makes the namespaces of an informer of [ForNamespaces] independent of
+	// one another, for reconcilers that read only the namespace of their key from it: a
+	// controller then reconciles the keys of a namespace as soon as this namespace has
+	// been listed, even if another one does not exist or is forbidden. That one is named
+	// in the log, on the page and in /readyz, which stays ready, and is tried again until
+	// it can be listed. Its keys wait, and nothing in it is taken for deleted. Defaults
+	// to waiting for all namespaces.
+	Independent bool
 	// LabelSelector, such as "app=web,tier!=cache", selects the objects that the server
-	// sends. An object that no longer matches is delivered as Deleted. Defaults to all.
+	// sends. An object that no longer matches is delivered to handlers as Deleted. A
+	// controller does not reconcile it: it exists. Defaults to all.
 	LabelSelector string
 	// FieldSelector, such as "spec.nodeName=node-1", selects the objects that the
 	// server sends. Servers support only a few fields: metadata.name,

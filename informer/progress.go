@@ -245,6 +245,17 @@ func (p *progress) state() (opened time.Time, err error) {
 	return p.request.opened, p.err
 }
 
+// failing returns the error of the last request that was answered, nil if it succeeded.
+// A streaming list that fails is followed by a plain one.
+func (p *progress) failing() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.request.phase == phaseStream {
+		return nil
+	}
+	return p.err
+}
+
 // whyNotSynced says why the first list has not been delivered: empty if it has.
 func (p *progress) whyNotSynced() string {
 	if p.synced.Load() {

@@ -34,6 +34,9 @@ type sink[T Object] struct {
 	counted  *counters
 	store    *store[T]
 	marks    watermarks
+	// brought has the namespaces whose objects a source has brought, if it does not show
+	// which it reads.
+	brought *sync.Map
 	// complete reports whether all watches have stored and delivered their first list.
 	complete func() bool
 }
@@ -146,6 +149,7 @@ func (r *reflectorStore[T]) listPage(ctx context.Context, opts metav1.ListOption
 	}
 	r.progress.answered(ctx, err)
 	if err != nil {
+		r.sink.updateSynced() // of independent namespaces, others need not wait for this one
 		return list, err
 	}
 	r.consistent.Store(false)
@@ -314,8 +318,16 @@ func (r *reflectorStore[T]) Update(obj any) error {
 	if err != nil {
 		return err
 	}
+	r.noteNamespace(it)
 	r.sink.store.put(it)
 	return nil
+}
+
+// noteNamespace notes that the source reads the namespace of an object.
+func (r *reflectorStore[T]) noteNamespace(it *item[T]) {
+	if r.source.reach.certainty != certain {
+		r.sink.brought.LoadOrStore(it.key.Namespace, true)
+	}
 }
 
 // Delete removes an object.
@@ -339,6 +351,7 @@ func (r *reflectorStore[T]) Replace(list []any, rv string) error {
 			return wrongType[T](obj)
 		}
 		it := itemOf(object)
+		r.noteNamespace(it)
 		it.spec = r.streamed[object]
 		items = append(items, it)
 	}
@@ -409,7 +422,9 @@ func (f follower[T]) Replace(objects []T, rv string) {
 // Put implements [follow.Store].
 func (f follower[T]) Put(object T) {
 	f.progress.markActive()
-	f.sink.store.put(itemOf(object))
+	it := itemOf(object)
+	f.noteNamespace(it)
+	f.sink.store.put(it)
 	f.UpdateResourceVersion(object.GetResourceVersion())
 }
 

@@ -54,7 +54,8 @@ func (s Snapshot[T]) Namespace(name string) iter.Seq[T] {
 }
 
 // Select iterates over the objects of a namespace ("" for all) that match
-// selector.
+// selector. A nil selector matches none, as a null metav1.LabelSelector does;
+// labels.Everything() matches all.
 //
 // If selector requires a single value for one of Options.IndexLabels, only the
 // objects with that value are matched against it, or none if it requires nothing
@@ -65,6 +66,9 @@ func (s Snapshot[T]) Namespace(name string) iter.Seq[T] {
 //	for pod := range pods.Snapshot().Select("default", web) { … }
 func (s Snapshot[T]) Select(namespace string, selector labels.Selector) iter.Seq[T] {
 	return func(yield func(T) bool) {
+		if selector == nil {
+			return
+		}
 		root, all := s.narrowest(selector)
 		match := func(object T) bool {
 			return !all && !selector.Matches(labels.Set(object.GetLabels())) || yield(object)

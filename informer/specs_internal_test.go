@@ -287,7 +287,7 @@ func TestRequestsAreThoseOfTheClient(t *testing.T) {
 			g.Expect(watchErr).To(MatchError(errEnough))
 			through, why := (&wire.Specs{}).Through(theirs.GetClient(), nil)
 			g.Expect(why).To(BeEmpty())
-			resource, _ := resourceOf(client.Interface())
+			resource := resourceOf(client.Interface())
 			_, err := clientOf[*corev1.Pod](through, resource.Resource, theirs.GetNamespace()).Watch(ctx, opts)
 			g.Expect(err).To(MatchError(errEnough))
 			cancel()

@@ -16,6 +16,9 @@ type Status struct {
 	Synced     bool
 	// Reason says why it has not synced; see WaitForSync. Empty if it has.
 	Reason string
+	// Missing says why the first list of namespaces has not been delivered, by their names,
+	// if Options.Independent is set and other namespaces have theirs. Otherwise it is nil.
+	Missing map[string]string
 	// Objects is how many are cached, and Handlers how many were added and not removed.
 	Objects  int
 	Handlers int
@@ -116,7 +119,7 @@ func (i *Informer[T]) Status() Status {
 		s.Lag = max(time.Since(waiting), 1)
 	}
 	if !s.Synced {
-		s.Reason = i.feed.whyNotSynced()
+		s.Reason, s.Missing = i.feed.whyNotSynced(), i.feed.missing()
 	}
 	for _, r := range watches {
 		opened, err := r.progress.state()

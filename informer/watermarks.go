@@ -25,6 +25,8 @@ type waiter struct {
 	rv        string
 	// anyRV says that the first list is all that counts.
 	anyRV bool
+	// ready, if set, is all that counts.
+	ready func() bool
 	call  func()
 }
 
@@ -125,11 +127,14 @@ func (w *watermarks) on(waiting *waiter) (cancel func()) {
 
 // reached reports whether a call is due. The caller holds mu.
 func (w *watermarks) reached(waiting *waiter) bool {
-	if !w.synced || waiting.anyRV {
-		return w.synced
-	}
 	mark, own := w.marks[waiting.namespace]
-	if !own {
+	switch {
+	case waiting.ready != nil:
+		return waiting.ready()
+	case own && waiting.namespace != "" && !waiting.anyRV: // it has its first list, others may not
+	case !w.synced || waiting.anyRV:
+		return w.synced
+	case !own:
 		mark = w.low
 	}
 	c, err := resourceversion.CompareResourceVersion(mark, waiting.rv)

@@ -1,0 +1,213 @@
+package informer
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/internal/bound"
+	namespaces "github.com/homeostat/homeostat/internal/parts"
+)
+
+// Parts returns the informer's methods that treat one namespace. Package reconcile calls
+// them.
+func (i *Informer[T]) Parts() namespaces.Cache { return parts[T]{i} }
+
+// parts implements [namespaces.Cache].
+type parts[T Object] struct{ of *Informer[T] }
+
+// Independent reports whether Options.Independent is set.
+func (p parts[T]) Independent() bool { return p.of.options.Independent }
+
+// Shown reports whether it is known which namespaces the informer reads.
+func (p parts[T]) Shown() bool {
+	return !slices.ContainsFunc(p.of.feed.currentSources(), func(s source) bool { return s.reach.certainty == unknown })
+}
+
+// Reads reports whether the informer reads objects of namespace, and whether that is
+// known.
+func (p parts[T]) Reads(namespace string) (in, known bool) { return p.of.feed.reads(namespace) }
+
+// Absent returns why the cache does not have the object of key.
+//
+// A key without a namespace is no object of a namespaced kind, but a key of the
+// caller's own: there is nothing that could be out of scope.
+func (p parts[T]) Absent(ctx context.Context, key types.NamespacedName) (namespaces.Absence, error) {
+	i := p.of
+	if key.Namespace == "" && !i.InScope(key) && i.namespaced() {
+		return namespaces.Deleted, nil
+	}
+	before := i.feed.watchOf(key.Namespace)
+	switch in, _ := i.feed.reads(key.Namespace); {
+	case !in, !i.requiresKey(key):
+		return namespaces.OutOfScope, nil
+	case before == nil || !before.progress.synced.Load():
+		return namespaces.Unsynced, nil
+	}
+	if _, cached := i.Get(key); cached {
+		return namespaces.Cached, nil
+	}
+	// The end of a namespace's place in the scope empties its part of the cache.
+	if i.feed.watchOf(key.Namespace) != before {
+		return namespaces.Unsynced, nil
+	}
+	if before.source.follows != nil || i.options.LabelSelector == "" && i.scope.onlyKeys() {
+		return namespaces.Deleted, nil
+	}
+	exists, err := before.exists(ctx, key)
+	if err != nil {
+		return namespaces.OutOfScope, fmt.Errorf("finding out whether %q is deleted or does not match the selectors of the "+
+			"informer of %s: %w", key, i.Name(), err)
+	}
+	if exists {
+		return namespaces.OutOfScope, nil
+	}
+	return namespaces.Deleted, nil
+}
+
+// namespaced reports whether the kind is known to have namespaces.
+func (i *Informer[T]) namespaced() bool {
+	m, _ := i.Mapping()
+	return m.Scope != nil && m.Scope.Name() == meta.RESTScopeNameNamespace
+}
+
+// onlyKeys reports whether the fields are those of a key.
+func (s scope) onlyKeys() bool {
+	return !slices.ContainsFunc(s.fields.Requirements(), func(r fields.Requirement) bool {
+		return r.Field != "metadata.name" && r.Field != "metadata.namespace"
+	})
+}
+
+// exists reports whether the server has the object of key, whatever the selectors say.
+func (r *reflectorStore[T]) exists(ctx context.Context, key types.NamespacedName) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, catchUpTimeout)
+	defer cancel()
+	list, err := r.source.list(ctx, metav1.ListOptions{FieldSelector: selecting(key, "")})
+	if err != nil {
+		return false, err
+	}
+	found := false
+	err = meta.EachListItem(list, func(obj runtime.Object) error {
+		if object, ok := obj.(T); ok { // fakes do not know field selectors
+			found = found || bound.KeyOf(object) == key
+		}
+		return nil
+	})
+	return found, err
+}
+
+// WaitForStart returns when the first list has come or, if the namespaces are
+// independent, that of one of them, and all others have come or failed.
+func (p parts[T]) WaitForStart(ctx context.Context) error {
+	i := p.of
+	if i.err != nil || !i.options.Independent {
+		return i.WaitForSync(ctx)
+	}
+	if waitFor(ctx, func(done func()) func() { return i.feed.marks.on(&waiter{call: done, ready: i.feed.hasStarted}) }) {
+		return nil
+	}
+	return fmt.Errorf("waiting for the first list of %s: %s: %w", i.Name(), i.feed.whyNotSynced(), context.Cause(ctx))
+}
+
+// SyncedIn reports whether nothing is missing in namespace.
+func (p parts[T]) SyncedIn(namespace string) bool { return p.of.feed.syncedIn(namespace) }
+
+// WaitForSyncIn returns when SyncedIn is true.
+func (p parts[T]) WaitForSyncIn(ctx context.Context, namespace string) error {
+	return p.of.feed.waitForSyncIn(ctx, namespace)
+}
+
+// WaitForLatestIn returns when the objects of namespace are at least as new as the
+// server's were at the call.
+func (p parts[T]) WaitForLatestIn(ctx context.Context, namespace string) error {
+	return p.of.waitForLatest(ctx, &types.NamespacedName{Namespace: namespace})
+}
+
+// Unwell returns why watches bring nothing, by their namespaces.
+func (p parts[T]) Unwell() map[string]error {
+	unwell := map[string]error{}
+	watches, _ := p.of.feed.current()
+	for _, r := range watches {
+		if err := r.progress.failing(); err != nil {
+			unwell[r.source.namespace] = err
+		}
+	}
+	return unwell
+}
+
+// watchOf returns the watch that delivers the objects of namespace; nil if none does.
+func (f *feed[T]) watchOf(namespace string) *reflectorStore[T] {
+	watches, _ := f.current()
+	for _, r := range watches {
+		if of := r.source.namespace; of == "" || of == namespace {
+			return r
+		}
+	}
+	return nil
+}
+
+// syncedIn reports whether the watch that delivers the objects of namespace has stored
+// and delivered its first list, also if the informer does not read that namespace.
+func (f *feed[T]) syncedIn(namespace string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.session
+	if s == nil || s.stopping || s.partial != nil && s.partial.lacks(s) {
+		return false
+	}
+	for _, r := range s.watches {
+		if of := r.source.namespace; of == "" || of == namespace {
+			return r.progress.synced.Load()
+		}
+	}
+	// SetNamespaces is about to start it, if there is one.
+	return s.partial != nil || !slices.ContainsFunc(f.sources, func(s source) bool { return s.namespace == namespace })
+}
+
+// waitForSyncIn returns when syncedIn is true.
+func (f *feed[T]) waitForSyncIn(ctx context.Context, namespace string) error {
+	ready := func() bool { return f.syncedIn(namespace) }
+	if waitFor(ctx, func(done func()) func() { return f.marks.on(&waiter{call: done, ready: ready}) }) {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", f.whyNotSynced(), context.Cause(ctx))
+}
+
+// hasStarted reports whether a watch has synced, and all others have synced or failed.
+func (f *feed[T]) hasStarted() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.session == nil || f.session.stopping {
+		return false
+	}
+	some := false
+	for _, r := range f.session.watches {
+		synced := r.progress.synced.Load()
+		if some = some || synced; !synced && r.progress.failing() == nil {
+			return false
+		}
+	}
+	return some
+}
+
+// missing returns why namespaces have no first list, by their names; nil unless they are
+// independent and others have theirs.
+func (f *feed[T]) missing() map[string]string {
+	if !f.options.Independent || !f.hasStarted() {
+		return nil
+	}
+	missing := map[string]string{}
+	watches, _ := f.current()
+	for _, r := range watches {
+		if reason := r.progress.whyNotSynced(); reason != "" {
+			missing[r.source.namespace] = reason
+		}
+	}
+	return missing
+}

@@ -1,0 +1,53 @@
+// Package parts has the methods of an informer by which package reconcile treats each
+// namespace by itself, and tells a deleted object from one that is out of scope.
+package parts
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Absence is why a cache does not have an object.
+type Absence uint8
+
+const (
+	// Deleted means that no such object was there when the cache was filled, or since.
+	Deleted Absence = iota
+	// Cached means that the object has been cached meanwhile.
+	Cached
+	// Unsynced means that the namespace has not been listed yet.
+	Unsynced
+	// OutOfScope means that the informer does not read such an object, or that this is not
+	// known: nobody knows whether it exists.
+	OutOfScope
+)
+
+// Cache has the methods of an informer that treat one namespace. Those of package
+// informer implement it.
+type Cache interface { //nolint:interfacebloat // it hides a type parameter, not an implementation
+	// Independent reports whether informer.Options.Independent is set.
+	Independent() bool
+	// Shown reports whether it is known which namespaces the informer reads.
+	Shown() bool
+	// Reads reports whether the informer reads objects of namespace, and whether that is
+	// known.
+	Reads(namespace string) (in, known bool)
+	// Absent returns why the cache does not have the object of key. It asks the server if
+	// the informer has selectors that a key does not show.
+	Absent(ctx context.Context, key types.NamespacedName) (Absence, error)
+
+	// WaitForStart returns when the first list has come or, if the namespaces are
+	// independent, that of one of them, and all others have come or failed.
+	WaitForStart(ctx context.Context) error
+	// SyncedIn reports whether nothing is missing in namespace: its first list has been
+	// delivered, or the informer does not read it.
+	SyncedIn(namespace string) bool
+	// WaitForSyncIn returns when SyncedIn is true.
+	WaitForSyncIn(ctx context.Context, namespace string) error
+	// WaitForLatestIn returns when the objects of namespace are at least as new as the
+	// server's were at the call.
+	WaitForLatestIn(ctx context.Context, namespace string) error
+	// Unwell returns why watches bring nothing, by their namespaces, "" for the one of all.
+	Unwell() map[string]error
+}
