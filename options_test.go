@@ -74,7 +74,7 @@ var optionTypes = map[string]optionType{
 			"MutationCheck": "maybe", "PageSize": -1,
 			"BackoffBase": -1, "BackoffCap": time.Nanosecond,
 		},
-		taken: "Name Kind Whole IndexLabels Transform DropManagedFields NoSharing",
+		taken: "Name Kind Independent Whole IndexLabels Transform DropManagedFields NoSharing",
 	},
 	"patch.Options": {
 		refuse: func(o any) error {

@@ -42,6 +42,8 @@ func TestContract(t *testing.T) {
 			"cause.": TestAServerThatCannotBeReachedIsLoggedAtOnce,
 		"A cache that is late, incomplete or no longer running proves no deletion (Informer.IsDeleted).": all(
 			TestALateCacheProvesNothing, TestWhatCannotBeProvenIsFalse, TestAnInformerThatHasEndedProvesNothing),
+		"A client that does not show which namespaces it reads proves nothing about a namespace of which it has brought no " +
+			"object.": TestWhatAHandwrittenClientReadsIsNotKnownBeforeItHasObjects,
 		"Many deletions are confirmed by one request.": TestManyDeletionsAreConfirmedByOneRequest,
 		"Calls of Run may overlap: the first one starts the watch, and the last one to end stops it.": all(
 			TestRunsOverlapAndStartAgain, TestRunWaitsForTheOneThatIsStopping),

@@ -29,6 +29,8 @@
 //     and everything is listed again.
 //   - A cache that is late, incomplete or no longer running proves no deletion
 //     ([Informer.IsDeleted]). Many deletions are confirmed by one request.
+//   - A client that does not show which namespaces it reads proves nothing about a
+//     namespace of which it has brought no object.
 //   - Calls of Run may overlap: the first one starts the watch, and the last one to
 //     end stops it.
 //   - It works with client-go's fake clients, and in testing/synctest.

@@ -52,7 +52,7 @@ func (f *feed[T]) waitToCatchUp(ctx context.Context, only *types.NamespacedName)
 	case only != nil && f.connect != nil:
 		return f.waitForSyncIn(ctx, only.Namespace)
 	case f.options.Independent:
-		return nil
+		return f.waitUntil(ctx, f.hasStarted)
 	}
 	return f.waitForSync(ctx)
 }

@@ -43,9 +43,9 @@ func (p parts[T]) Absent(ctx context.Context, key types.NamespacedName) (namespa
 	if key.Namespace == "" && !i.InScope(key) && i.namespaced() {
 		return namespaces.Deleted, nil
 	}
-	before := i.feed.watchOf(key.Namespace)
+	before, shards := i.feed.watchOf(key.Namespace), &i.store.shards
 	switch in, _ := i.feed.reads(key.Namespace); {
-	case !in, !i.requiresKey(key):
+	case !in, !i.requiresKey(key), shards.partial() && (before == nil || key.Namespace != "" && !shards.has(key.Namespace)):
 		return namespaces.OutOfScope, nil
 	case before == nil || !before.progress.synced.Load():
 		return namespaces.Unsynced, nil
@@ -109,10 +109,10 @@ func (p parts[T]) WaitForStart(ctx context.Context) error {
 	if i.err != nil || !i.options.Independent {
 		return i.WaitForSync(ctx)
 	}
-	if waitFor(ctx, func(done func()) func() { return i.feed.marks.on(&waiter{call: done, ready: i.feed.hasStarted}) }) {
-		return nil
+	if err := i.feed.waitUntil(ctx, i.feed.hasStarted); err != nil {
+		return fmt.Errorf("waiting for the first list of %s: %w", i.Name(), err)
 	}
-	return fmt.Errorf("waiting for the first list of %s: %s: %w", i.Name(), i.feed.whyNotSynced(), context.Cause(ctx))
+	return nil
 }
 
 // SyncedIn reports whether nothing is missing in namespace.
@@ -129,6 +129,17 @@ func (p parts[T]) WaitForLatestIn(ctx context.Context, namespace string) error {
 	return p.of.waitForLatest(ctx, &types.NamespacedName{Namespace: namespace})
 }
 
+// Missing returns the namespaces that have not been listed yet.
+func (p parts[T]) Missing() (names []string) {
+	watches, _ := p.of.feed.current()
+	for _, r := range watches {
+		if !r.progress.synced.Load() {
+			names = append(names, r.source.namespace)
+		}
+	}
+	return names
+}
+
 // Unwell returns why watches bring nothing, by their namespaces.
 func (p parts[T]) Unwell() map[string]error {
 	unwell := map[string]error{}
@@ -139,6 +150,12 @@ func (p parts[T]) Unwell() map[string]error {
 		}
 	}
 	return unwell
+}
+
+// WellIn reports whether the watch of namespace has its first list and does not fail.
+func (p parts[T]) WellIn(namespace string) bool {
+	r := p.of.feed.watchOf(namespace)
+	return r != nil && r.progress.synced.Load() && r.progress.failing() == nil
 }
 
 // watchOf returns the watch that delivers the objects of namespace; nil if none does.
@@ -158,7 +175,7 @@ func (f *feed[T]) syncedIn(namespace string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := f.session
-	if s == nil || s.stopping || s.partial != nil && s.partial.lacks(s) {
+	if s == nil || s.stopping {
 		return false
 	}
 	for _, r := range s.watches {
@@ -172,7 +189,11 @@ func (f *feed[T]) syncedIn(namespace string) bool {
 
 // waitForSyncIn returns when syncedIn is true.
 func (f *feed[T]) waitForSyncIn(ctx context.Context, namespace string) error {
-	ready := func() bool { return f.syncedIn(namespace) }
+	return f.waitUntil(ctx, func() bool { return f.syncedIn(namespace) })
+}
+
+// waitUntil returns when ready, which depends on the first lists, returns true.
+func (f *feed[T]) waitUntil(ctx context.Context, ready func() bool) error {
 	if waitFor(ctx, func(done func()) func() { return f.marks.on(&waiter{call: done, ready: ready}) }) {
 		return nil
 	}
@@ -196,18 +217,29 @@ func (f *feed[T]) hasStarted() bool {
 	return some
 }
 
-// missing returns why namespaces have no first list, by their names; nil unless they are
-// independent and others have theirs.
-func (f *feed[T]) missing() map[string]string {
+// missing returns the namespaces that have no first list, if they are independent and
+// others have theirs.
+func (f *feed[T]) missing() (problems []Problem) {
 	if !f.options.Independent || !f.hasStarted() {
 		return nil
 	}
-	missing := map[string]string{}
 	watches, _ := f.current()
 	for _, r := range watches {
-		if reason := r.progress.whyNotSynced(); reason != "" {
-			missing[r.source.namespace] = reason
+		reason := r.progress.whyNotSynced()
+		if reason == "" {
+			continue
 		}
+		if len(problems) == mostProblems {
+			problems[mostProblems-1].More++
+			continue
+		}
+		problems = append(problems, Problem{
+			Object: fmt.Sprintf("namespace %q", r.source.namespace), Cause: "namespace not listed", Reason: reason,
+			Remedy: "its keys wait, those of other namespaces do not",
+		})
 	}
-	return missing
+	return problems
 }
+
+// mostProblems are listed of one cause.
+const mostProblems = 10

@@ -16,9 +16,9 @@ type Status struct {
 	Synced     bool
 	// Reason says why it has not synced; see WaitForSync. Empty if it has.
 	Reason string
-	// Missing says why the first list of namespaces has not been delivered, by their names,
-	// if Options.Independent is set and other namespaces have theirs. Otherwise it is nil.
-	Missing map[string]string
+	// Partly is true if Options.Independent is set and only some namespaces have synced.
+	// Problems has the others.
+	Partly bool
 	// Objects is how many are cached, and Handlers how many were added and not removed.
 	Objects  int
 	Handlers int
@@ -115,11 +115,12 @@ func (i *Informer[T]) Status() Status {
 		}
 	}
 	slices.Sort(s.Namespaces)
+	s.Problems = append(s.Problems, i.feed.missing()...)
 	if !waiting.IsZero() {
 		s.Lag = max(time.Since(waiting), 1)
 	}
 	if !s.Synced {
-		s.Reason, s.Missing = i.feed.whyNotSynced(), i.feed.missing()
+		s.Reason, s.Partly = i.feed.whyNotSynced(), i.options.Independent && i.feed.hasStarted()
 	}
 	for _, r := range watches {
 		opened, err := r.progress.state()

@@ -42,6 +42,11 @@ func TestContract(t *testing.T) {
 		"No reconcile starts before every informer of the controller has delivered its first list.": TestNoReconcileBeforeEveryCacheHasItsFirstList,
 		"An optional controller waits for that without keeping the process from being ready, and starts by itself when " +
 			"its kind is installed or its cluster answers.": TestAnOptionalControllerStartsWhenItsKindIsServed,
+		"If namespaces are independent (informer.Options), the list of the key's namespace is enough.": all(
+			TestAMissingNamespaceStopsOnlyItself, TestAKeyWaitsForEachCacheOfItsNamespace),
+		"An object that an informer does not read, or whose namespace has not been listed, is not taken for deleted: its " +
+			"key is not reconciled.": all(TestAKeyOfAForeignNamespaceIsNotReconciled, TestAnObjectThatLeavesTheSelectorIsNotDeleted,
+			TestObjectsOfANamespaceThatSetNamespacesLeavesOutAreNotDeleted, TestSetNamespacesTakesUpAMissingNamespaceLater),
 		"One reconcile at a time per key, and as many keys at once as there are " +
 			"workers.": all(TestOneKeyIsNeverWorkedOnTwiceAtOnce, TestAsManyKeysAtOnceAsThereAreWorkers),
 		"Read your writes: the next reconcile of a key starts when the caches have seen what the last one wrote.": TestAControllerReadsItsOwnWrites,

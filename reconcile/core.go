@@ -22,7 +22,9 @@ type core struct {
 	fresh   *freshness
 	loops   loopDetector
 	phase   atomic.Pointer[inspect.Phase]
-	records // for people and metrics
+	apart   apart
+	listed  func() // called when a namespace has been listed late; may be nil
+	records        // for people and metrics
 }
 
 func (c *core) enter(p inspect.Phase) { c.phase.Store(&p) }
@@ -68,6 +70,7 @@ func (c *core) takeOver(ctx context.Context) {
 		log.Info("caches may not have seen the last writes of another replica, waiting", "timeout", takeoverDeadline)
 	})
 	defer slow.Stop()
+	c.apart.noteBehind(c.sources)
 	if err := c.sources.waitForLatest(limited); err != nil && ctx.Err() == nil {
 		log.Error(err, "caches may not have seen the last writes of another replica, taking over")
 	}

@@ -14,9 +14,12 @@
 // The contract:
 //
 //   - No reconcile starts before every informer of the controller has delivered
-//     its first list.
+//     its first list. If namespaces are independent (informer.Options), the list of
+//     the key's namespace is enough.
 //   - An optional controller waits for that without keeping the process from being
 //     ready, and starts by itself when its kind is installed or its cluster answers.
+//   - An object that an informer does not read, or whose namespace has not been
+//     listed, is not taken for deleted: its key is not reconciled.
 //   - One reconcile at a time per key, and as many keys at once as there are workers.
 //   - Read your writes: the next reconcile of a key starts when the caches have
 //     seen what the last one wrote. A deadline bounds the wait.

@@ -79,7 +79,7 @@ func (e external) attach(c *intake) binding {
 // last call.
 func (e external) run(ctx context.Context, c *intake) {
 	for _, s := range c.sources {
-		if s.WaitForSync(ctx) != nil {
+		if s.Parts().WaitForStart(ctx) != nil {
 			return
 		}
 	}

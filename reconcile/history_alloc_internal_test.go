@@ -12,6 +12,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/homeostat/homeostat/informer"
@@ -40,13 +41,20 @@ func TestTheHistoryCostsAReconcileWithoutAnEffectNoAllocation(t *testing.T) {
 
 func TestAReconcileWithoutAnEffectIsOneAllocation(t *testing.T) {
 	g := NewWithT(t)
-	c, err := New("test", informer.For(fake.NewClientset().CoreV1().ConfigMaps("d"), nil), Func[*corev1.ConfigMap](
+	cached := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "a"}}
+	in := informer.For(fake.NewClientset(cached).CoreV1().ConfigMaps("d"), &informer.Options{MutationCheck: "never"})
+	ended := make(chan error, 1)
+	running, stop := context.WithCancel(t.Context())
+	go func() { ended <- in.Run(running) }()
+	defer func() { stop(); g.Expect(<-ended).To(Succeed()) }()
+	g.Expect(in.WaitForSync(running)).To(Succeed())
+	c, err := New("test", in, Func[*corev1.ConfigMap](
 		func(context.Context, Request[*corev1.ConfigMap]) (Result, error) { return Result{}, nil }), nil)
 	g.Expect(err).NotTo(HaveOccurred())
 	ctx := context.WithoutCancel(t.Context())
 	worker := c.watchdog.register()
 	once := func() {
-		c.queue.Add(Key{Name: "a"})
+		c.queue.Add(Key{Namespace: "d", Name: "a"})
 		item, _ := c.queue.Get(ctx)
 		c.reconcileOnce(ctx, item, worker)
 	}

@@ -65,6 +65,9 @@ func (c *Controller) sweepKnown() (err error) {
 	if c.slots != nil {
 		c.slots.orphans = c.orphans
 	}
+	if err == nil {
+		c.listed = c.orphans.sweep.Wake
+	}
 	return err
 }
 
@@ -113,6 +116,9 @@ func (o Options) validate(own source) error {
 		"must be nil with Shards: one replica works, or all do")
 	check.That(o.Sweep == nil || o.Known != nil, "Sweep", option.Set,
 		"must be nil without Known: there are no names to sweep")
+	check.That(o.Known == nil || isNil(own) || own.Parts().Shown(), "Known", option.Set,
+		"must be nil if the client of the informer does not show which namespaces it reads, or a name of another "+
+			"namespace would count as deleted: make the informer with informer.ForNamespaces")
 	check.That(len(o.FieldManager) <= maxFieldManager, "FieldManager", o.FieldManager,
 		"must have at most %d bytes", maxFieldManager)
 	for i, t := range o.Triggers {

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"sync"
 
@@ -33,7 +34,7 @@ func newOrphans(c *core, owns func(Key) bool) (*orphans, error) {
 	options := ptr.Deref(c.options.Sweep, names.Options{})
 	scope, refused := options.Scope, options.Refused
 	options.Scope = func(n names.Name) bool {
-		return c.primary.InScope(n.Key) && (scope == nil || scope(n)) && owns(n.Key)
+		return c.primary.InScope(n.Key) && c.primary.Parts().WellIn(n.Key.Namespace) && (scope == nil || scope(n)) && owns(n.Key)
 	}
 	options.Refused = func(e *names.RefusedError) {
 		if refused != nil {
@@ -66,8 +67,20 @@ func (k *orphans) run(ctx context.Context, running *sync.WaitGroup, watchdog *wa
 	})
 }
 
-// Sync does nothing: Run has waited for the first list.
-func (k *orphans) Sync(context.Context) error { return nil }
+// Sync fails if the watch fails: then the cache may lack what has been created since.
+// Run has waited for the first list. Of independent namespaces those that fail are out of
+// the sweep's scope.
+func (k *orphans) Sync(context.Context) error {
+	cache := k.controller.primary.Parts()
+	if cache.Independent() {
+		return nil
+	}
+	var errs []error
+	for _, err := range cache.Unwell() {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
 
 // Find returns the UID of the cached object.
 func (k *orphans) Find(key Key) (types.UID, bool) {
@@ -107,6 +120,15 @@ func (k *orphans) wasReplaced(key Key) bool {
 	defer k.mu.Unlock()
 	_, ok := k.replaced[key]
 	return ok
+}
+
+// drop forgets key, which is out of scope.
+func (k *orphans) drop(key Key) {
+	if k != nil {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		delete(k.replaced, key)
+	}
 }
 
 // cleanedUp records that the deleted object was handled and enqueues its

@@ -22,11 +22,18 @@ import (
 // reconcileOnce reconciles one key and ends its item, also if the reconciler ends
 // the goroutine (runtime.Goexit). Reconcilers see ctx as the parent.
 func (c *Controller) reconcileOnce(ctx context.Context, item queue.Item[Key], w *worker) {
+	c.external.dispatched(item.Key())
+	if c.apart.holdsBack(item.Key().Namespace, c.sources) {
+		if !c.has(item.Key()) {
+			c.slots.noteDeletion(item.Key()) // in case that its slot goes meanwhile
+		}
+		c.park(item)
+		return
+	}
 	began := time.Now()
 	t := &reconcileContext{item: item, began: began}
 	t.parent, t.deadline, t.control = ctx, began.Add(c.options.ReconcileTimeout), &c.core
 	c.stats.active.Add(1)
-	c.external.dispatched(item.Key())
 	if c.fresh.overdue(item.Key()) {
 		t.overdue = true
 		c.stats.overdue.Add(1)
@@ -40,6 +47,10 @@ func (c *Controller) reconcileOnce(ctx context.Context, item queue.Item[Key], w 
 			c.stats.panics.Add(1)
 		}
 		w.end()
+		if v.err == errUnsynced || v.err == errOutOfScope { //nolint:errorlint // themselves
+			c.passOver(t, v.err)
+			return
+		}
 		c.finish(t, v, w)
 	}()
 	v = t.attempt(c.reconcile)
@@ -55,6 +66,9 @@ func (t *reconcileContext) attempt(reconcile func(*reconcileContext) (Result, er
 		}
 	}()
 	result, err := reconcile(t)
+	if err == errUnsynced || err == errOutOfScope { //nolint:errorlint // themselves
+		return verdict{err: err}
+	}
 	if err == nil && result == (Result{}) {
 		return verdict{}
 	}
@@ -62,12 +76,17 @@ func (t *reconcileContext) attempt(reconcile func(*reconcileContext) (Result, er
 }
 
 // callOf returns a function that calls r with the object of the cache, and for an
-// orphan that has been replaced first without one.
+// orphan that has been replaced first without one. It does not call r for an object that
+// may exist although the cache does not have it.
 func callOf[T informer.Object](
 	in *informer.Informer[T], r Reconciler[T], o *orphans,
 ) func(*reconcileContext) (Result, error) {
 	return func(t *reconcileContext) (Result, error) {
 		key := t.item.Key()
+		object, ok, err := lookUp(t, in, key)
+		if err != nil {
+			return Result{}, err
+		}
 		if o.wasReplaced(key) {
 			result, err := r.Reconcile(t.around(), Request[T]{Key: key})
 			if err == nil {
@@ -75,7 +94,6 @@ func callOf[T informer.Object](
 			}
 			return result, err
 		}
-		object, ok := in.Get(key)
 		result, err := r.Reconcile(t.around(), Request[T]{Key: key, object: object, found: ok})
 		if mutated := in.CheckMutations(key); mutated != nil {
 			err = errors.Join(err, fmt.Errorf("the reconciler modified the cache instead of a copy: %w", mutated))

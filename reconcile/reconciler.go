@@ -58,6 +58,12 @@ type Request[T informer.Object] struct {
 // there is one. If not, the object is deleted: clean up whatever it left behind.
 // Keys from [Mapped], [External] and Enqueue may never have had an object.
 //
+// An object that is out of the informer's scope is not deleted, and its key is not
+// reconciled: neither if its namespace is not watched (any longer), or has not been
+// listed, nor if it does not match the label or field selector, for which the server
+// is asked when the cache has no object. A line of the log says so. Keys without a
+// namespace are reconciled even if the kind is namespaced: they are your own.
+//
 // The object is shared with every reader of the cache; do not modify it. Change
 // it through package patch, or change a DeepCopy.
 func (r Request[T]) Object() (object T, ok bool) { return r.object, r.found }

@@ -60,7 +60,8 @@ func RunAll(ctx context.Context, controllers ...*Controller) error {
 }
 
 // Run starts the informers, waits until each has its first list, and then
-// reconciles until ctx ends.
+// reconciles until ctx ends. Keys of a namespace that has no first list yet, because
+// SetNamespaces has added it, or with informer.Options.Independent, wait for it.
 //
 // The stop is graceful, in this order: no new reconciles start; those in flight
 // continue for at most Options.Grace, then their context is cancelled with
@@ -110,6 +111,7 @@ func (c *Controller) run(ctx context.Context, errs []error) error {
 	}()
 	defer c.queue.Stop()
 
+	c.apart.begin(background, &running)
 	defer c.attach(background, &running)()
 	joined := make([]context.Context, len(c.sources))
 	for i, s := range c.sources {
@@ -126,7 +128,7 @@ func (c *Controller) run(ctx context.Context, errs []error) error {
 	}
 	for i, s := range c.sources {
 		<-joined[i].Done() // or it may be synced for others, which need less of it
-		if err := s.WaitForSync(ctx); err != nil && c.options.Optional && ctx.Err() != nil {
+		if err := s.Parts().WaitForStart(ctx); err != nil && c.options.Optional && ctx.Err() != nil {
 			return nil // it has done without
 		} else if err != nil {
 			return fmt.Errorf("waiting for the cache of %s: %w", s.Name(), err)

@@ -16,6 +16,7 @@ import (
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/answer"
 	"github.com/homeostat/homeostat/internal/bound"
+	"github.com/homeostat/homeostat/internal/parts"
 	"github.com/homeostat/homeostat/internal/slots"
 )
 
@@ -37,9 +38,10 @@ type source interface { //nolint:interfacebloat // it hides a type parameter, no
 	InScope(key Key) bool
 	OnSeen(namespace, version string, f func()) (cancel func())
 	Shards() slots.Cache
+	Parts() parts.Cache
 
-	// matches reports whether w is to a kind, and in a namespace, that the
-	// informer watches.
+	// matches reports whether w is to a kind that the informer watches, and in a
+	// namespace that it watches, or may watch.
 	matches(w *write) bool
 	// covers reports whether the object is in the informer's scope after w, and
 	// whether that is known.
@@ -76,7 +78,11 @@ func (s typed[T]) matches(w *write) bool {
 	}
 	key := w.key()
 	ofMany := key.Name == "" && w.resource.Resource != ""
-	return ofMany && (key.Namespace == "" || s.Status().FieldSelector != "") || s.InScope(key)
+	if ofMany && (key.Namespace == "" || s.Status().FieldSelector != "") || s.InScope(key) {
+		return true
+	}
+	_, known := s.Parts().Reads(key.Namespace)
+	return !known
 }
 
 // isOfKind reports whether obj, of any Go type, is of the informer's kind.
@@ -104,9 +110,12 @@ func isGeneric(t reflect.Type) bool {
 	return t.Implements(reflect.TypeFor[runtime.Unstructured]()) || t == reflect.TypeFor[*metav1.PartialObjectMetadata]()
 }
 
-// covers decodes an answer only if a field selector needs that: labels are known of most.
+// covers knows nothing of a namespace that the client may read or not. It decodes an answer only if a field selector needs that: labels are known of most.
 func (s typed[T]) covers(w *write) (in, known bool) {
 	status := s.Status()
+	if _, known := s.Parts().Reads(w.key().Namespace); !known && !status.Wrapped { // which nobody can ask
+		return false, false
+	}
 	if status.LabelSelector == "" && status.FieldSelector == "" {
 		return true, true
 	}

@@ -178,7 +178,7 @@ func known(controllers []*reconcile.Controller, problems []inspect.Problem) []fi
 	var findings []finding
 	for _, i := range inspect.Informers(controllers...) {
 		f := finding{name: "informer/" + i.Name, note: counted(i.Objects, "object")}
-		if !i.Synced && !i.Optional {
+		if !i.Synced && !i.Partly && !i.Optional {
 			f.err = fmt.Errorf("not synced: %s", i.Reason)
 		}
 		findings = append(findings, f)

@@ -48,6 +48,10 @@ type Cache interface { //nolint:interfacebloat // it hides a type parameter, not
 	// WaitForLatestIn returns when the objects of namespace are at least as new as the
 	// server's were at the call.
 	WaitForLatestIn(ctx context.Context, namespace string) error
+	// Missing returns the namespaces that have not been listed yet.
+	Missing() []string
 	// Unwell returns why watches bring nothing, by their namespaces, "" for the one of all.
 	Unwell() map[string]error
+	// WellIn reports whether the watch of namespace has its first list and does not fail.
+	WellIn(namespace string) bool
 }
