@@ -32,7 +32,10 @@ func (c *comparer) equal(n *node, a, b place) bool {
 		return bytes.Equal(n.bytes(a), n.bytes(b))
 	case kindPointer:
 		pa, pb := *(*place)(a), *(*place)(b)
-		return pa == pb || pa != nil && pb != nil && c.equal(n.elem, pa, pb)
+		if pa == nil || pb == nil {
+			return pa == pb || c.null(n, a) && c.null(n, b)
+		}
+		return pa == pb || c.equal(n.elem, pa, pb)
 	case kindStruct:
 		return c.equalStructs(n, a, b)
 	case kindSlice:
@@ -61,13 +64,29 @@ func (c *comparer) equalStructs(n *node, a, b place) bool {
 	return true
 }
 
-// equalFields compares two members, either of which may be left out.
+// equalFields compares two members, either of which may be left out. A null is the same as a member that is left
+// out: a pointer to a zero time as no pointer.
 func (c *comparer) equalFields(f *field, a, b place) bool {
 	if !c.equal(f.node, a, b) {
-		return f.omitted(a) && f.omitted(b)
+		noA, noB := f.omitted(a), f.omitted(b)
+		return noA && noB || noA && c.null(f.node, b) || noB && c.null(f.node, a)
 	}
 	// Values with the same JSON may be left out on one side alone: json.Number "0" and "", both written as 0.
-	return f.node.kind != kindOpaque && !f.omitZero || f.omitted(a) == f.omitted(b)
+	return f.node.kind != kindOpaque && !f.omitZero || f.omitted(a) == f.omitted(b) || c.null(f.node, a)
+}
+
+// null reports whether the JSON of the value at p is null.
+func (c *comparer) null(n *node, p place) bool {
+	switch {
+	case n.kind == kindOpaque:
+		return string(c.opaque(n, p)) == "null"
+	case n.null(p):
+		return true
+	case n.kind == kindPointer:
+		return c.null(n.elem, *(*place)(p))
+	default:
+		return false
+	}
 }
 
 func (c *comparer) equalSlices(n *node, a, b *slice) bool {
