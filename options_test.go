@@ -81,7 +81,7 @@ var optionTypes = map[string]optionType{
 			return patch.Delete(context.Background(), clients.CoreV1().Pods, &corev1.Pod{}, o.(*patch.Options))
 		},
 		good:  patch.Options{},
-		wrong: map[string]any{"Subresource": "a/b", "FieldManager": strings.Repeat("a", 129)},
+		wrong: map[string]any{"Subresource": "a/b", "FieldManager": strings.Repeat("a", 129), "TakeOver": []string{""}},
 		taken: "Lock DryRun Propagation NoForce",
 	},
 	"patch.Finalizer": {
@@ -103,7 +103,7 @@ var optionTypes = map[string]optionType{
 			return err
 		},
 		good:  children.Options{},
-		wrong: map[string]any{"MaxCount": -1, "MaxShare": 1.5, "Mark": map[string]string{"a b": ""}},
+		wrong: map[string]any{"MaxCount": -1, "MaxShare": 1.5, "MaxRecreate": -1, "Mark": map[string]string{"a b": ""}},
 	},
 	"names.Options": {
 		refuse: func(o any) error {

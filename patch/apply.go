@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"reflect"
 	"sync"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,6 +24,10 @@ import (
 // maxRemembered is how many objects an Applier remembers. Beyond it, an arbitrary
 // one is forgotten, which costs one needless request.
 const maxRemembered = 1 << 17
+
+// maxLate is for how long an older resourceVersion in the cache is taken for a cache that is
+// late. After that the server may have gone back, as it does when etcd is restored.
+const maxLate = time.Minute
 
 // An Applier applies configurations of type C to objects of type T, server-side, and
 // does not repeat a request that cannot change anything. It is safe for concurrent
@@ -47,6 +52,7 @@ type applied struct {
 	request [sha256.Size]byte
 	rv      string
 	owned   [sha256.Size]byte
+	at      time.Time // when the cache was last seen to agree
 }
 
 // NewApplier makes an Applier. of returns the client of a namespace, see [Client].
@@ -67,7 +73,8 @@ func NewApplier[K interface {
 //
 // Sends one request. It sends none, and returns cached itself, if the last request
 // was the same, cached is the same object, and every field in config is still owned
-// and has the value that the server gave it then. Do not modify the result.
+// and has the value that the server gave it then. An older resourceVersion in the cache
+// is taken for a cache that is late, for a minute. Do not modify the result.
 //
 // With Subresource "status" the status is applied. For custom kinds it is locked by
 // resourceVersion, as in [Status].
@@ -89,6 +96,11 @@ func (a *Applier[C, T]) Apply(ctx context.Context, cached T, o *Options, config 
 	}
 	if err != nil {
 		return none, fmt.Errorf("applying %q: %w", key, err)
+	}
+	if len(opts.TakeOver) > 0 && a.of != nil && !bound.IsNil(cached) {
+		if cached, err = a.takeOver(ctx, cached, &opts); err != nil {
+			return none, fmt.Errorf("taking over the fields of %q: %w", key, asConflict(key.Name, err))
+		}
 	}
 	to := endpoint{key, opts.Subresource}
 	request := sha256.Sum256(fmt.Appendf(meta.data, "%s/%t", opts.FieldManager, opts.NoForce))
@@ -177,26 +189,28 @@ func (a *Applier[C, T]) done(to endpoint, cached T, request [sha256.Size]byte, m
 	}
 	rv := cached.GetResourceVersion()
 	order, err := resourceversion.CompareResourceVersion(rv, last.rv)
-	if rv == last.rv || err == nil && order < 0 {
-		return true // the cache has nothing newer than the answer
+	if err == nil && order < 0 && time.Since(last.at) < maxLate {
+		return true
 	}
 	owned, listed := ownedBy(cached, manager)
-	if !listed || owned != last.owned {
+	switch {
+	case !listed:
+		return rv == last.rv // for all that can be seen
+	case owned != last.owned:
 		return false
-	}
-	if err == nil {
+	case err == nil:
 		a.confirm(to, last, rv)
 	}
 	return true
 }
 
-// confirm notes that the last request is still good at rv, so that the object is not
-// looked at again.
+// confirm notes that the last request is still good at rv, so that one that is older is
+// taken for a late cache.
 func (a *Applier[C, T]) confirm(to endpoint, last applied, rv string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.memory[to] == last {
-		last.rv = rv
+		last.rv, last.at = rv, time.Now()
 		a.memory[to] = last
 	}
 }
@@ -204,7 +218,7 @@ func (a *Applier[C, T]) confirm(to endpoint, last applied, rv string) {
 // remember stores what was applied to an endpoint, and the answer. When there are too many
 // endpoints, any others are forgotten, which costs one request each.
 func (a *Applier[C, T]) remember(to endpoint, got T, request [sha256.Size]byte, manager string) {
-	last := applied{uid: got.GetUID(), request: request, rv: got.GetResourceVersion()}
+	last := applied{uid: got.GetUID(), request: request, rv: got.GetResourceVersion(), at: time.Now()}
 	last.owned, _ = ownedBy(got, manager) // what is not ok equals no sum that is
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -3,6 +3,8 @@ package patch_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -105,6 +107,46 @@ func TestAnApplierRepeatsWhatTheServerListsInAFormThatCannotBeRead(t *testing.T)
 	server := &answering{answer: applied(5, "doorman", "{")}
 	a := patch.NewApplier(always(server))
 	for _, cached := range []*corev1.Node{nil, applied(7, "doorman", "{")} {
+		_, err := a.Apply(t.Context(), cached, asDoorman, zoned("a"))
+		g.Expect(err).NotTo(HaveOccurred())
+	}
+	g.Expect(server.asked).To(HaveLen(2))
+}
+
+// A restored etcd makes resourceVersions again that were there before.
+func TestAnApplierBelievesAnOlderObjectOnlyForAsLongAsACacheCanBeLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		server := &answering{answer: ownedNode(500)}
+		a := patch.NewApplier(always(server))
+		apply := func(cached *corev1.Node) int {
+			before := len(server.asked)
+			_, err := a.Apply(t.Context(), cached, asDoorman, zoned("a"))
+			g.Expect(err).NotTo(HaveOccurred())
+			return len(server.asked) - before
+		}
+		apply(nil)
+		restored := ownedNode(7)
+		restored.Labels["zone"] = "b"
+		g.Expect(apply(restored)).To(BeZero(), "the cache may be late")
+		<-time.After(time.Minute)
+		g.Expect(apply(restored)).To(Equal(1))
+		server.answer = ownedNode(8)
+		<-time.After(time.Minute)
+		g.Expect(apply(restored)).To(Equal(1), "it still differs")
+		g.Expect(apply(ownedNode(8))).To(BeZero())
+		<-time.After(time.Hour)
+		g.Expect(apply(ownedNode(6))).To(BeZero(), "it is older, and as it should be")
+	})
+}
+
+func TestAnApplierRepeatsWhatHasAnotherValueUnderTheSameResourceVersion(t *testing.T) {
+	g := NewWithT(t)
+	server := &answering{answer: ownedNode(5)}
+	a := patch.NewApplier(always(server))
+	other := ownedNode(5)
+	other.Labels["zone"] = "b"
+	for _, cached := range []*corev1.Node{nil, other, ownedNode(5)} {
 		_, err := a.Apply(t.Context(), cached, asDoorman, zoned("a"))
 		g.Expect(err).NotTo(HaveOccurred())
 	}

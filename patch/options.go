@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -41,6 +42,13 @@ type Options struct {
 	// Propagation, for [Delete], says what happens to the objects that the deleted one
 	// owns. Defaults to the server's policy for the kind.
 	Propagation metav1.DeletionPropagation
+	// TakeOver are field managers whose updates an [Applier] takes over, before it applies:
+	// what they have set and the configuration does not have is then removed. Without it
+	// such fields stay, owned by the update. Name the managers that wrote the object before
+	// the program applied it, such as the controller itself with [Ensure], or the default
+	// manager of controller-runtime. Their finalizers and owner references stay. It costs
+	// one more request, once. Defaults to none.
+	TakeOver []string
 	// NoForce makes the server refuse an [Applier.Apply] of fields that other field
 	// managers own.
 	NoForce bool
@@ -62,6 +70,9 @@ func (o *Options) validate() error {
 	}
 	if strings.ContainsFunc(o.Subresource, func(r rune) bool { return r == '/' || !unicode.IsPrint(r) }) {
 		check.Wrong("Subresource", o.Subresource, "must be one path segment")
+	}
+	if slices.Contains(o.TakeOver, "") {
+		check.Wrong("TakeOver", o.TakeOver, "must have no empty name")
 	}
 	return check.Err()
 }

@@ -182,4 +182,35 @@ var _ = Describe("On the real server", func() {
 		Expect(apply(other).Data).To(HaveKeyWithValue("a", "1"), "another replica has the same field manager")
 		Expect(counted.n).To(Equal(3))
 	})
+
+	It("an Applier takes over what Ensure and updates have set, but for finalizers", func(ctx SpecContext) {
+		c, ensured := typed.CoreV1().ConfigMaps(space), &patch.Options{FieldManager: "ctrl"}
+		blank := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "migrated", Namespace: space}}
+		m, err := patch.Ensure(ctx, typed.CoreV1().ConfigMaps, blank, ensured, func(m *corev1.ConfigMap) {
+			m.Data = map[string]string{"a": "1", "b": "1"}
+			m.Finalizers = []string{"example.com/mine"}
+		})
+		Expect(err).NotTo(HaveOccurred())
+		m.Data["c"] = "1"
+		m, err = c.Update(ctx, m, metav1.UpdateOptions{FieldManager: "manager"}) // as controller-runtime does
+		Expect(err).NotTo(HaveOccurred())
+		counted := &countingApply{ConfigMapInterface: c}
+		a := patch.NewApplier(always(counted))
+		config := corev1apply.ConfigMap("migrated", space).WithData(map[string]string{"a": "2"})
+		m, err = a.Apply(ctx, m, ensured, config)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(m.Data).To(Equal(map[string]string{"a": "2", "b": "1", "c": "1"}), "owned by the updates")
+
+		taking := &patch.Options{FieldManager: "ctrl", TakeOver: []string{"ctrl", "manager"}}
+		stale := m.DeepCopy()
+		for range 3 {
+			m, err = a.Apply(ctx, m, taking, config)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(m.Data).To(Equal(map[string]string{"a": "2"}))
+			Expect(m.Finalizers).To(Equal([]string{"example.com/mine"}))
+		}
+		Expect(counted.n).To(Equal(2))
+		_, err = a.Apply(ctx, stale, taking, config)
+		Expect(err).To(MatchError(patch.IsStale, "IsStale"))
+	})
 })

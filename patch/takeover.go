@@ -1,0 +1,138 @@
+package patch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/diff"
+)
+
+// fieldTree is a set of fields in the form of [metav1.FieldsV1].
+type fieldTree = map[string]any
+
+// takeOver returns cached with the fields that the managers of Options.TakeOver have set by
+// updates owned by the Applier instead: it sends the managed fields, if there are any such.
+func (a *Applier[C, T]) takeOver(ctx context.Context, cached T, o *Options) (T, error) {
+	fields, err := takenOver(cached, o)
+	if fields == nil || err != nil {
+		return cached, err
+	}
+	value, err := json.Marshal(fields)
+	if err != nil {
+		return cached, err
+	}
+	c, ok := any(a.of(cached.GetNamespace())).(Client[T])
+	if !ok {
+		return cached, errors.New("the client cannot patch, which Options.TakeOver needs")
+	}
+	data := append([]byte(`[{"op":"replace","path":"/metadata/managedFields","value":`), value...)
+	locked := lockIf(Options{FieldManager: o.FieldManager, DryRun: o.DryRun}, cached, true)
+	return send(ctx, func(string) Client[T] { return c }, cached,
+		diff.Patch{Data: append(data, "}]"...), Style: diff.Operations, Fields: []string{"metadata.managedFields"}}, locked)
+}
+
+// takenOver returns the managed fields of obj, changed so that the field manager has applied
+// what the managers of o.TakeOver have set by updates. It returns nil if they have set
+// nothing.
+//
+// Finalizers and owner references stay with the managers that set them: an apply that does
+// not mention them would remove them.
+func takenOver(obj informer.Object, o *Options) ([]metav1.ManagedFieldsEntry, error) {
+	var all, kept []metav1.ManagedFieldsEntry
+	var ours *metav1.ManagedFieldsEntry
+	for _, e := range obj.GetManagedFields() {
+		switch mine := e.Manager == o.FieldManager && e.Operation == metav1.ManagedFieldsOperationApply; {
+		case e.Subresource != o.Subresource || e.FieldsV1 == nil:
+			kept = append(kept, e)
+		case mine:
+			ours = e.DeepCopy()
+		case e.Operation == metav1.ManagedFieldsOperationUpdate && slices.Contains(o.TakeOver, e.Manager):
+			all = append(all, e)
+		default:
+			kept = append(kept, e)
+		}
+	}
+	taken := fieldTree{}
+	for _, e := range all {
+		fields, err := fieldsOf(e)
+		if err != nil {
+			return nil, err
+		}
+		if ours == nil {
+			ours = &metav1.ManagedFieldsEntry{APIVersion: e.APIVersion, Time: e.Time, FieldsType: e.FieldsType, Subresource: e.Subresource}
+		}
+		if e.APIVersion != ours.APIVersion { // its fields may have other names
+			kept = append(kept, e)
+			continue
+		}
+		if rest := withhold(fields); len(rest) > 0 {
+			e.FieldsV1 = encodeFields(rest)
+			kept = append(kept, e)
+		}
+		unite(taken, fields)
+	}
+	if len(taken) == 0 {
+		return nil, nil
+	}
+	before, err := fieldsOf(*ours)
+	if err != nil {
+		return nil, err
+	}
+	unite(taken, before)
+	ours.Manager, ours.Operation, ours.FieldsV1 = o.FieldManager, metav1.ManagedFieldsOperationApply, encodeFields(taken)
+	return append(kept, *ours), nil
+}
+
+func fieldsOf(e metav1.ManagedFieldsEntry) (fieldTree, error) {
+	fields := fieldTree{}
+	if e.FieldsV1 == nil {
+		return fields, nil
+	}
+	if err := json.Unmarshal([]byte(e.FieldsV1.GetRawString()), &fields); err != nil {
+		return nil, fmt.Errorf("reading the managed fields of %q: %w", e.Manager, err)
+	}
+	return fields, nil
+}
+
+func encodeFields(fields fieldTree) *metav1.FieldsV1 {
+	data, _ := json.Marshal(fields) // it was JSON
+	return metav1.NewFieldsV1(string(data))
+}
+
+// withhold removes from fields those that are not taken over, and returns them.
+func withhold(fields fieldTree) fieldTree {
+	meta, _ := fields["f:metadata"].(fieldTree)
+	withheld := fieldTree{}
+	for _, name := range []string{"f:finalizers", "f:ownerReferences"} {
+		if f, ok := meta[name]; ok {
+			withheld[name] = f
+			delete(meta, name)
+		}
+	}
+	if _, own := meta["."]; len(meta) == 0 || own && len(meta) == 1 {
+		delete(fields, "f:metadata")
+	}
+	if len(withheld) == 0 {
+		return nil
+	}
+	return fieldTree{"f:metadata": withheld}
+}
+
+// unite adds fields to into.
+func unite(into, fields fieldTree) {
+	for name, below := range fields {
+		is, ok := into[name].(fieldTree)
+		more, okMore := below.(fieldTree)
+		if ok && okMore {
+			unite(is, more)
+		} else {
+			into[name] = below
+		}
+	}
+}

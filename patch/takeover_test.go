@@ -1,0 +1,98 @@
+package patch_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/patch"
+)
+
+// taking applies and patches, and answers a patch of the managed fields with the object that has them.
+type taking struct {
+	applying
+	cached *corev1.Node
+	bodies []string
+}
+
+func (s *taking) Patch(
+	_ context.Context, _ string, _ types.PatchType, data []byte, _ metav1.PatchOptions, _ ...string,
+) (*corev1.Node, error) {
+	s.bodies = append(s.bodies, string(data))
+	var ops []struct {
+		Path  string
+		Value json.RawMessage
+	}
+	if err := json.Unmarshal(data, &ops); err != nil {
+		return nil, err
+	}
+	out := s.cached.DeepCopy()
+	for _, op := range ops {
+		if op.Path == "/metadata/managedFields" {
+			out.ManagedFields = nil
+			if err := json.Unmarshal(op.Value, &out.ManagedFields); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, nil
+}
+
+func entry(manager string, operation metav1.ManagedFieldsOperationType, fields string) metav1.ManagedFieldsEntry {
+	return metav1.ManagedFieldsEntry{
+		Manager: manager, Operation: operation, APIVersion: "v1", FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fields),
+	}
+}
+
+func TestAnApplierTakesOverOnceWhatManagersHaveUpdated(t *testing.T) {
+	const update, apply = metav1.ManagedFieldsOperationUpdate, metav1.ManagedFieldsOperationApply
+	g := NewWithT(t)
+	cached := applied(5, "doorman", `{"f:metadata":{"f:labels":{"f:zone":{}}}}`)
+	cached.ManagedFields[0].APIVersion, cached.ManagedFields[0].FieldsType = "v1", "FieldsV1"
+	cached.ManagedFields = append(cached.ManagedFields,
+		entry("doorman", update, `{"f:metadata":{"f:labels":{"f:old":{}},"f:finalizers":{".":{},"v:\"x\"":{}}}}`),
+		entry("manager", update, `{"f:spec":{"f:unschedulable":{}}}`),
+		entry("stranger", update, `{"f:spec":{"f:taints":{}}}`),
+	)
+	server := &taking{cached: cached}
+	a := patch.NewApplier(always(server))
+	o := &patch.Options{FieldManager: "doorman", TakeOver: []string{"doorman", "manager"}}
+	_, err := a.Apply(t.Context(), cached, o, zoned("a"))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(server.asked).To(HaveLen(1))
+	g.Expect(server.bodies).To(HaveLen(1))
+	g.Expect(server.bodies[0]).To(ContainSubstring(`{"op":"add","path":"/metadata/resourceVersion","value":"5"}`))
+	after, err := server.Patch(t.Context(), "n1", types.JSONPatchType, []byte(server.bodies[0]), metav1.PatchOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	got := map[string]string{}
+	for _, e := range after.ManagedFields {
+		got[e.Manager+" "+string(e.Operation)] = e.FieldsV1.GetRawString()
+	}
+	g.Expect(got).To(HaveLen(3))
+	g.Expect(got["stranger Update"]).To(MatchJSON(`{"f:spec":{"f:taints":{}}}`))
+	g.Expect(got["doorman Update"]).To(MatchJSON(`{"f:metadata":{"f:finalizers":{".":{},"v:\"x\"":{}}}}`))
+	g.Expect(got["doorman "+string(apply)]).To(MatchJSON(
+		`{"f:metadata":{"f:labels":{"f:zone":{},"f:old":{}}},"f:spec":{"f:unschedulable":{}}}`))
+
+	server.bodies = nil
+	_, err = a.Apply(t.Context(), after, o, zoned("a"))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(server.bodies).To(BeEmpty(), "once")
+}
+
+func TestAnApplierWhoseClientCannotPatchTakesNothingOver(t *testing.T) {
+	g := NewWithT(t)
+	cached := applied(5, "doorman", `{}`)
+	cached.ManagedFields[0].APIVersion = "v1"
+	cached.ManagedFields = append(cached.ManagedFields, entry("doorman", metav1.ManagedFieldsOperationUpdate, `{"f:spec":{}}`))
+	server := &applying{}
+	_, err := patch.NewApplier(always(server)).Apply(t.Context(), cached,
+		&patch.Options{FieldManager: "doorman", TakeOver: []string{"doorman"}}, zoned("a"))
+	g.Expect(err).To(MatchError(ContainSubstring("the client cannot patch")))
+	g.Expect(server.asked).To(BeEmpty())
+}
