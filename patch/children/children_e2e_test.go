@@ -115,6 +115,36 @@ var _ = Describe("On the real server", func() {
 		Eventually(ctx, func() []string { return f.has(ctx) }, patience).Should(BeEmpty(), "the garbage collector")
 	}, SpecTimeout(3*time.Minute))
 
+	It("a child with an immutable field is named, the rest is written, and it is created again if that is allowed", func(ctx SpecContext) {
+		f := newFamily(ctx, nil)
+		yes := true
+		edit := func(value string) child {
+			return child{Name: "fixed", Edit: func(s *corev1.Secret) {
+				s.Immutable = &yes
+				s.Data = map[string][]byte{"is": []byte(value)}
+				s.Labels = map[string]string{"is": value}
+			}}
+		}
+		ensure := func(value string) error {
+			_, err := f.set.Ensure(ctx, f.owner, edit(value))
+			Expect(f.in.WaitForLatest(ctx)).To(Succeed())
+			return err
+		}
+		Expect(ensure("a")).To(Succeed())
+		Expect(ensure("b")).To(MatchError(ContainSubstring("fields data of it are immutable")))
+		got, err := client.CoreV1().Secrets(f.space).Get(ctx, "fixed", metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(got.Labels).To(HaveKeyWithValue("is", "b"))
+		Expect(got.Data).To(HaveKeyWithValue("is", []byte("a")))
+
+		f.set = children.New(ownerKind, client.CoreV1().ConfigMaps, f.in, client.CoreV1().Secrets, &children.Options{MaxRecreate: 1})
+		Expect(ensure("c")).To(MatchError(patch.IsStale, "IsStale"))
+		Expect(ensure("c")).To(Succeed())
+		got, err = client.CoreV1().Secrets(f.space).Get(ctx, "fixed", metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(got.Data).To(HaveKeyWithValue("is", []byte("c")))
+	})
+
 	It("a recreated owner waits for the garbage collector, and a late cache deletes nothing", func(ctx SpecContext) {
 		f := newFamily(ctx, &children.Options{Mark: ours})
 		Expect(f.ensure(ctx, "a", "b")).To(Succeed())

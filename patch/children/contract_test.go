@@ -29,8 +29,12 @@ func TestContract(t *testing.T) {
 			"written.": TestAFailureIsReportedAndTheOthersAreWritten,
 		"Nothing is deleted unless every wanted child is there and stays.": all(wantedComeFirst,
 			TestNothingIsDeletedWhileAWantedChildIsBeingDeleted, TestAContextThatEndsDeletesNothing),
-		"Nothing is deleted if more than MaxCount children and more than MaxShare of them would be: ErrLimit names the owner " +
-			"and the numbers.": TestTheLimitOfAHundredChildren,
+		"Nothing is deleted if more than MaxCount children and more than MaxShare of those that were there before would be: " +
+			"ErrLimit names the owner and the numbers.": all(TestTheLimitOfAHundredChildren, TestAllChildrenRenamedAreTooMany),
+		"A child whose edit changes an immutable field is an error that names the field, and its other changes are " +
+			"written.": TestAnImmutableFieldIsNamedAndTheRestIsWritten,
+		"At most MaxRecreate children in a call are deleted instead, to be created again.": all(
+			TestAtMostMaxRecreateChildrenAreCreatedAgain, TestALateOwnerRecreatesNothing),
 		"Before children are deleted or adopted, the server confirms that the owner is unchanged since it was read, so " +
 			"that a late cache does no harm.": all(TestALateOwnerDeletesNothing, TestALateOwnerAdoptsNothing),
 		"A child is deleted only as it was cached, by its UID and resourceVersion.": TestAChildIsDeletedAsItWasCached,

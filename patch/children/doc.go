@@ -24,8 +24,11 @@
 //   - An owner that is being deleted gets no children.
 //   - A wanted child that fails does not stop the others from being written.
 //   - Nothing is deleted unless every wanted child is there and stays.
-//   - Nothing is deleted if more than MaxCount children and more than MaxShare of them
-//     would be: [ErrLimit] names the owner and the numbers.
+//   - Nothing is deleted if more than MaxCount children and more than MaxShare of those
+//     that were there before would be: [ErrLimit] names the owner and the numbers.
+//   - A child whose edit changes an immutable field is an error that names the field, and
+//     its other changes are written.
+//   - At most MaxRecreate children in a call are deleted instead, to be created again.
 //   - Before children are deleted or adopted, the server confirms that the owner is unchanged
 //     since it was read, so that a late cache does no harm.
 //   - A child is deleted only as it was cached, by its UID and resourceVersion.

@@ -25,9 +25,15 @@ type Options struct {
 	// children of an owner, and more than MaxShare of them, are no longer wanted.
 	// Defaults to 10.
 	MaxCount int
-	// MaxShare is the other half of the safety limit, as a share of the owner's
-	// children. A share of 1 switches the limit off. Defaults to 0.5.
+	// MaxShare is the other half of the safety limit, as a share of the children that
+	// the owner had before the call: renaming all of them deletes all of them. A share of 1 switches the limit off. Defaults to 0.5.
 	MaxShare float64
+	// MaxRecreate is how many children of an owner one call deletes because an edit
+	// changes a field that the server does not let change, such as the selector of a
+	// Deployment. The next reconcile creates them again. Beyond it, and by default, such a
+	// child is an error that names the fields, and its other changes are sent. Defaults
+	// to 0.
+	MaxRecreate int
 	// Mark is the set of labels that each child gets. They identify a child that has
 	// lost its owner reference: an object with these labels, the name of a wanted child
 	// and no controller is adopted. Defaults to none: such an object is an error.
@@ -44,6 +50,7 @@ func (o *Options) withDefaults() Options {
 func (o Options) validate() error {
 	check := option.Of("children.Options")
 	check.That(o.MaxCount >= 0, "MaxCount", o.MaxCount, option.Negative)
+	check.That(o.MaxRecreate >= 0, "MaxRecreate", o.MaxRecreate, option.Negative)
 	isShare := o.MaxShare > 0 && o.MaxShare <= 1 // NaN is neither
 	check.That(isShare, "MaxShare", o.MaxShare, "must be more than 0 and at most 1")
 	_, err := labels.ValidatedSelectorFromSet(o.Mark)

@@ -59,16 +59,6 @@ func TestTheLimitOfAHundredChildren(t *testing.T) {
 	}
 }
 
-// All children get new names: that is not what a late or an empty cache looks like.
-func TestTheLimitCountsTheNewChildren(t *testing.T) {
-	inFixture(t, nil, func(w *fixture) {
-		names := named(40)
-		w.Expect(w.ensure(names[:20]...)).To(Succeed())
-		w.Expect(w.ensure(names[20:]...)).To(Succeed())
-		w.Expect(w.has()).To(Equal(names[20:]))
-	})
-}
-
 func TestChildrenThatAreBeingDeletedDoNotCount(t *testing.T) {
 	inFixture(t, &children.Options{MaxCount: 1}, func(w *fixture) {
 		w.Expect(w.ensure("a", "b")).To(Succeed())

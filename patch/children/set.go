@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,6 +46,11 @@ type Set[T informer.Object] struct {
 	of      func(namespace string) client[T]
 	options Options
 	err     error // of the arguments of New
+
+	mu sync.Mutex // guards the field below
+	// refused has how many children those owners had for which the safety limit has refused
+	// to delete: what was created since makes no share of them smaller.
+	refused map[types.UID]int
 }
 
 // client reads and writes children.
@@ -72,7 +78,7 @@ func New[K interface {
 	kind schema.GroupVersionKind, owners func(namespace string) K, in *informer.Informer[T],
 	of func(namespace string) C, o *Options,
 ) *Set[T] {
-	s := &Set[T]{kind: kind, in: in, options: o.withDefaults()}
+	s := &Set[T]{kind: kind, in: in, options: o.withDefaults(), refused: map[types.UID]int{}}
 	if owners == nil || in == nil || of == nil {
 		s.err = errors.New("the owners, their informer and their client must not be nil")
 		return s
@@ -118,6 +124,7 @@ func (s *Set[T]) Ensure(ctx context.Context, owner metav1.Object, wanted ...Chil
 	if err := c.validate(wanted); err != nil {
 		return nil, terminal.Mark(c.describe(err))
 	}
+	c.before = c.children()
 	all := make([]T, 0, len(wanted))
 	var errs []error
 	for _, w := range wanted {
@@ -147,6 +154,8 @@ type call[T informer.Object] struct {
 	wanted    map[types.NamespacedName]bool
 	readOwner func(ctx context.Context) (metav1.Object, error)
 	confirmed bool // the owner, by the server
+	before    int  // how many children there were before the call
+	recreated int  // how many children were deleted to be created again
 }
 
 func (c *call[T]) describe(err error) error {
@@ -195,13 +204,29 @@ func (c *call[T]) ensure(ctx context.Context, w Child[T]) (T, error) {
 			return base, err
 		}
 	}
+	got, err := c.write(ctx, w, base, nil)
+	if fields := immutableFields(err); len(fields) > 0 && base.GetUID() != "" {
+		return c.afterImmutable(ctx, w, base, fields, err)
+	}
+	return got, err
+}
+
+// write writes a wanted child, but leaves those fields as they are.
+func (c *call[T]) write(ctx context.Context, w Child[T], base T, except []string) (T, error) {
 	// A replica that adopts an orphan must not miss its new owner.
 	locked := metav1.GetControllerOfNoCopy(base) == nil && base.GetResourceVersion() != ""
 	var refusal error
 	got, err := patch.Ensure(ctx, c.of, base, &patch.Options{Lock: locked}, func(obj T) {
-		if refusal = c.mayWrite(ctx, obj); refusal == nil {
-			w.Edit(obj)
-			refusal = c.own(obj)
+		if refusal = c.mayWrite(ctx, obj); refusal != nil {
+			return
+		}
+		var before runtime.Object
+		if len(except) > 0 {
+			before = obj.DeepCopyObject()
+		}
+		w.Edit(obj)
+		if refusal = c.own(obj); refusal == nil && before != nil {
+			refusal = withoutChanges(before, obj, except)
 		}
 	})
 	if refusal != nil {
@@ -266,6 +291,7 @@ func (c *call[T]) deleteOthers(ctx context.Context) error {
 		}
 	}
 	if len(others) == 0 {
+		c.noteRefused(false)
 		return nil
 	}
 	if err := c.checkLimit(len(others), bound.KeyOf(others[0])); err != nil {
@@ -286,15 +312,45 @@ func (c *call[T]) deleteOthers(ctx context.Context) error {
 	return merged(errs)
 }
 
-// checkLimit refuses to delete too many children, such as example.
+// children counts the cached children that are not being deleted.
+func (c *call[T]) children() (n int) {
+	for child := range c.byOwner.Get(c.owner.GetUID()) {
+		if child.GetDeletionTimestamp() == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// checkLimit refuses to delete too many children, such as example: too many of those that
+// were there before the call, or before the first call that was refused. Children that were
+// created instead of them do not count.
 func (c *call[T]) checkLimit(n int, example fmt.Stringer) error {
-	all := n + len(c.wanted)
-	if n <= c.options.MaxCount || float64(n) <= c.options.MaxShare*float64(all) {
+	c.mu.Lock()
+	if was, ok := c.refused[c.owner.GetUID()]; ok {
+		c.before = min(c.before, was)
+	}
+	c.mu.Unlock()
+	all := max(c.before, n)
+	refuse := n > c.options.MaxCount && float64(n) > c.options.MaxShare*float64(all)
+	c.noteRefused(refuse)
+	if !refuse {
 		return nil
 	}
 	return fmt.Errorf("%w: %d of %d children are no longer wanted (such as %s), more than %d and more than %g %%: "+
 		"none is deleted; let the owner want fewer step by step, or raise children.Options.MaxCount or MaxShare",
 		ErrLimit, n, all, example, c.options.MaxCount, 100*c.options.MaxShare)
+}
+
+// noteRefused notes whether the safety limit has refused to delete children of the owner.
+func (c *call[T]) noteRefused(refused bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if refused {
+		c.refused[c.owner.GetUID()] = c.before
+	} else {
+		delete(c.refused, c.owner.GetUID())
+	}
 }
 
 // confirm returns nil if the server has the owner as it was read, which it is asked

@@ -1,0 +1,101 @@
+package children
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/homeostat/homeostat/internal/bound"
+	"github.com/homeostat/homeostat/patch"
+)
+
+// immutableFields returns the fields that a server does not let anybody change, if that is
+// all that it has against a write.
+func immutableFields(err error) []string {
+	var status apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return nil
+	}
+	var fields []string
+	for _, cause := range status.Status().Details.Causes {
+		if !saysImmutable(cause) {
+			return nil
+		}
+		if cause.Field != "" && !slices.Contains(fields, cause.Field) {
+			fields = append(fields, cause.Field)
+		}
+	}
+	return fields
+}
+
+// saysImmutable reports whether a server refuses a change, not a value. There is no reason
+// for it in an answer, only words, which all built-in kinds share.
+func saysImmutable(cause metav1.StatusCause) bool {
+	if cause.Field == "" || strings.HasPrefix(cause.Field, "metadata") {
+		return false
+	}
+	text := strings.ToLower(cause.Message)
+	return slices.ContainsFunc([]string{
+		"immutable", "may not change", "may not be changed", "cannot be changed", "must not be changed", "are forbidden",
+	}, func(words string) bool { return strings.Contains(text, words) })
+}
+
+// withoutChanges gives edited the values that before has of those fields. The path of an
+// element stands for its list.
+func withoutChanges(before, edited runtime.Object, fields []string) error {
+	was, err := runtime.DefaultUnstructuredConverter.ToUnstructured(before)
+	if err != nil {
+		return err
+	}
+	is, err := runtime.DefaultUnstructuredConverter.ToUnstructured(edited)
+	if err != nil {
+		return err
+	}
+	for _, field := range fields {
+		path, _, _ := strings.Cut(field, "[")
+		names := strings.Split(path, ".")
+		value, found, err := unstructured.NestedFieldCopy(was, names...)
+		switch {
+		case err != nil:
+			return err
+		case !found:
+			unstructured.RemoveNestedField(is, names...)
+		default:
+			if err := unstructured.SetNestedField(is, value, names...); err != nil {
+				return err
+			}
+		}
+	}
+	if u, ok := edited.(runtime.Unstructured); ok {
+		u.SetUnstructuredContent(is)
+		return nil
+	}
+	return runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(is, edited, true)
+}
+
+// afterImmutable decides about a child of which the server refused to change fields: it is
+// deleted, so that the next reconcile creates it, or all other changes are sent.
+func (c *call[T]) afterImmutable(ctx context.Context, w Child[T], base T, fields []string, refusal error) (T, error) {
+	refusal = fmt.Errorf("fields %s of it are immutable: delete it, give the child another name, or set "+
+		"children.Options.MaxRecreate: %w", strings.Join(fields, ", "), refusal)
+	if c.recreated >= c.options.MaxRecreate {
+		got, err := c.write(ctx, w, base, fields)
+		return got, errors.Join(refusal, err)
+	}
+	if err := c.confirm(ctx); err != nil {
+		return base, err
+	}
+	c.recreated++
+	if err := patch.Delete(ctx, c.of, base, &patch.Options{Lock: base.GetResourceVersion() != ""}); err != nil {
+		return base, err
+	}
+	return base, c.changed(fmt.Sprintf("child %q was deleted to be created again, since fields %s of it are immutable",
+		bound.KeyOf(base), strings.Join(fields, ", ")))
+}
