@@ -73,9 +73,11 @@ type Options struct {
 	IndexLabels []string
 	// Transform modifies an object before it is stored, to drop what no reader needs.
 	// It must keep name, namespace, UID and resourceVersion, and must be idempotent.
-	// Dropped fields are missing for every reader: a write that sends such an object
-	// back as a whole would delete them on the server, but an edit of package patch
-	// sends only differences.
+	// Dropped fields are missing for every reader. A write that sends such an object
+	// back as a whole would delete them on the server. An edit of package patch does
+	// not: what is dropped stays, also in the elements of lists, or the edit is refused
+	// with an error that names the field. For example, an edit that sets a list that was
+	// dropped as a whole is refused.
 	//
 	//	Transform: func(obj informer.Object) { obj.(*corev1.Pod).Spec.Volumes = nil },
 	//

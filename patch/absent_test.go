@@ -82,4 +82,6 @@ type unreadable struct {
 	away error
 }
 
-func (u *unreadable) Get(context.Context, string, metav1.GetOptions) (*corev1.ConfigMap, error) { return nil, u.away }
+func (u *unreadable) Get(context.Context, string, metav1.GetOptions) (*corev1.ConfigMap, error) {
+	return nil, u.away
+}

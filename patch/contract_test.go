@@ -37,10 +37,12 @@ func TestContract(t *testing.T) {
 			TestEnsureLetsTheEditRetainWhatItCreatesAndPatches),
 		"Go types of k8s.io/api get a strategic merge patch: lists are merged by key, so changes by other clients survive in " +
 			"them.": mergesLists,
-		"All other types, and edits of lists whose merge keys are missing or not unique, get a JSON merge patch (RFC 7386), " +
-			"which replaces changed lists.": replacesLists,
-		"The resourceVersion is locked where a JSON merge patch replaces a list of a type of k8s.io/api, finalizers or owner " +
-			"references.": all(TestAPatchReplacesUnderALockAListWhoseMergeKeyIsNotUnique, TestFinalizersAndOwnersOfCustomKindsAreLocked),
+		"All other types get a JSON merge patch (RFC 7386).": mergesCustomKinds,
+		"An edit of any other list is sent as a JSON patch (RFC 6902) of the elements that it changed, locked by the " +
+			"resourceVersion.": all(editsListsByIndex, TestAPatchEditsUnderALockAListWhoseMergeKeyIsNotUnique,
+			TestFinalizersAndOwnersOfCustomKindsAreLocked),
+		"What the Go type or a Transform hides from the program survives, also in the elements of lists.": TestWhatTheProgramDoesNotSeeSurvives,
+		"An edit that could lose it is refused by the server, and the error names the field.":             TestAnEditThatCouldLoseSomethingIsRefused,
 		"A map of labels or annotations, and a list that is merged by key, is emptied entry by entry: entries that " +
 			"other clients have added since the read stay.": emptiesOneByOne,
 		"No write reaches a different object: it goes to the client of the cached object's namespace, and the UID is a " +
@@ -154,15 +156,25 @@ func portNames(s *corev1.Service) []string {
 	return names
 }
 
-func replacesLists(t *testing.T) {
+func mergesCustomKinds(t *testing.T) {
+	g := NewWithT(t)
+	w := &recording[*widget]{answer: gadget()}
+	_, err := patch.Merge(t.Context(), always(w), gadget(), nil, func(w *widget) { w.Spec.Color = "blue" })
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(w.requests[0].pt).To(BeEquivalentTo("application/merge-patch+json"))
+	g.Expect(w.requests[0].body).To(MatchJSON(`{"metadata":{"uid":"u2"},"spec":{"color":"blue"}}`))
+}
+
+func editsListsByIndex(t *testing.T) {
 	g := NewWithT(t)
 	w := &recording[*widget]{answer: gadget()}
 	_, err := patch.Merge(t.Context(), always(w), gadget(), nil, func(w *widget) { w.Spec.Parts[1].Kind = "z" })
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(w.requests[0].pt).To(BeEquivalentTo("application/merge-patch+json"))
-	g.Expect(w.requests[0].body).To(MatchJSON(
-		`{"metadata":{"uid":"u2"},"spec":{"parts":[{"name":"a","kind":"x"},{"name":"b","kind":"z"}]}}`))
-	TestAPatchReplacesUnderALockAListWhoseMergeKeyIsNotUnique(t)
+	g.Expect(w.requests[0].pt).To(BeEquivalentTo("application/json-patch+json"))
+	g.Expect(w.requests[0].body).To(MatchJSON(`[
+		{"op":"add","path":"/metadata/resourceVersion","value":"3"},{"op":"add","path":"/metadata/uid","value":"u2"},
+		{"op":"test","path":"/spec/parts/1/name","value":"b"},{"op":"test","path":"/spec/parts/1/kind","value":"y"},
+		{"op":"add","path":"/spec/parts/1/kind","value":"z"}]`))
 
 	// The merge key is the name, which is left out of the JSON where it is empty.
 	keyless := func() *corev1.Pod {
@@ -173,8 +185,9 @@ func replacesLists(t *testing.T) {
 	c := &recording[*corev1.Pod]{answer: keyless()}
 	_, err = patch.Merge(t.Context(), always(c), keyless(), nil, func(p *corev1.Pod) { p.Spec.ImagePullSecrets[1].Name = "c" })
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(c.requests[0].pt).To(BeEquivalentTo("application/merge-patch+json"))
-	g.Expect(c.requests[0].body).To(MatchJSON(`{"spec":{"imagePullSecrets":[{},{"name":"c"}]}}`))
+	g.Expect(c.requests[0].pt).To(BeEquivalentTo("application/json-patch+json"))
+	g.Expect(patched(t, keyless(), c.requests[0].body).Spec.ImagePullSecrets).To(
+		Equal([]corev1.LocalObjectReference{{}, {Name: "c"}}))
 }
 
 // emptiesOneByOne removes all that was read, while another client has added more.

@@ -33,7 +33,7 @@ func Diff(before, after informer.Object) string {
 	case bound.IsNil(after):
 		return "deleted"
 	}
-	p, err := diff.Make(before, after, diff.JSON)
+	p, err := diff.Compare(before, after)
 	if err != nil {
 		return "cannot be compared: " + err.Error()
 	}

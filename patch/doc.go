@@ -22,10 +22,13 @@
 //   - An edit gets a deep copy, which it may retain.
 //   - Go types of k8s.io/api get a strategic merge patch: lists are merged by
 //     key, so changes by other clients survive in them.
-//   - All other types, and edits of lists whose merge keys are missing or not
-//     unique, get a JSON merge patch (RFC 7386), which replaces changed lists.
-//   - The resourceVersion is locked where a JSON merge patch replaces a list of a
-//     type of k8s.io/api, finalizers or owner references.
+//   - All other types get a JSON merge patch (RFC 7386).
+//   - An edit of any other list is sent as a JSON patch (RFC 6902) of the elements that
+//     it changed, locked by the resourceVersion.
+//   - What the Go type or a Transform hides from the program survives, also in the
+//     elements of lists.
+//   - An edit that could lose it is refused by the server, and the error names the
+//     field.
 //   - A map of labels or annotations, and a list that is merged by key, is emptied
 //     entry by entry: entries that other clients have added since the read stay.
 //   - No write reaches a different object: it goes to the client of the cached
@@ -52,8 +55,8 @@
 //
 // It does not retry. It cannot store a null, which an unstructured object may
 // contain: a null in a merge patch removes the member. It reads only where an
-// answer leaves no choice: in Ensure, if the cache was wrong, and after a write of
-// a subresource that was not found.
+// answer leaves no choice: in Ensure, if the cache was wrong, after a write of a
+// subresource that was not found, and after a list could not be patched.
 //
 // Generated, gentype, dynamic and metadata clients work, and so do fake clientsets.
 // The namespace of a dynamic, metadata or wrapped client cannot be checked in

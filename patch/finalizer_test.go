@@ -75,7 +75,9 @@ func TestAFinalizerIsAddedOnceAndBesideOthers(t *testing.T) {
 	g.Expect(cached).To(Equal(finalized(theirs)), "the cache is not written to")
 	g.Expect(f.requests).To(HaveLen(1))
 	g.Expect(f.requests[0].body).To(MatchJSON(
-		`{"metadata":{"finalizers":["example.com/theirs","example.com/mine"],"resourceVersion":"3","uid":"u2"}}`))
+		`[{"op":"add","path":"/metadata/resourceVersion","value":"3"},{"op":"add","path":"/metadata/uid","value":"u2"},
+		{"op":"test","path":"/metadata/finalizers","value":["example.com/theirs"]},
+		{"op":"add","path":"/metadata/finalizers","value":["example.com/theirs","example.com/mine"]}]`))
 	g.Expect(f.requests[0].manager).To(Equal("doorman"))
 	g.Expect(f.wrote).To(Equal([]string{"w@3"}), "the next reconcile sees it")
 	live, _, err = f.guard(t, newest)
@@ -92,7 +94,9 @@ func TestAFinalizerIsRemovedAfterCleaning(t *testing.T) {
 	g.Expect(live).To(BeFalse())
 	g.Expect(f.cleaned).To(Equal([]string{"w"}))
 	g.Expect(f.requests[0].body).To(MatchJSON(
-		`{"metadata":{"finalizers":["example.com/theirs"],"resourceVersion":"3","uid":"u2"}}`))
+		`[{"op":"add","path":"/metadata/resourceVersion","value":"3"},{"op":"add","path":"/metadata/uid","value":"u2"},
+		{"op":"test","path":"/metadata/finalizers","value":["example.com/theirs","example.com/mine"]},
+		{"op":"add","path":"/metadata/finalizers","value":["example.com/theirs"]}]`))
 	live, _, err = f.guard(t, newest)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(live).To(BeFalse())

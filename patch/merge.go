@@ -24,18 +24,27 @@ import (
 // precondition of the write: neither an object in another namespace nor a recreated
 // one is ever written to.
 //
-// cached is shared and not written to. Sends at most one request; if it sends none,
+// cached is shared and not written to. Sends one request as a rule; if it sends none,
 // it returns cached itself: do not modify it. Go types of k8s.io/api are patched by
 // strategic merge. All others, including unstructured objects of the same kinds,
-// are patched by JSON merge, which replaces a changed list as a whole: lock such an
-// edit. Edits of finalizers and owner references, which other clients add to, are
-// always locked then. The logger of ctx gets a [Diff] at V(4).
+// are patched by JSON merge. The logger of ctx gets a [Diff] at V(4).
+//
+// A list that has no merge key is patched element by element, by index, and such an
+// edit is always locked. What the Go type or a Transform hides of the elements stays.
+// An element is recognised by its name, type, key or id, or else by its place and by
+// what it has in common with the old one. For example, a new port in rules[0] keeps a
+// field of that rule that the program's type does not have. Where the Go type cannot
+// tell whether an object or a list exists, Merge tries what is likely first, so that it
+// may send more than one request.
 //
 // The copy belongs to edit, which may retain it or parts of it; changes made after
 // edit has returned are not sent. The copy of a Go struct has no managed fields,
 // which belong to the server.
 //
-// Errors: a refusal because of the UID or the lock satisfies [IsStale]. These are
+// Errors: a refusal because of the UID or the lock satisfies [IsStale]. An edit that
+// could lose something that the server has and the program does not see is refused, and
+// the error names the field: for example, two elements that look the same to the
+// program, of which one was removed. These are
 // found before any request, and named:
 //
 //   - a nil argument, a wrong option, a client of another namespace,
@@ -180,9 +189,9 @@ func merge[C Client[T], T informer.Object](
 	if log := klog.FromContext(ctx).V(4); log.Enabled() {
 		log.Info("patching", "kind", kindOf(cached), "object", cached.GetName(), "diff", Diff(before, edited))
 	}
-	// Lists that are replaced as a whole, although others may add to them.
-	replaces := p.Style != style || style == diff.JSON && changesSharedLists(before, edited)
-	got, err := send(ctx, of, cached, p, lockIf(opts, cached, replaces || ignoresUID(cached, opts.Subresource)))
+	// Indexes are those of the object that was read, and so is what a strategic patch could not merge.
+	locked := lockIf(opts, cached, p.Style != style || ignoresUID(cached, opts.Subresource))
+	got, err := send(ctx, of, cached, p, locked)
 	if err != nil {
 		return none, describe("patching", cached, err)
 	}

@@ -266,14 +266,17 @@ func TestStatusWritesTheStatusSubresource(t *testing.T) {
 	g.Expect(c.requests[0].body).To(MatchJSON(`{"metadata":{"uid":"u1"},"status":{"phase":"Running"}}`))
 }
 
-// Other clients add to these lists, and a JSON merge patch replaces them.
+// Other clients add to these lists.
 func TestFinalizersAndOwnersOfCustomKindsAreLocked(t *testing.T) {
 	owner := metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: "a", UID: "1"}
 	for want, edit := range map[string]func(*widget){
-		`{"metadata":{"resourceVersion":"3","uid":"u2","finalizers":["old","new"]}}`: func(w *widget) {
+		`[{"op":"add","path":"/metadata/resourceVersion","value":"3"},{"op":"add","path":"/metadata/uid","value":"u2"},
+		{"op":"test","path":"/metadata/finalizers","value":["old"]},{"op":"add","path":"/metadata/finalizers","value":["old","new"]}]`: func(w *widget) {
 			w.Finalizers = append(w.Finalizers, "new")
 		},
-		`{"metadata":{"resourceVersion":"3","uid":"u2","ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"a","uid":"1"}]}}`: func(w *widget) {
+		`[{"op":"add","path":"/metadata/resourceVersion","value":"3"},{"op":"add","path":"/metadata/uid","value":"u2"},
+		{"op":"test","path":"/metadata/ownerReferences","value":null},
+		{"op":"add","path":"/metadata/ownerReferences","value":[{"apiVersion":"v1","kind":"Pod","name":"a","uid":"1"}]}]`: func(w *widget) {
 			w.OwnerReferences = []metav1.OwnerReference{owner}
 		},
 		`{"metadata":{"uid":"u2","labels":{"a":"b"}}}`: func(w *widget) { w.Labels = map[string]string{"a": "b"} },

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -28,6 +29,21 @@ func sent[T informer.Object](t *testing.T, cached T, o *patch.Options, edit func
 	}
 	g.Expect(c.requests).To(HaveLen(1))
 	return c.requests[0].body
+}
+
+// patched is what a server makes of an object by a JSON patch.
+func patched[T any](t *testing.T, obj *T, body string) *T {
+	t.Helper()
+	g := NewWithT(t)
+	before, err := json.Marshal(obj)
+	g.Expect(err).NotTo(HaveOccurred())
+	p, err := jsonpatch.DecodePatch([]byte(body))
+	g.Expect(err).NotTo(HaveOccurred())
+	after, err := p.Apply(before)
+	g.Expect(err).NotTo(HaveOccurred(), body)
+	out := new(T)
+	g.Expect(json.Unmarshal(after, out)).To(Succeed())
+	return out
 }
 
 const (
@@ -99,10 +115,16 @@ func TestAPatchKeepsTheKeyOfAnEmptyValueWhichNullWouldRemove(t *testing.T) {
 func TestAPatchEmptiesAList(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(sent(t, service(), nil, func(s *corev1.Service) { s.Spec.ExternalIPs = nil })).
-		To(MatchJSON(`{"spec":{"externalIPs":null}}`))
+		To(MatchJSON(`[{"op":"add","path":"/metadata/resourceVersion","value":"4"},
+			{"op":"test","path":"/spec/externalIPs","value":["1.1.1.1"]},{"op":"remove","path":"/spec/externalIPs"}]`))
 	g.Expect(sent(t, service(port("a", 1, tcp)), nil, func(s *corev1.Service) { s.Spec.Ports = nil })).
 		To(MatchJSON(`{"spec":{"ports":[{"$patch":"delete","port":1}]}}`))
-	g.Expect(sent(t, gadget(), nil, func(w *widget) { w.Spec.Parts = nil })).To(MatchJSON(`{"spec":{"parts":null}}`))
+	g.Expect(sent(t, gadget(), nil, func(w *widget) { w.Spec.Parts = nil })).To(MatchJSON(
+		`[{"op":"add","path":"/metadata/resourceVersion","value":"3"},
+		{"op":"test","path":"/spec/parts/0/name","value":"a"},{"op":"test","path":"/spec/parts/0/kind","value":"x"},
+		{"op":"test","path":"/spec/parts/1/name","value":"b"},{"op":"test","path":"/spec/parts/1/kind","value":"y"},
+		{"op":"remove","path":"/spec/parts/1"},{"op":"remove","path":"/spec/parts/0"},
+		{"op":"test","path":"/spec/parts","value":[]},{"op":"remove","path":"/spec/parts"}]`))
 }
 
 func TestAPatchDoesNotMentionWhatItDoesNotKnowSoThatANewerServersFieldSurvives(t *testing.T) {
@@ -121,16 +143,18 @@ func TestAPatchReordersAListThatIsMergedByKey(t *testing.T) {
 	g.Expect(body).To(MatchJSON(`{"spec":{"$setElementOrder/ports":[{"port":2},{"port":1}]}}`))
 }
 
-func TestAPatchReplacesUnderALockAListWhoseMergeKeyIsNotUnique(t *testing.T) {
+func TestAPatchEditsUnderALockAListWhoseMergeKeyIsNotUnique(t *testing.T) {
 	g := NewWithT(t)
 	c := &recording[*corev1.Service]{answer: service()}
 	_, err := patch.Merge(t.Context(), always(c), service(port("dns", 53, udp), port("dns-tcp", 53, tcp)), nil,
 		func(s *corev1.Service) { s.Spec.Ports[1].Name = "tcp" })
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(c.requests[0].pt).To(BeEquivalentTo("application/merge-patch+json"))
-	g.Expect(c.requests[0].body).To(MatchJSON(`{"metadata":{"resourceVersion":"4"},"spec":{"ports":[
-		{"name":"dns","protocol":"UDP","port":53,"targetPort":0},
-		{"name":"tcp","protocol":"TCP","port":53,"targetPort":0}]}}`))
+	g.Expect(c.requests[0].pt).To(BeEquivalentTo("application/json-patch+json"))
+	g.Expect(c.requests[0].body).To(MatchJSON(`[{"op":"add","path":"/metadata/resourceVersion","value":"4"},
+		{"op":"test","path":"/spec/ports/1/name","value":"dns-tcp"},
+		{"op":"test","path":"/spec/ports/1/protocol","value":"TCP"},
+		{"op":"test","path":"/spec/ports/1/port","value":53},
+		{"op":"add","path":"/spec/ports/1/name","value":"tcp"}]`))
 }
 
 func TestAPatchRefusesAnEditThatTheEndpointWouldDrop(t *testing.T) {
@@ -224,9 +248,8 @@ func TestConditionsNoteTheGenerationThatTheyAreAbout(t *testing.T) {
 			g.Expect(c1.requests).To(BeEmpty(), name)
 			continue
 		}
-		var sent struct{ Status widgetStatus }
 		g.Expect(c1.requests).To(HaveLen(1), name)
-		g.Expect(json.Unmarshal([]byte(c1.requests[0].body), &sent)).To(Succeed())
+		sent := patched(t, stored(c.before...), c1.requests[0].body)
 		g.Expect(sent.Status.Conditions).To(HaveLen(len(c.after)), name)
 		for i, is := range sent.Status.Conditions {
 			want := c.after[i]

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat/homeostat/informer"
@@ -28,32 +28,21 @@ func send[C Client[T], T informer.Object](
 	ctx context.Context, of func(namespace string) C, cached T, p diff.Patch, o Options,
 ) (T, error) {
 	var none T
-	data, err := withPreconditions(p.Data, cached, o.Lock)
-	if err != nil {
-		return none, err
-	}
-	if len(data) > maxBytes {
-		return none, fmt.Errorf("the patch has %d bytes, a server reads at most %d: make the object smaller",
-			len(data), maxBytes)
-	}
 	c, err := bound.ClientFor(of, cached)
 	if err != nil {
 		return none, err
 	}
-	pt := types.MergePatchType
-	if p.Style == diff.Strategic {
-		pt = types.StrategicMergePatchType
+	answer, err := sendOne(ctx, c, cached, p, o)
+	for i := 0; refused(p, err) && i < len(p.Others); i++ {
+		p.Data = p.Others[i]
+		answer, err = sendOne(ctx, c, cached, p, o)
 	}
-	var subresources []string
-	if o.Subresource != "" {
-		subresources = []string{o.Subresource}
-	}
-	opts := metav1.PatchOptions{FieldManager: o.FieldManager, DryRun: o.dryRun()}
-	answer, err := c.Patch(ctx, cached.GetName(), pt, data, opts, subresources...)
-	if o.Subresource != "" && apierrors.IsNotFound(err) { //nolint:forbidigo // proves nothing: the object is read
-		err = explainNotFound(ctx, c, cached, o.Subresource, err)
-	}
-	if err != nil {
+	switch {
+	case refused(p, err):
+		return none, explainRefusal(ctx, c, cached, p, err)
+	case o.Subresource != "" && apierrors.IsNotFound(err): //nolint:forbidigo // proves nothing: the object is read
+		return none, explainNotFound(ctx, c, cached, o.Subresource, err)
+	case err != nil:
 		return none, err
 	}
 	if err := checkAnswer(cached, answer); err != nil {
@@ -65,24 +54,91 @@ func send[C Client[T], T informer.Object](
 	return answer, nil
 }
 
+// sendOne sends one patch with its conditions.
+func sendOne[C Client[T], T informer.Object](ctx context.Context, c C, cached T, p diff.Patch, o Options) (T, error) {
+	var none T
+	data, err := withPreconditions(p, cached, o.Lock)
+	if err != nil {
+		return none, err
+	}
+	if len(data) > maxBytes {
+		return none, fmt.Errorf("the patch has %d bytes, a server reads at most %d: make the object smaller",
+			len(data), maxBytes)
+	}
+	pt := types.MergePatchType
+	switch p.Style {
+	case diff.Strategic:
+		pt = types.StrategicMergePatchType
+	case diff.Operations:
+		pt = types.JSONPatchType
+	}
+	var subresources []string
+	if o.Subresource != "" {
+		subresources = []string{o.Subresource}
+	}
+	opts := metav1.PatchOptions{FieldManager: o.FieldManager, DryRun: o.dryRun()}
+	return c.Patch(ctx, cached.GetName(), pt, data, opts, subresources...)
+}
+
+// refused reports whether an operation of a JSON patch could not be applied. Servers say
+// no more than that the patch is invalid, and fakes return the error of their library.
+func refused(p diff.Patch, err error) bool {
+	if err == nil || p.Style != diff.Operations {
+		return false
+	}
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		details := status.Status().Details
+		return apierrors.IsInvalid(err) && (details == nil || len(details.Causes) == 0)
+	}
+	return strings.HasSuffix(err.Error(), "test failed") || strings.HasSuffix(err.Error(), "missing value") ||
+		strings.HasSuffix(err.Error(), "invalid index referenced")
+}
+
+// explainRefusal tells an object that has changed since it was read from one that has more
+// than the cached one shows: it reads the object, if the client can.
+func explainRefusal[C Client[T], T informer.Object](
+	ctx context.Context, c C, cached T, p diff.Patch, refusal error,
+) error {
+	live, err := get[T](ctx, c, cached.GetName())
+	switch {
+	case errors.Is(err, errCannotRead):
+	case err != nil:
+		return errors.Join(refusal, fmt.Errorf("reading the object: %w", err))
+	case live.GetUID() != cached.GetUID() || live.GetResourceVersion() != cached.GetResourceVersion():
+		return apierrors.NewConflict(schema.GroupResource{Resource: kindOf(cached)}, cached.GetName(),
+			fmt.Errorf("it was changed since it was read: %w", refusal))
+	}
+	return fmt.Errorf("the server has more in %s than the Go type or a Transform lets the program see, "+
+		"and the edit could lose it: add the missing fields to the type, or edit fewer elements at once: %w",
+		strings.Join(p.Fields, ", "), refusal)
+}
+
+// errCannotRead means that a client has no method Get.
+var errCannotRead = errors.New("the client cannot read")
+
+// get reads an object, if the client can.
+func get[T informer.Object](ctx context.Context, c any, name string) (T, error) {
+	switch c := c.(type) {
+	case getter[T]:
+		return c.Get(ctx, name, metav1.GetOptions{})
+	case untypedGetter[T]:
+		return c.Get(ctx, name, metav1.GetOptions{})
+	default:
+		var none T
+		return none, errCannotRead
+	}
+}
+
 // explainNotFound tells a kind without the subresource from a deleted object, for
 // which servers answer the same: it reads the object, if the client can. The result
 // proves that the object does not exist only if the read has proven it.
 func explainNotFound[C Client[T], T informer.Object](
 	ctx context.Context, c C, cached T, subresource string, notFound error,
 ) error {
-	var got T
-	var err error
-	switch c := any(c).(type) {
-	case getter[T]:
-		got, err = c.Get(ctx, cached.GetName(), metav1.GetOptions{})
-	case untypedGetter[T]:
-		got, err = c.Get(ctx, cached.GetName(), metav1.GetOptions{})
-	default:
-		return notFound
-	}
+	got, err := get[T](ctx, c, cached.GetName())
 	switch {
-	case absent.Object(err, cached):
+	case errors.Is(err, errCannotRead), absent.Object(err, cached):
 		return notFound
 	case err != nil:
 		return fmt.Errorf("reading the object after the answer %q: %w", notFound, err)
@@ -93,24 +149,39 @@ func explainNotFound[C Client[T], T informer.Object](
 		subresource) // not wrapping notFound: the object exists
 }
 
-// withPreconditions adds preconditions to the metadata of a merge patch: the UID of
+// withPreconditions adds preconditions on the metadata to a patch: the UID of
 // cached, and its resourceVersion if locked. An object without a UID, as in fakes, is
 // identified by its name alone.
-func withPreconditions(data []byte, cached informer.Object, locked bool) ([]byte, error) {
+func withPreconditions(p diff.Patch, cached informer.Object, locked bool) ([]byte, error) {
+	if locked && cached.GetResourceVersion() == "" {
+		return nil, errNoVersion
+	}
+	if p.Style == diff.Operations {
+		return diff.WithOperations(p.Data, conditions(cached, locked)...), nil
+	}
 	members := make([]byte, 0, 96)
 	if locked {
-		if cached.GetResourceVersion() == "" {
-			return nil, errNoVersion
-		}
 		members = appendMember(members, "resourceVersion", cached.GetResourceVersion())
 	}
 	if uid := string(cached.GetUID()); uid != "" {
 		members = appendMember(members, "uid", uid)
 	}
 	if len(members) == 0 {
-		return data, nil
+		return p.Data, nil
 	}
-	return diff.WithMetadata(data, members), nil
+	return diff.WithMetadata(p.Data, members), nil
+}
+
+// conditions are the names and values of the preconditions.
+func conditions(cached informer.Object, locked bool) []string {
+	var members []string
+	if locked {
+		members = append(members, "resourceVersion", cached.GetResourceVersion())
+	}
+	if uid := string(cached.GetUID()); uid != "" {
+		members = append(members, "uid", uid)
+	}
+	return members
 }
 
 // appendMember appends one member of a JSON object.
@@ -132,13 +203,6 @@ func ignoresUID(obj informer.Object, subresource string) bool {
 	path := reflect.TypeOf(obj).Elem().PkgPath()
 	_, isScale := obj.(*autoscalingv1.Scale) // perhaps of a custom kind
 	return diff.StyleOf(obj) == diff.JSON || isScale || strings.HasPrefix(path, "k8s.io/api/flowcontrol/")
-}
-
-// changesSharedLists reports whether an edit changes the lists of the metadata to
-// which other clients add.
-func changesSharedLists(before, edited informer.Object) bool {
-	return !slices.Equal(before.GetFinalizers(), edited.GetFinalizers()) ||
-		!reflect.DeepEqual(before.GetOwnerReferences(), edited.GetOwnerReferences())
 }
 
 // checkAnswer refuses the answer to a write of want that is about another object.

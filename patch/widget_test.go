@@ -23,6 +23,21 @@ type widgetSpec struct {
 	Settings map[string]string `json:"settings,omitempty"`
 	Bare     map[string]string `json:"bare"`
 	Limit    *int              `json:"limit,omitempty"`
+	Rules    []rule            `json:"rules,omitempty"`
+	Network  network           `json:"network,omitzero"`
+	Retries  []metav1.Duration `json:"retries,omitempty"`
+}
+
+// rule has no key.
+type rule struct {
+	Host  string   `json:"host,omitempty"`
+	Port  int      `json:"port,omitempty"`
+	Paths []string `json:"paths,omitempty"`
+}
+
+type network struct {
+	Mode  string `json:"mode,omitempty"`
+	Rules []rule `json:"rules,omitempty"`
 }
 
 type part struct {

@@ -225,7 +225,7 @@ func changes(before, after metav1.Object) (paths []string, digest uint64) {
 	if before == nil || after == nil {
 		return nil, 0
 	}
-	p, err := diff.Make(before, after, diff.JSON)
+	p, err := diff.Compare(before, after)
 	if err != nil || p.Data == nil {
 		return nil, 0
 	}

@@ -34,7 +34,7 @@ func TestLongListsAreMergedByKey(t *testing.T) {
 			t.Errorf("%d elements: %v", n, err)
 		}
 		after.Items = append(after.Items, after.Items[0])
-		if p, err := diff.Make(a, roundTrip(&after), diff.Strategic); err != nil || p.Style != diff.JSON {
+		if p, err := diff.Make(a, roundTrip(&after), diff.Strategic); err != nil || p.Style != diff.Operations {
 			t.Errorf("%d elements, one twice: %v, %s", n, err, p.Data)
 		}
 	}
@@ -71,7 +71,7 @@ func TestOmitzero(t *testing.T) {
 	}
 	for i := range values {
 		for j := range values {
-			p, err := diff.Make(&values[i], &values[j], diff.JSON)
+			p, err := diff.Compare(&values[i], &values[j])
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -122,10 +122,10 @@ func TestErrorsOfEncodingAreHandedOn(t *testing.T) {
 	bad := func(v any) *unstructured.Unstructured {
 		return &unstructured.Unstructured{Object: map[string]any{"a": v}}
 	}
-	if _, err := diff.Make(bad(broken{1}), bad(broken{2}), diff.JSON); err == nil {
+	if _, err := diff.Compare(bad(broken{1}), bad(broken{2})); err == nil {
 		t.Error("a tree without JSON was compared")
 	}
-	if _, err := diff.Make(bad("x"), bad(broken{2}), diff.JSON); err == nil {
+	if _, err := diff.Compare(bad("x"), bad(broken{2})); err == nil {
 		t.Error("a tree without JSON was written")
 	}
 }
@@ -164,7 +164,7 @@ func TestTypedValuesInTrees(t *testing.T) {
 		{[]string{"x"}, []any{"y"}, `{"a":["y"]}`},
 		{map[string]any(nil), map[string]any{}, `{"a":{}}`},
 	} {
-		p, err := diff.Make(tree(c.before), tree(c.after), diff.JSON)
+		p, err := diff.Compare(tree(c.before), tree(c.after))
 		if err != nil || !sameText(p.Data, c.want) {
 			t.Errorf("from %v to %v: got %s, %v", c.before, c.after, p.Data, err)
 		}
@@ -187,7 +187,7 @@ func TestANumberThatIsNowLeftOutIsRemoved(t *testing.T) {
 		{&numbers{}, &numbers{"0"}, `{"n":0}`},
 		{&lists{[]numbers{{"0"}}}, &lists{[]numbers{{}}}, `{"list":[{}]}`},
 	} {
-		p, err := diff.Make(row.before, row.after, diff.JSON)
+		p, err := diff.Compare(row.before, row.after)
 		if err != nil || string(p.Data) != row.want {
 			t.Errorf("%v to %v: %v, %s, want %s", row.before, row.after, err, p.Data, row.want)
 		}

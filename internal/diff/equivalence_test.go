@@ -2,6 +2,7 @@ package diff_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand"
 	"reflect"
@@ -68,15 +69,26 @@ func apply(before any, data []byte, s diff.Style) (any, error) {
 	if data == nil {
 		return decode(original, before), nil
 	}
-	if s == diff.Strategic {
-		data, err = strategicpatch.StrategicMergePatch(original, data, before)
-	} else {
-		data, err = jsonpatch.MergePatch(original, data)
-	}
-	if err != nil {
+	if data, err = onServer(original, data, s, before); err != nil {
 		return nil, err
 	}
 	return decode(data, before), nil
+}
+
+// onServer is what a server does with a patch of a document.
+func onServer(document, data []byte, s diff.Style, like any) ([]byte, error) {
+	switch s {
+	case diff.Strategic:
+		return strategicpatch.StrategicMergePatch(document, data, like)
+	case diff.Operations:
+		p, err := jsonpatch.DecodePatch(data)
+		if err != nil {
+			return nil, err
+		}
+		return p.Apply(document)
+	default:
+		return jsonpatch.MergePatch(document, data)
+	}
 }
 
 // apimachinery makes its own patch of the two objects, by way of their JSON.
@@ -98,7 +110,8 @@ func apimachinery(before, after any, s diff.Style) ([]byte, error) {
 type verdict struct {
 	ours, theirs  int  // bytes
 	theirsIsWrong bool // it fails, or its result is not what was asked for
-	gaveUp        bool // we send a JSON merge patch instead of a strategic one
+	gaveUp        bool // we send another patch
+	refused       bool // by a test of ours, since the Go type cannot tell what the server has
 }
 
 // judge fails unless our patch gives exactly the object that was asked for, which is also what
@@ -114,7 +127,9 @@ func judge(before, after any, s diff.Style) (verdict, error) {
 		return v, fmt.Errorf("the comparison wrote to the object")
 	}
 	want := roundTrip(after)
-	if err := gives(before, want, p); err != nil {
+	if err := gives(before, want, p); errors.Is(err, jsonpatch.ErrTestFailed) && s == diff.JSON {
+		return verdict{refused: true, gaveUp: true, ours: len(p.Data)}, nil
+	} else if err != nil {
 		return v, err
 	}
 	theirs, err := apimachinery(before, after, s)
@@ -132,6 +147,16 @@ func judge(before, after any, s diff.Style) (verdict, error) {
 // gives says why applying p to before does not give want.
 func gives(before, want any, p diff.Patch) error {
 	got, err := apply(before, p.Data, p.Style)
+	for _, other := range p.Others {
+		if err == nil {
+			break
+		}
+		again, refused := apply(before, other, p.Style)
+		got, err = again, errors.Join(err, refused)
+		if refused == nil {
+			err = nil
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("applying our patch %s: %w", p.Data, err)
 	}
@@ -158,7 +183,7 @@ func TestEveryBuiltInKindAgreesWithApimachinery(t *testing.T) {
 		t.Fatalf("only %d kinds: the scheme is not what it was", len(kinds))
 	}
 	for _, style := range []diff.Style{diff.Strategic, diff.JSON} {
-		var wrong, gaveUp, changed, ours, theirs int
+		var wrong, gaveUp, changed, refused, ours, theirs int
 		for _, kind := range kinds {
 			for seed := range int64(pairsPerKind) {
 				before, after := pair(kind, rand.NewSource(seed), []float64{.03, .3}[seed%2])
@@ -169,14 +194,18 @@ func TestEveryBuiltInKindAgreesWithApimachinery(t *testing.T) {
 				wrong += number(v.theirsIsWrong)
 				gaveUp += number(v.gaveUp)
 				changed += number(v.ours > 0)
-				if !v.theirsIsWrong {
+				refused += number(v.refused)
+				if !v.theirsIsWrong && !v.gaveUp { // operations are longer: they identify what they change
 					ours, theirs = ours+v.ours, theirs+v.theirs
 				}
 			}
 		}
-		t.Logf("style %d: %d kinds, %d pairs, %d changed; a JSON patch instead %d times; "+
-			"apimachinery wrong %d times; where it is right its patches have %d bytes, ours %d",
-			style, len(kinds), len(kinds)*pairsPerKind, changed, gaveUp, wrong, theirs, ours)
+		t.Logf("style %d: %d kinds, %d pairs, %d changed; another patch instead %d times, "+
+			"which is refused %d times; apimachinery wrong %d times; where it is right its patches have %d bytes, ours %d",
+			style, len(kinds), len(kinds)*pairsPerKind, changed, gaveUp, refused, wrong, theirs, ours)
+		if refused > len(kinds)*pairsPerKind/20 {
+			t.Errorf("%d patches are refused", refused)
+		}
 		if changed < len(kinds) {
 			t.Errorf("only %d pairs differ: the mutation does not work", changed)
 		}

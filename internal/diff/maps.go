@@ -19,7 +19,7 @@ func (w *writer) mapDiff(n *node, a, b place) {
 	case w.style == JSON && vb.IsNil():
 		w.null()
 	case w.style == JSON && va.IsNil():
-		w.whole(n, b)
+		w.fresh(n, b)
 	default:
 		w.nested('{', '}', func() { w.entriesDiff(n, va, vb) })
 	}
@@ -143,7 +143,7 @@ func (o *output) wholeMap(n *node, p place) {
 // wholeUnlessNull writes a value that was not there before: null would ask to remove it.
 func (o *output) wholeUnlessNull(n *node, p place) {
 	at := len(o.buf)
-	o.whole(n, p)
+	o.fresh(n, p)
 	if string(o.buf[at:]) == "null" {
 		o.buf = o.buf[:at]
 	}

@@ -48,7 +48,9 @@ func (w *writer) opaqueDiff(n *node, a, b place) {
 	}
 	if isFlat(n.typ) || !structured(x) || !structured(y) {
 		w.checkKeys(y)
+		start := len(w.buf)
 		w.raw(y)
+		w.noList(start)
 		return
 	}
 	if w.style == Strategic {

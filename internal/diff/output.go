@@ -13,11 +13,16 @@ import (
 // without a unique merge key, values whose shape the server does not know.
 var errUnmergeable = errors.New("cannot be merged by key")
 
+// errWholeList ends a patch that would replace a list as a whole, and with it what the Go
+// type does not know of its elements.
+var errWholeList = errors.New("replaces a list")
+
 // output is JSON that is being written.
 type output struct {
 	comparer
 
-	buf []byte
+	buf    []byte
+	strict bool // no list may be replaced
 }
 
 // key writes the name of a member of the current object.
@@ -128,4 +133,36 @@ func (o *output) checkKeys(data []byte) {
 		directive.Match(data) {
 		o.fail(errUnmergeable)
 	}
+}
+
+// fresh writes a value that the server does not have yet, as far as is known.
+func (o *output) fresh(n *node, p place) {
+	start := len(o.buf)
+	o.whole(n, p)
+	o.noList(start)
+}
+
+// noList refuses a strategic patch that has a list in what was written from start on. All
+// of a JSON merge patch is checked at its end.
+func (o *output) noList(start int) {
+	if o.strict && o.style == Strategic && hasList(o.buf[start:]) {
+		o.fail(errWholeList)
+	}
+}
+
+// hasList reports whether JSON, which may be cut off anywhere but in a string, has a list.
+func hasList(data []byte) bool {
+	for i := 0; i < len(data); i++ {
+		switch data[i] {
+		case '[':
+			return true
+		case '"':
+			for i++; data[i] != '"'; i++ {
+				if data[i] == '\\' {
+					i++
+				}
+			}
+		}
+	}
+	return false
 }

@@ -18,26 +18,47 @@ import (
 type Patch struct {
 	// Data is the patch, or nil if there is no difference.
 	Data []byte
-	// Style is the style of Data: JSON also where Strategic was asked for but could not be trusted.
+	// Style is the style of Data, which may differ from the one that was asked for.
 	Style Style
 	// Status says that the patch changes the object's status.
 	Status bool
 	// Other is a member besides status that the patch changes.
 	Other string
+	// Others are patches to try, in this order, if the server refuses Data. Only the server
+	// knows which objects exist that are empty as far as the Go type can tell.
+	Others [][]byte
+	// Fields are what a patch of style Operations depends on: it is refused if the server
+	// has there more than the object that it was made from.
+	Fields []string
 }
 
-// Make compares before and after, two objects of the same kind, neither of which is nil.
+// Make returns a patch from before to after, two objects of the same kind, neither of which
+// is nil. Only what differs is sent:
 //
-// A strategic patch is given up for a JSON merge patch where lists have no unique merge key or the
-// server could not merge a value; such a patch replaces whole lists. Types that have no plan,
-// and objects of different types, are compared by their JSON and get a JSON merge patch.
+//   - of style s, or JSON where Strategic could be misread, if no list is sent as a
+//     whole: what it does not mention stays as it is,
+//   - otherwise of style Operations, which addresses the elements of lists by their index.
+//     The object must be as it was read: make its resourceVersion a condition.
 func Make(before, after any, s Style) (Patch, error) {
-	p, err := fast(before, after, s)
+	p, err := fast(before, after, s, true)
 	if errors.Is(err, errUnmergeable) {
-		p, err = fast(before, after, JSON)
+		p, err = fast(before, after, JSON, true)
 	}
 	if errors.Is(err, errNoPlan) {
-		return encoded(before, after)
+		p, err = encoded(before, after, true)
+	}
+	if errors.Is(err, errWholeList) {
+		return listsByIndex(before, after, s)
+	}
+	return p, err
+}
+
+// Compare returns the JSON merge patch from before to after, with whole lists. It is to be
+// read: a server that applied it would lose what the Go type does not know of the elements.
+func Compare(before, after any) (Patch, error) {
+	p, err := fast(before, after, JSON, false)
+	if errors.Is(err, errNoPlan) {
+		return encoded(before, after, false)
 	}
 	return p, err
 }
@@ -47,13 +68,13 @@ var errNoPlan = errors.New("no plan")
 
 const firstBytes = 256
 
-func fast(before, after any, s Style) (Patch, error) {
+func fast(before, after any, s Style, strict bool) (Patch, error) {
 	if u, ok := before.(*unstructured.Unstructured); ok {
 		edited, ok := after.(*unstructured.Unstructured)
 		if !ok {
 			return Patch{}, errNoPlan
 		}
-		return untyped(u.Object, edited.Object)
+		return untyped(u.Object, edited.Object, strict)
 	}
 	va, vb := reflect.ValueOf(before), reflect.ValueOf(after)
 	if va.Kind() != reflect.Pointer || va.Type() != vb.Type() {
@@ -64,7 +85,7 @@ func fast(before, after any, s Style) (Patch, error) {
 		return Patch{}, errNoPlan
 	}
 	var w writer
-	w.style = s
+	w.style, w.strict = s, strict
 	p := Patch{Style: s}
 	a, b := va.UnsafePointer(), vb.UnsafePointer()
 	for i := range n.fields {
@@ -103,6 +124,9 @@ func (p *Patch) done(w *writer) (Patch, error) {
 		return Patch{}, w.err
 	}
 	if len(w.buf) > 1 {
+		if w.strict && w.style == JSON && hasList(w.buf) {
+			return Patch{}, errWholeList
+		}
 		w.buf = append(w.buf, '}')
 		p.Data = w.buf
 	}
@@ -110,9 +134,10 @@ func (p *Patch) done(w *writer) (Patch, error) {
 }
 
 // untyped compares two trees as they come out of a JSON decoder.
-func untyped(a, b map[string]any) (Patch, error) {
+func untyped(a, b map[string]any, strict bool) (Patch, error) {
 	var p Patch
 	var w writer
+	w.strict = strict
 	w.begin()
 	w.objectDiff(keepMaps(a, b))
 	if w.err == nil && len(w.buf) > 1 {
@@ -161,6 +186,8 @@ const (
 	JSON Style = iota
 	// Strategic is a strategic merge patch: lists are merged by key.
 	Strategic
+	// Operations is a JSON patch, RFC 6902.
+	Operations
 )
 
 // StyleOf returns the style that the server understands for obj: strategic for the
@@ -178,6 +205,18 @@ func StyleOf(obj any) Style {
 		return Strategic
 	}
 	return JSON
+}
+
+// WithOperations returns a patch of style Operations that first sets fields of the metadata,
+// which makes conditions of them: members are their names and values.
+func WithOperations(patch []byte, members ...string) []byte {
+	first := []byte{'['}
+	for i := 0; i < len(members); i += 2 {
+		first = append(first, `{"op":"add","path":"/metadata/`...)
+		first = append(append(first, members[i]...), `","value":`...)
+		first = append(AppendString(first, members[i+1]), "},"...)
+	}
+	return append(first, patch[1:]...)
 }
 
 const metadataMember = `"metadata":{`
@@ -218,7 +257,7 @@ func metadataAt(patch []byte) int {
 }
 
 // encoded compares two objects by their JSON, for types that have no plan. The patch is a JSON merge patch.
-func encoded(before, after any) (Patch, error) {
+func encoded(before, after any, strict bool) (Patch, error) {
 	a, err := treeOf(before)
 	if err != nil {
 		return Patch{}, fmt.Errorf("encoding the object before the edit: %w", err)
@@ -227,7 +266,7 @@ func encoded(before, after any) (Patch, error) {
 	if err != nil {
 		return Patch{}, fmt.Errorf("encoding the object after the edit: %w", err)
 	}
-	return untyped(a, b)
+	return untyped(a, b, strict)
 }
 
 // treeOf returns the JSON of o, which must be an object, with its numbers as they are written.

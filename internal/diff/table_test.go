@@ -95,7 +95,7 @@ var behaviours = []struct{ name, before, after, strategic, merge string }{
 	},
 	{
 		"a union's member changed", `{"union":{"one":{"count":1}}}`, `{"union":{"one":{"count":2}}}`,
-		`{"union":{"one":{"count":2},"$retainKeys":["one"]}}`, `{"union":{"one":{"count":2}}}`,
+		`{"union":{"one":{"count":2}}}`, `=`,
 	},
 	{"a union emptied", `{"union":{"type":"1"}}`, `{"union":{}}`, `{"union":{"type":null}}`, `=`},
 	{
@@ -177,6 +177,10 @@ func TestBehaviours(t *testing.T) {
 			before := roundTrip(decode([]byte(b.before), &kitchen{}))
 			after := roundTrip(decode([]byte(b.after), &kitchen{}))
 			p, err := diff.Make(before, after, s)
+			if err == nil && (s == diff.JSON || p.Style == diff.Operations) {
+				p, err = diff.Compare(before, after)
+				want = b.merge
+			}
 			if err != nil {
 				t.Errorf("%s: %v", b.name, err)
 				continue

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -73,7 +72,7 @@ func TestUntypedTrees(t *testing.T) {
 			continue
 		}
 		changed++
-		got, err := jsonpatch.MergePatch([]byte(text(a)), p.Data)
+		got, err := onServer([]byte(text(a)), p.Data, p.Style, nil)
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
@@ -111,7 +110,7 @@ func TestUntypedBehaviours(t *testing.T) {
 		}
 		large(a.Object, c.before)
 		large(b.Object, c.after)
-		p, err := diff.Make(a, b, diff.JSON)
+		p, err := diff.Compare(a, b)
 		if err != nil || !sameText(p.Data, c.want) {
 			t.Errorf("%s: got %s, %v, want %s", c.name, p.Data, err, c.want)
 		}
@@ -196,6 +195,9 @@ func TestTypesWithoutAPlanGoByTheirJSON(t *testing.T) {
 	} {
 		for _, s := range []diff.Style{diff.JSON, diff.Strategic} {
 			p, err := diff.Make(c.before, c.after, s)
+			if p.Style == diff.Operations {
+				p, err = diff.Compare(c.before, c.after)
+			}
 			if err != nil || !sameText(p.Data, c.want) {
 				t.Errorf("%T, style %d: got %s, %v, want %s", c.before, s, p.Data, err, c.want)
 			}

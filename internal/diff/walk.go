@@ -20,17 +20,29 @@ func (w *writer) structDiff(n *node, a, b place, retain bool) {
 		f := &n.fields[i]
 		w.member(f, f.at(a), f.at(b), retain)
 	}
-	if retain && len(w.buf) > start {
+	if retain && len(w.buf) > start && n.loses(a, b) {
 		w.retained(n, b)
 	}
 }
 
-// retained names the members that b has, if any: the server clears all others.
+// loses reports whether b lacks a member that a has.
+func (n *node) loses(a, b place) bool {
+	return slices.ContainsFunc(n.fields, func(f field) bool { return f.has(a) && !f.has(b) })
+}
+
+// has reports whether the struct at p has a value for the member.
+func (f *field) has(p place) bool {
+	at := f.at(p)
+	return !f.omitted(at) && !f.node.null(at)
+}
+
+// retained names the members that b has, if any: the server clears all others, those that the Go type
+// does not know, too. So it is written only if the edit has exchanged one member of a union for another.
 func (w *writer) retained(n *node, b place) {
 	var names []string
 	for i := range n.fields {
 		f := &n.fields[i]
-		if p := f.at(b); !f.omitted(p) && !f.node.null(p) {
+		if f.has(b) {
 			names = append(names, f.name)
 		}
 	}
@@ -50,20 +62,41 @@ func (w *writer) member(f *field, a, b place, retained bool) {
 	}
 	noA, noB := f.omitted(a), f.omitted(b)
 	switch {
-	case noB && w.style == JSON && f.byKey:
-		w.key("", f.name)
-		w.stringsDiff(*(*map[string]string)(a), nil)
-	case noB && !retained && w.emptied(f):
-		w.change(f, a, b)
 	case noB:
-		w.key("", f.name)
-		w.null()
+		w.removed(f, a, b, retained)
 	case noA && w.style == Strategic && f.merge && f.node.kind == kindSlice:
 		w.change(f, a, b)
 	case noA:
 		w.pair("", f.name, func() { w.wholeUnlessNull(f.node, b) })
 	default:
 		w.change(f, a, b)
+	}
+}
+
+// removed writes a member that is now left out. Of a struct only those members are removed that the Go type has.
+func (w *writer) removed(f *field, a, b place, retained bool) {
+	switch {
+	case w.style == JSON && f.byKey:
+		w.key("", f.name)
+		w.stringsDiff(*(*map[string]string)(a), nil)
+	case !retained && w.emptied(f):
+		w.change(f, a, b)
+	case !retained && w.strict && f.node.kind == kindStruct:
+		w.pair("", f.name, func() {
+			w.nested('{', '}', func() {
+				for i := range f.node.fields {
+					if m := &f.node.fields[i]; m.has(a) {
+						w.removed(m, m.at(a), m.at(b), false)
+					}
+				}
+			})
+		})
+	default:
+		if w.strict && f.node.kind == kindSlice {
+			w.fail(errWholeList)
+		}
+		w.key("", f.name)
+		w.null()
 	}
 }
 
@@ -81,6 +114,9 @@ func (w *writer) change(f *field, a, b place) {
 	}
 	w.pair("", f.name, func() {
 		if w.style == Strategic && f.replace {
+			if w.strict {
+				w.fail(errWholeList) // servers replace all of it
+			}
 			w.whole(f.node, b)
 		} else {
 			w.valueDiff(f.node, a, b, f.retain && w.style == Strategic)
@@ -106,7 +142,7 @@ func (w *writer) valueDiff(n *node, a, b place, retain bool) {
 			w.fail(errUnmergeable)
 			return
 		}
-		w.whole(n, b)
+		w.fresh(n, b)
 	}
 }
 
@@ -115,7 +151,7 @@ func (w *writer) pointerDiff(n *node, a, b place, retain bool) {
 	case b == nil:
 		w.null()
 	case a == nil:
-		w.whole(n.elem, b)
+		w.fresh(n.elem, b)
 	default:
 		w.valueDiff(n.elem, a, b, retain)
 	}

@@ -1,0 +1,327 @@
+package diff
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"maps"
+	"reflect"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// shape is the kind of a JSON value.
+type shape uint8
+
+const (
+	shapeNull shape = iota
+	shapeFlat
+	shapeObject
+	shapeList
+)
+
+// tree is a JSON value together with what its Go type tells of the server's value.
+type tree struct {
+	shape shape
+	// text is the JSON of a flat value.
+	text []byte
+	// plain says that servers write this flat value exactly as in text. For example, a
+	// quantity is not plain: a server may have 1000m where its type writes 1.
+	plain bool
+	// sure says that the server has this object. For example, an empty struct may stand
+	// for no object at all.
+	sure bool
+	// blank says that the server has this empty list or object, which the JSON of the
+	// type leaves out.
+	blank bool
+	// fromNil says that the server may have null for this empty value of a map.
+	fromNil bool
+	// byKey says that this object loses its members one by one.
+	byKey bool
+	// byMember says that this object is a struct that its parent may leave out: what the Go
+	// type does not know of it stays.
+	byMember bool
+	// names of an object's members, and the members.
+	names   []string
+	members []*tree
+	// elements of a list, and the member that identifies each of them, if it is known.
+	elements []*tree
+	mergeKey string
+}
+
+// member returns the member of that name, and nil if there is none or it is null.
+func (t *tree) member(name string) *tree {
+	if t == nil {
+		return nil
+	}
+	if i := slices.Index(t.names, name); i >= 0 && t.members[i].shape != shapeNull {
+		return t.members[i]
+	}
+	return nil
+}
+
+func (t *tree) add(name string, value *tree) {
+	t.names = append(t.names, name)
+	t.members = append(t.members, value)
+}
+
+// planter makes trees.
+type planter struct {
+	comparer
+
+	exact bool // the server has what the JSON of the type has
+	after bool // the object is the edited one
+}
+
+// typed returns the tree of the value at p.
+func (l *planter) typed(n *node, p place) *tree {
+	if n.kind != kindOpaque && n.null(p) {
+		return &tree{}
+	}
+	switch n.kind {
+	case kindPointer:
+		t := l.typed(n.elem, *(*place)(p))
+		t.sure = true
+		return t
+	case kindStruct:
+		return l.structTree(n, p)
+	case kindMap:
+		return l.mapTree(n, p)
+	case kindSlice:
+		s := (*slice)(p)
+		t := &tree{shape: shapeList, elements: make([]*tree, 0, s.len)}
+		for i := range s.len {
+			e := l.typed(n.elem, n.index(s, i))
+			e.sure = true
+			t.elements = append(t.elements, e)
+		}
+		return t
+	case kindAny:
+		return l.untyped(n.value(p).Interface())
+	default:
+		return l.flatTree(n, p)
+	}
+}
+
+// structTree returns the tree of a struct, without the members that are left out.
+func (l *planter) structTree(n *node, p place) *tree {
+	t := &tree{shape: shapeObject, sure: l.exact || !n.value(p).IsZero()}
+	for i := range n.fields {
+		f := &n.fields[i]
+		at := f.at(p)
+		omitted, container := f.omitted(at), f.node.kind == kindSlice || f.node.kind == kindMap
+		if omitted && (l.exact || l.after || !container || f.node.null(at)) {
+			continue
+		}
+		m := l.typed(f.node, at)
+		m.blank = omitted || l.exact && m.empty()
+		m.mergeKey = f.mergeKey
+		m.byKey = m.byKey || f.byKey
+		m.byMember = f.node.kind == kindStruct
+		t.add(f.name, m)
+	}
+	return t
+}
+
+// empty reports whether t is an empty list or map, which built-in kinds do not tell from none.
+func (t *tree) empty() bool {
+	return t.shape == shapeList && len(t.elements) == 0 || t.shape == shapeObject && len(t.names) == 0 && t.byKey
+}
+
+func (l *planter) mapTree(n *node, p place) *tree {
+	t := &tree{shape: shapeObject, sure: true, byKey: l.exact}
+	m := n.value(p)
+	for _, name := range keysOf(m, reflect.Zero(n.typ)) {
+		v := reflect.New(n.elem.typ)
+		v.Elem().Set(m.MapIndex(reflect.ValueOf(name).Convert(n.typ.Key())))
+		e := l.typed(n.elem, v.UnsafePointer())
+		if text := n.elem.emptyJSON(); e.shape == shapeNull && text != "" { // as wholeMap writes it
+			e = l.untyped(l.decode([]byte(text)))
+			e.fromNil = true
+		}
+		e.sure = true
+		t.add(name, e)
+	}
+	return t
+}
+
+// flatTree returns the tree of a value with a JSON of its own, and of all that have no parts.
+func (l *planter) flatTree(n *node, p place) *tree {
+	var o output
+	if n.kind == kindOpaque {
+		o.raw(l.opaque(n, p))
+	} else {
+		o.whole(n, p)
+	}
+	l.fail(o.err)
+	switch {
+	case l.err != nil || string(o.buf) == "null":
+		return &tree{}
+	case structured(o.buf):
+		return l.untyped(l.decode(o.buf))
+	}
+	plain := n.kind == kindString || n.kind == kindInt || n.kind == kindScalar && !n.value(p).CanFloat()
+	return &tree{shape: shapeFlat, text: o.buf, plain: plain}
+}
+
+// untyped returns the tree of a value as it comes out of a JSON decoder.
+func (l *planter) untyped(v any) *tree {
+	switch v := v.(type) {
+	case nil:
+		return &tree{}
+	case map[string]any:
+		t := &tree{shape: shapeObject, sure: true}
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			t.add(name, l.untyped(v[name]))
+		}
+		return t
+	case []any:
+		t := &tree{shape: shapeList, elements: make([]*tree, 0, len(v))}
+		for _, e := range v {
+			t.elements = append(t.elements, l.untyped(e))
+		}
+		return t
+	}
+	data, err := json.Marshal(v)
+	l.fail(err)
+	switch {
+	case err != nil:
+		return &tree{}
+	case structured(data): // of a Go type
+		return l.untyped(l.decode(data))
+	}
+	var plain bool
+	switch v.(type) {
+	case string, bool, int64:
+		plain = true
+	}
+	return &tree{shape: shapeFlat, text: data, plain: plain}
+}
+
+// doubt marks as unsure what the JSON of a Go type, from which t was decoded, may have made up.
+func (t *tree) doubt() (zero bool) {
+	switch t.shape {
+	case shapeNull:
+		return true
+	case shapeFlat:
+		return t.zero()
+	case shapeList:
+		for _, e := range t.elements {
+			e.doubt()
+			e.sure = true
+		}
+		return false
+	}
+	zero = true
+	for _, m := range t.members {
+		zero = m.doubt() && zero
+	}
+	t.sure = !zero
+	return zero
+}
+
+// zero reports whether t is a flat value that a Go type may have made up.
+func (t *tree) zero() bool {
+	text := string(t.text)
+	return text == `""` || text == "0" || text == "false"
+}
+
+// none reports whether the JSON of the type has no such value.
+func (t *tree) none() bool { return t == nil || t.shape == shapeNull || t.blank }
+
+// treesOf returns the trees of two objects.
+func treesOf(before, after any, s Style) (a, b *tree, err error) {
+	l := planter{exact: s == Strategic}
+	edited := planter{exact: l.exact, after: true}
+	if x, ok := before.(*unstructured.Unstructured); ok {
+		if y, ok := after.(*unstructured.Unstructured); ok {
+			a, b = l.untyped(x.Object), edited.untyped(y.Object)
+			byKey(a)
+			return a, b, cmp.Or(l.err, edited.err)
+		}
+	}
+	va, vb := reflect.ValueOf(before), reflect.ValueOf(after)
+	if va.Kind() == reflect.Pointer && va.Type() == vb.Type() {
+		if n := planOf(va.Type().Elem()); n != nil && n.kind == kindStruct {
+			a, b = l.typed(n, va.UnsafePointer()), edited.typed(n, vb.UnsafePointer())
+			return a, b, cmp.Or(l.err, edited.err)
+		}
+	}
+	x, err := treeOf(before)
+	if err != nil {
+		return nil, nil, err
+	}
+	y, err := treeOf(after)
+	if err != nil {
+		return nil, nil, err
+	}
+	a, b = l.untyped(x), edited.untyped(y)
+	a.doubt()
+	byKey(a)
+	return a, b, cmp.Or(l.err, edited.err)
+}
+
+// byKey marks the labels and annotations of an object.
+func byKey(object *tree) {
+	for _, name := range []string{"labels", "annotations"} {
+		if t := object.member("metadata").member(name); t != nil {
+			t.byKey = true
+		}
+	}
+}
+
+// sameTree reports whether a and b are the same JSON. Nil and null are the same.
+func sameTree(a, b *tree) bool {
+	switch {
+	case a.none() || b.none():
+		return a.none() && b.none()
+	case a.shape != b.shape || !bytes.Equal(a.text, b.text):
+		return false
+	case a.shape == shapeList:
+		return slices.EqualFunc(a.elements, b.elements, sameTree)
+	}
+	for i, name := range a.names {
+		if !sameTree(a.members[i], b.member(name)) {
+			return false
+		}
+	}
+	for i, name := range b.names {
+		if !b.members[i].none() && a.member(name).none() {
+			return false
+		}
+	}
+	return true
+}
+
+// append appends the JSON of t, with the nulls of an object only where withNulls says so: a list keeps
+// what its elements have.
+func (t *tree) append(buf []byte, withNulls bool) []byte {
+	switch t.shape {
+	case shapeNull:
+		return append(buf, "null"...)
+	case shapeFlat:
+		return append(buf, t.text...)
+	case shapeList:
+		buf = append(buf, '[')
+		for i, e := range t.elements {
+			if i > 0 {
+				buf = append(buf, ',')
+			}
+			buf = e.append(buf, true)
+		}
+		return append(buf, ']')
+	}
+	buf = append(buf, '{')
+	for i, m := range t.members {
+		if m.shape == shapeNull && !withNulls {
+			continue
+		}
+		if buf[len(buf)-1] != '{' {
+			buf = append(buf, ',')
+		}
+		buf = append(AppendString(buf, t.names[i]), ':')
+		buf = m.append(buf, withNulls)
+	}
+	return append(buf, '}')
+}
