@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
@@ -39,6 +40,83 @@ func TestE2EInformer(t *testing.T) {
 	t.Run("forbidden", func(t *testing.T) { forbiddenOnTheServer(ctx, t, cluster) })
 	t.Run("a kind that comes and goes", func(t *testing.T) { kindThatComesAndGoes(ctx, t, cluster) })
 	t.Run("the server dies", func(t *testing.T) { serverThatDies(ctx, t, cluster, client) })
+}
+
+// Credentials that were deleted, a permission that was taken away, a version that is no longer served, and a
+// server that is away.
+func TestE2EOutages(t *testing.T) {
+	g := NewWithT(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 9*time.Minute)
+	defer cancel()
+	cluster, err := e2e.Start(ctx, nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { g.Expect(cluster.Stop()).To(Succeed()) })
+	admin, err := kubernetes.NewForConfig(cluster.Config())
+	g.Expect(err).NotTo(HaveOccurred())
+	o := &informer.Options{BackoffBase: 100 * time.Millisecond, BackoffCap: time.Second}
+	namespace, err := cluster.Namespace(ctx, "outages")
+	g.Expect(err).NotTo(HaveOccurred())
+	of := func(account string) *informer.Informer[*corev1.ConfigMap] {
+		config, err := cluster.ServiceAccount(ctx, e2e.ServiceAccount{Namespace: namespace, Name: account, Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"list", "watch"}},
+		}})
+		g.Expect(err).NotTo(HaveOccurred())
+		client, err := kubernetes.NewForConfig(config)
+		g.Expect(err).NotTo(HaveOccurred())
+		return informer.For(client.CoreV1().ConfigMaps(namespace), o)
+	}
+	deleted, revoked := of("deleted"), of("revoked")
+	const two = "  - {name: v2, served: true, storage: false, schema: {openAPIV3Schema: {type: object, " +
+		"x-kubernetes-preserve-unknown-fields: true}}}\n---"
+	g.Expect(cluster.Apply(ctx, strings.Replace(gadgets, "---", two, 1))).To(Succeed())
+	client, err := dynamic.NewForConfig(cluster.Config())
+	g.Expect(err).NotTo(HaveOccurred())
+	resource := widgets
+	resource.Resource, resource.Version = "gadgets", "v2"
+	unserved := informer.For(informer.Untyped(client.Resource(resource)), &informer.Options{
+		Kind: "Gadget", BackoffBase: o.BackoffBase, BackoffCap: o.BackoffCap,
+	})
+	defer running(ctx, deleted)()
+	defer running(ctx, revoked)()
+	defer running(ctx, unserved)()
+	g.Expect(deleted.WaitForSync(ctx)).To(Succeed())
+	g.Expect(revoked.WaitForSync(ctx)).To(Succeed())
+	g.Expect(unserved.WaitForSync(ctx)).To(Succeed())
+	causes := func() (all []string) {
+		for _, s := range []informer.Status{deleted.Status(), revoked.Status(), unserved.Status()} {
+			cause := ""
+			for _, p := range s.Problems {
+				cause = p.Cause
+			}
+			g.Expect(s.Synced).To(BeTrue(), "the caches serve")
+			all = append(all, cause)
+		}
+		return all
+	}
+	g.Expect(causes()).To(Equal([]string{"", "", ""}))
+
+	g.Expect(admin.CoreV1().ServiceAccounts(namespace).Delete(ctx, "deleted", metav1.DeleteOptions{})).To(Succeed())
+	g.Expect(admin.RbacV1().RoleBindings(namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})).To(Succeed())
+	definitions := client.Resource(schema.GroupVersionResource{
+		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
+	})
+	serve := func(served string) {
+		_, err = definitions.Patch(ctx, "gadgets.example.com", types.JSONPatchType,
+			[]byte(`[{"op": "replace", "path": "/spec/versions/1/served", "value": `+served+`}]`), metav1.PatchOptions{})
+		g.Expect(err).NotTo(HaveOccurred())
+	}
+	serve("false")
+	g.Expect(cluster.KillAPIServer()).To(Succeed()) // or the watches would last for some minutes
+	g.Eventually(causes).WithTimeout(2 * patience).WithPolling(time.Second).Should(HaveEach("unreachable"))
+	g.Expect(cluster.Restart(ctx)).To(Succeed())
+	g.Eventually(causes).WithTimeout(2 * patience).WithPolling(time.Second).Should(
+		Equal([]string{"Unauthorized", "Forbidden", "not served"}))
+	g.Expect(deleted.Status().UnauthorizedSince).To(BeTemporally("~", time.Now(), patience))
+	g.Expect(revoked.Status().UnauthorizedSince).To(BeZero())
+
+	serve("true")
+	_ = of("revoked")
+	g.Eventually(causes).WithTimeout(patience).WithPolling(time.Second).Should(Equal([]string{"Unauthorized", "", ""}))
 }
 
 func promisesOnTheServer(ctx context.Context, t *testing.T, cluster *e2e.Cluster, client kubernetes.Interface) {

@@ -13,6 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/homeostat/homeostat/internal/redact"
 )
 
 const (
@@ -108,7 +110,7 @@ func (p *progress) problem() (found []Problem, unauthorizedSince time.Time) {
 		return nil, unauthorizedSince
 	}
 	problem := Problem{
-		Cause: o.cause, Reason: o.err.Error(), Remedy: remedies[o.cause], Since: o.since,
+		Cause: o.cause, Reason: redact.Text(o.err.Error()), Remedy: remedies[o.cause], Since: o.since,
 	}
 	if p.source.namespace != "" {
 		problem.Object = fmt.Sprintf("namespace %q", p.source.namespace)

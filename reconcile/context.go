@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/homeostat/homeostat/internal/ownwrites"
+	"github.com/homeostat/homeostat/internal/redact"
 	"github.com/homeostat/homeostat/queue"
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
@@ -217,7 +218,7 @@ func (t *reconcileContext) describe(took time.Duration, writes []write, err erro
 		})
 	}
 	if err != nil {
-		a.Failure = summaryOf(err)
+		a.Failure = redact.Error(err)
 	}
 	return a
 }

@@ -21,6 +21,7 @@ type core struct {
 	primary source // the informer of its own objects
 	fresh   *freshness
 	loops   loopDetector
+	crew    crew
 	phase   atomic.Pointer[inspect.Phase]
 	apart   apart
 	listed  func() // called when a namespace has been listed late; may be nil

@@ -2,30 +2,22 @@ package reconcile
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
+	"github.com/homeostat/homeostat/internal/redact"
 	"github.com/homeostat/homeostat/queue"
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-const (
-	// maxFailures bounds the keys whose last error is remembered. Errors of more
-	// keys are only in the log.
-	maxFailures = 1000
-	// maxFailure bounds the length of an error, in bytes.
-	maxFailure = 500
-)
+// maxFailures bounds the keys whose last error is remembered. Errors of more keys are
+// only in the log.
+const maxFailures = 1000
 
 const (
 	// firstPause is the pause before the first repetition of an attempt that has
@@ -49,7 +41,7 @@ type verdict struct {
 // reason returns in one line why an attempt is repeated.
 func (v verdict) reason(repeats int) string {
 	if v.err != nil {
-		return summaryOf(v.err)
+		return redact.Error(v.err)
 	}
 	return fmt.Sprintf("the reconciler asked to be called again at once, %d times in a row", repeats)
 }
@@ -57,8 +49,6 @@ func (v verdict) reason(repeats int) string {
 // failures are the errors of keys whose last reconcile failed. Its methods are safe
 // for concurrent use.
 type failures struct {
-	written atomic.Int64 // when a reconcile last wrote, in Unix nanoseconds
-
 	mu    sync.Mutex // guards byKey
 	byKey map[Key]failure
 }
@@ -96,7 +86,7 @@ func (f *failures) note(item queue.Item[Key], v verdict) (repeats int) {
 			failed.missing, failed.since = missingPermission(v.err), failed.at
 		}
 	case v.loop != "":
-		failed.text = firstLine(v.loop)
+		failed.text = redact.Text(v.loop)
 	default:
 		f.drop(key)
 		return repeats
@@ -184,37 +174,6 @@ func (f *failures) join(entries []queue.EntryStatus[Key], limit int) []inspect.K
 	return keys
 }
 
-// summaryOf returns the first line of an error, without the values that the
-// API server quotes when it calls an object invalid.
-func summaryOf(err error) string {
-	text := err.Error()
-	if status, ok := errors.AsType[*apierrors.StatusError](err); ok && apierrors.IsInvalid(status) {
-		text = strings.ReplaceAll(text, status.Error(), withoutValues(status.Status()))
-	}
-	return firstLine(text)
-}
-
-// withoutValues returns which fields of an object are invalid.
-func withoutValues(status metav1.Status) string {
-	if status.Details == nil {
-		return "the object is invalid"
-	}
-	fields := make([]string, 0, len(status.Details.Causes))
-	for _, cause := range status.Details.Causes {
-		fields = append(fields, cause.Field)
-	}
-	return fmt.Sprintf("%s %q is invalid: %s", status.Details.Kind, status.Details.Name, strings.Join(fields, ", "))
-}
-
-// firstLine returns the first line of text, cut where it gets too long.
-func firstLine(text string) string {
-	line, _, _ := strings.Cut(text, "\n")
-	if len(line) > maxFailure {
-		line = strings.ToValidUTF8(line[:maxFailure], "") + "…"
-	}
-	return line
-}
-
 // forbiddenWrite matches the API server's message about a missing permission.
 var forbiddenWrite = regexp.MustCompile( //nolint:gochecknoglobals // compiled once
 
@@ -242,23 +201,37 @@ func missingPermission(err error) string {
 	return fmt.Sprintf("%s %s in namespace %q", verb, what, namespace)
 }
 
-// refused returns since when every write has been refused, and the missing
-// permissions.
-func (f *failures) refused() (since time.Time, missing []string) {
+// refusal is a missing permission, and the keys that have been refused because of it.
+type refusal struct {
+	permission string
+	keys       []Key // sorted
+	since      time.Time
+}
+
+// refused returns the permissions that writes have lacked since before, sorted.
+func (f *failures) refused(before time.Time) []refusal {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, failed := range f.byKey {
-		if failed.missing == "" {
+	byPermission := map[string]*refusal{}
+	for key, failed := range f.byKey {
+		if failed.missing == "" || failed.since.After(before) {
 			continue
 		}
-		if since.IsZero() || failed.since.Before(since) {
-			since = failed.since
+		r := byPermission[failed.missing]
+		if r == nil {
+			r = &refusal{permission: failed.missing, since: failed.since}
+			byPermission[failed.missing] = r
 		}
-		missing = append(missing, failed.missing)
+		r.keys = append(r.keys, key)
+		if failed.since.Before(r.since) {
+			r.since = failed.since
+		}
 	}
-	if written := time.Unix(0, f.written.Load()); written.After(since) {
-		since = written
+	all := make([]refusal, 0, len(byPermission))
+	for _, permission := range slices.Sorted(maps.Keys(byPermission)) {
+		r := byPermission[permission]
+		slices.SortFunc(r.keys, func(a, b Key) int { return cmp.Compare(a.String(), b.String()) })
+		all = append(all, *r)
 	}
-	slices.Sort(missing)
-	return since, slices.Compact(missing)
+	return all
 }

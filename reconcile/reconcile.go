@@ -107,9 +107,6 @@ func (c *Controller) finish(t *reconcileContext, v verdict, w *worker) {
 	defer c.stats.active.Add(-1)
 	t.end()
 	writes := t.close()
-	if len(writes) > 0 {
-		c.failures.written.Store(time.Now().UnixNano())
-	}
 	t.remember(writes, v.err)
 	slow, loop := t.slowDown(writes)
 	if v.err == nil && slow > 0 {

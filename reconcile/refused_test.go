@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/reconcile"
 )
 
@@ -21,43 +24,135 @@ func errForbidden(verb, resource, group, where string) error {
 		fmt.Errorf("User %q cannot %s resource %q in API group %q %s", "robot", verb, resource, group, where)))
 }
 
-func TestAControllerWhoseEveryWriteIsRefusedSaysWhichPermissionIsMissing(t *testing.T) {
+// inNamespaces lets the fixture cache all namespaces, with an object in each of these.
+func (w *fixture) inNamespaces(namespaces ...string) {
+	w.in = informer.For(w.client.CoreV1().ConfigMaps(""), nil)
+	for _, namespace := range namespaces {
+		object := &configMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "a"}}
+		_, err := w.client.CoreV1().ConfigMaps(namespace).Create(w.t.Context(), object, metav1.CreateOptions{})
+		w.Expect(err).NotTo(HaveOccurred())
+	}
+}
+
+// refusedIn is a reconciler whose writes are refused in the namespaces that are stored.
+func refusedIn(namespaces *atomic.Pointer[[]string]) reconcFn {
+	return func(_ context.Context, r request) (reconcile.Result, error) {
+		if slices.Contains(*namespaces.Load(), r.Key.Namespace) {
+			return nothing, errForbidden("patch", "deployments/scale", "apps", fmt.Sprintf("in the namespace %q", r.Key.Namespace))
+		}
+		return reconcile.After(time.Minute), nil
+	}
+}
+
+// One of them has not granted the program what it needs: that is their own matter.
+func TestOneTenantWithoutPermissionLeavesTheControllerReady(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		w.inNamespaces("a", "b", "c")
+		var namespaces atomic.Pointer[[]string]
+		namespaces.Store(&[]string{"b"})
+		c := w.made(nil, refusedIn(&namespaces))
+		stop := w.startRun(c.Run)
+		pass(59 * time.Second)
+		w.Expect(c.Problems()).To(BeEmpty())
+		pass(2 * time.Second)
+		for range 100 {
+			pass(time.Minute)
+			w.Expect(c.Refused()).To(Succeed(), "never, so that it does not flap")
+			w.Expect(c.Problems()).To(HaveExactElements(And(
+				HaveField("Check", "controller/test"), HaveField("Object", "b/a"), HaveField("Cause", "missing permission"),
+				HaveField("Reason", ContainSubstring(`patch deployments.apps/scale in namespace "b"`)))))
+		}
+		namespaces.Store(&[]string{})
+		pass(20 * time.Minute)
+		w.Expect(c.Problems()).To(BeEmpty())
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+// The only tenant that there is yet is no proof, either.
+func TestTheFirstTenantWithoutPermissionLeavesTheControllerReady(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		w.inNamespaces("a")
+		var namespaces atomic.Pointer[[]string]
+		namespaces.Store(&[]string{"a"})
+		c := w.made(nil, refusedIn(&namespaces))
+		stop := w.startRun(c.Run)
+		pass(time.Hour)
+		w.Expect(c.Refused()).To(Succeed())
+		w.Expect(c.Problems()).To(HaveLen(1))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+func TestAControllerThatIsRefusedNearlyEverywhereSaysWhichPermissionIsMissing(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		all := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"}
+		w.inNamespaces(all...)
+		var namespaces atomic.Pointer[[]string]
+		refused := all[1:]
+		namespaces.Store(&refused)
+		c := w.made(nil, refusedIn(&namespaces))
+		w.Expect(c.Refused()).To(Succeed())
+		stop := w.startRun(c.Run)
+		pass(59 * time.Second)
+		w.Expect(c.Refused()).To(Succeed())
+		pass(2 * time.Second)
+		w.Expect(c.Refused()).To(MatchError(HaveSuffix(`missing permissions: patch deployments.apps/scale in namespace "b", ` +
+			`patch deployments.apps/scale in namespace "c", patch deployments.apps/scale in namespace "d", 6 more`)))
+		w.Expect(c.Problems()).To(HaveLen(9))
+
+		fewer := all[2:] // eight of ten are not nearly all
+		namespaces.Store(&fewer)
+		pass(20 * time.Minute)
+		w.Expect(c.Refused()).To(Succeed())
+		w.Expect(c.Problems()).To(HaveLen(8))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+func TestTenProblemsOfACauseAreListedAndTheOthersCounted(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		var all []string
+		for n := range 15 {
+			all = append(all, fmt.Sprintf("n-%02d", n))
+		}
+		w.inNamespaces(all...)
+		var namespaces atomic.Pointer[[]string]
+		namespaces.Store(&all)
+		c := w.made(nil, refusedIn(&namespaces))
+		stop := w.startRun(c.Run)
+		pass(2 * time.Minute)
+		w.Expect(c.Problems()).To(HaveLen(10))
+		w.Expect(c.Problems()[9].More).To(Equal(5))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+// One that caches a single namespace has but one permission to lose.
+func TestAControllerOfOneNamespaceIsRefusedIfSeveralKeysAre(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		w.create("a", "b", "c")
 		var allowed atomic.Bool
-		var wrote atomic.Pointer[time.Time]
-		c := w.made(nil, func(ctx context.Context, r request) (reconcile.Result, error) {
-			object, _ := r.Object()
+		c := w.made(nil, func(_ context.Context, r request) (reconcile.Result, error) {
 			switch {
-			case r.Key.Name == "c":
+			case r.Key.Name == "c" && allowed.Load():
 				return nothing, apierrors.NewForbidden(schema.GroupResource{}, "c", errors.New("exceeded quota"))
-			case allowed.Load():
-				reconcile.Wrote(ctx, object)
-				now := time.Now()
-				wrote.Store(&now)
-				return nothing, nil
 			case r.Key.Name == "a":
 				return nothing, errForbidden("patch", "deployments/scale", "apps", `in the namespace "d"`)
 			default:
 				return nothing, errors.Join(errStale, errForbidden("delete", "nodes", "", "at the cluster scope"))
 			}
 		})
-		w.Expect(c.Refused()).To(Succeed())
 		stop := w.startRun(c.Run)
-		pass(59 * time.Second)
-		w.Expect(c.Refused()).To(Succeed())
-		pass(2 * time.Second)
+		pass(2 * time.Minute)
 		w.Expect(c.Refused()).To(MatchError(HaveSuffix(
 			`missing permissions: delete nodes at the cluster scope, patch deployments.apps/scale in namespace "d"`)))
+		w.Expect(c.Problems()).To(HaveLen(2))
+		w.Expect(c.Problems()[0].More).To(Equal(1), "b, and c")
 		allowed.Store(true)
-		w.update("a", func(o *configMap) { o.Labels = map[string]string{"v": "2"} })
+		w.update("c", func(o *configMap) { o.Labels = map[string]string{"v": "2"} })
 		w.reconciled()
-		w.Expect(c.Refused()).To(Succeed(), "not every write")
-		allowed.Store(false)
-		pass(time.Until(wrote.Load().Add(time.Minute - 1)))
-		w.Expect(c.Refused()).To(Succeed(), "not for a minute")
-		pass(1)
-		w.Expect(c.Refused()).To(MatchError(HaveSuffix("missing permissions: delete nodes at the cluster scope")))
+		w.Expect(c.Refused()).To(Succeed(), "c is not, so these are not nearly all")
 		w.Expect(stop()).To(Succeed())
 	})
 }
@@ -95,7 +190,7 @@ func TestReadsThatAreRefusedAreNoWrites(t *testing.T) {
 
 func TestAStandbyIsNotRefused(t *testing.T) {
 	inFixture(t, func(w *fixture) {
-		w.create("a")
+		w.create("a", "b")
 		leadership := terms{make(chan bool)}
 		c := w.made(&reconcile.Options{Leader: leadership}, func(context.Context, request) (reconcile.Result, error) {
 			return nothing, errForbidden("update", "pods", "", `in the namespace "d"`)

@@ -192,15 +192,13 @@ func (c *Controller) work(ctx, leading context.Context) {
 	reconciles, abandon := context.WithCancelCause(context.WithoutCancel(leading))
 	defer abandon(nil)
 	var workers sync.WaitGroup
-	for range c.options.Workers {
-		c.watchdog.spawn(&workers, func(w *worker) bool {
-			item, err := c.queue.Get(leading)
-			if err == nil {
-				c.reconcileOnce(reconciles, item, w)
-			}
-			return err == nil
-		})
-	}
+	c.spawnWorkers(&workers, func(w *worker) bool {
+		item, err := c.queue.Get(leading)
+		if err == nil {
+			c.reconcileOnce(reconciles, item, w)
+		}
+		return err == nil
+	})
 	<-leading.Done()
 	c.enter(inspect.Stopping)
 	if ctx.Err() == nil {
@@ -254,9 +252,7 @@ func (c *Controller) runShards(ctx context.Context) error {
 	}
 	s.fill = coalescer{running: &running, do: s.enqueue}
 	defer s.cancelSweep()
-	for range c.options.Workers {
-		c.watchdog.spawn(&running, func(w *worker) bool { return c.reconcileNext(background, w) })
-	}
+	c.spawnWorkers(&running, func(w *worker) bool { return c.reconcileNext(background, w) })
 	return c.options.Shards.Run(ctx, func(owned context.Context, slot int) error { return s.runSlot(ctx, owned, slot) })
 }
 

@@ -1,12 +1,11 @@
 package reconcile
 
 import (
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/homeostat/homeostat/internal/redact"
 	"github.com/homeostat/homeostat/leader/shard"
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
@@ -83,17 +82,26 @@ func (c *Controller) LeaderReady() error {
 // that were replaced, in a file or by a plugin, are used within that time.
 const unauthorizedFor = 5 * time.Minute
 
-// Healthy returns nil, or why only a restart of the process helps: work continues after
-// its leadership has ended, or the API server has not accepted the credentials of an
-// informer for five minutes, though it did before. A process that starts with such
-// credentials is not restarted again: it never becomes ready. The credentials of an
-// optional controller do not count: the others need no restart. It is meant for a liveness
-// probe, as [Controller.LeaderReady] is for a readiness probe.
+// Healthy returns nil, or why only a restart of the process helps:
+//
+//   - Work continues after its leadership has ended.
+//   - For a minute, all workers have been held by calls that ignore their context. A
+//     worker that is held is replaced by another one, as long as there are fewer than
+//     twice as many as Options.Workers.
+//   - For five minutes, the API server has not accepted the credentials of an informer,
+//     although it did before. A process that starts with such credentials is not
+//     restarted again: it never becomes ready. Those of an optional controller do not
+//     count: the others need no restart.
+//
+// It is meant for a liveness probe, as [Controller.LeaderReady] is for a readiness probe.
 func (c *Controller) Healthy() error {
 	if e, ok := c.elects().(inspect.Elector); ok {
 		if err := e.Healthy(); err != nil {
 			return err
 		}
+	}
+	if err := c.crew.healthy(); err != nil && c.Phase() == inspect.Working {
+		return err
 	}
 	if c.options.Optional {
 		return nil
@@ -108,66 +116,6 @@ func (c *Controller) Healthy() error {
 	return nil
 }
 
-// refusedFor is how long every write must have been refused before
-// [Controller.Refused] returns an error.
-const refusedFor = time.Minute
-
-// Refused returns nil, or an error that names the missing permissions if the API server
-// has refused every write for a minute and keys still fail because of that. It names
-// three of them, and counts the others. It is nil while the controller does not
-// reconcile: before its caches are filled, as a standby, and while stopping.
-func (c *Controller) Refused() error {
-	if c.Phase() != inspect.Working {
-		return nil
-	}
-	since, missing := c.failures.refused()
-	if len(missing) == 0 || time.Since(since) < refusedFor {
-		return nil
-	}
-	const most = 3
-	if more := len(missing) - most; more > 0 {
-		missing = append(missing[:most], fmt.Sprintf("%d more", more))
-	}
-	return errors.New("every write has been refused for more than a minute; missing permissions: " +
-		strings.Join(missing, ", "))
-}
-
-// waits reports whether this is an optional controller that waits for its caches.
-func (c *Controller) waits() bool {
-	phase := c.Phase()
-	return c.options.Optional && (phase == inspect.Created || phase == inspect.Syncing)
-}
-
-// waiting returns what an optional controller waits for.
-func (c *Controller) waiting() inspect.Problem {
-	p := inspect.Problem{Check: "controller/" + c.name, Cause: "waiting", Reason: "it waits to be run"}
-	for _, s := range c.sources {
-		if status := s.Status(); !status.Synced && c.Phase() == inspect.Syncing {
-			p.Reason = fmt.Sprintf("it waits for the cache of %s: %s", status.Name, firstLine(status.Reason))
-			break
-		}
-	}
-	return p
-}
-
-// Problems returns what the controller cannot do although the process goes on: an
-// optional one that waits says for what, and sweeps that fail say why. Those of its informers are in their status; see inspect.Problems for all.
-// It never waits.
-func (c *Controller) Problems() []inspect.Problem {
-	var problems []inspect.Problem
-	if c.waits() {
-		problems = append(problems, c.waiting())
-	}
-	if sweep := c.Sweep(); sweep != nil {
-		if err := sweep.Ready(); err != nil {
-			problems = append(problems, inspect.Problem{
-				Check: "sweep/" + c.name, Cause: "sweep failed", Reason: summaryOf(err),
-			})
-		}
-	}
-	return problems
-}
-
 // Informers returns the state of every informer of the controller, the primary one
 // first. It never waits for an informer. For several controllers, see inspect.Informers.
 func (c *Controller) Informers() []inspect.InformerStatus {
@@ -177,7 +125,7 @@ func (c *Controller) Informers() []inspect.InformerStatus {
 			Status: s.Status(), Controllers: []string{c.name}, Optional: c.options.Optional, Resource: s.Resource(),
 			Identity: s.identity(),
 		}
-		status.Reason, status.LastError = firstLine(status.Reason), firstLine(status.LastError)
+		status.Reason, status.LastError = redact.Text(status.Reason), redact.Text(status.LastError)
 		all = append(all, status)
 	}
 	return all
@@ -187,7 +135,7 @@ func (c *Controller) Informers() []inspect.InformerStatus {
 func (c *Controller) Stats() inspect.Stats {
 	s := inspect.Stats{
 		Panics:       c.stats.panics.Load(),
-		Stuck:        c.watchdog.stuck(),
+		Stuck:        len(c.watchdog.stuck()),
 		Overran:      c.stats.overran.Load(),
 		Active:       int(c.stats.active.Load()),
 		Workers:      c.options.Workers,

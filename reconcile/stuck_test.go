@@ -330,3 +330,64 @@ func TestAReconcileThatIgnoresALossDoesNotEndRun(t *testing.T) {
 		})
 	}
 }
+
+// Four objects of forty whose reconcile ignores its context keep nobody else waiting.
+func TestAWorkerThatIsHeldIsReplaced(t *testing.T) {
+	for name, o := range map[string]*reconcile.Options{"plain": {}, "shards": {Shards: allShards{}}} {
+		t.Run(name, func(t *testing.T) {
+			inFixture(t, func(w *fixture) {
+				w.create("deaf-1", "deaf-2", "deaf-3", "deaf-4")
+				release := make(chan struct{})
+				var most, now atomic.Int32
+				c := w.made(o, func(_ context.Context, r request) (reconcile.Result, error) {
+					if strings.HasPrefix(r.Key.Name, "deaf") {
+						<-release
+						return nothing, nil
+					}
+					most.Store(max(most.Load(), now.Add(1)))
+					<-time.After(time.Second)
+					now.Add(-1)
+					return nothing, nil
+				})
+				stop := w.startRun(c.Run)
+				pass(3 * time.Minute)
+				w.Expect(c.Stats().Stuck).To(Equal(4))
+				w.create("a", "b", "c", "d", "e", "f")
+				pass(3 * time.Second)
+				w.Expect(c.Stats().Active).To(Equal(4), "the others have been reconciled")
+				w.Expect(c.Healthy()).To(Succeed())
+				w.Expect(c.Problems()).To(ContainElement(And(HaveField("Cause", "stuck call"),
+					HaveField("Reason", ContainSubstring(`reconcile of "d/deaf-1"`)))))
+
+				close(release)
+				pass(time.Minute)
+				w.Expect(c.Problems()).To(BeEmpty())
+				most.Store(0)
+				w.create("a-1", "b-1", "c-1", "d-1", "e-1", "f-1")
+				pass(time.Minute)
+				w.Expect(most.Load()).To(BeEquivalentTo(4), "there are as many workers as before")
+				w.Expect(stop()).To(Succeed())
+			})
+		})
+	}
+}
+
+// What they hold is not known, so that there is a bound.
+func TestWhenAllReplacementsAreHeldOnlyARestartHelps(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		w.create("deaf-1", "deaf-2", "deaf-3", "deaf-4", "deaf-5")
+		release := make(chan struct{})
+		c := w.made(&reconcile.Options{Workers: 2}, func(context.Context, request) (reconcile.Result, error) {
+			<-release
+			return nothing, nil
+		})
+		stop := w.startRun(c.Run)
+		pass(time.Hour)
+		w.Expect(c.Stats().Active).To(Equal(4))
+		w.Expect(c.Healthy()).To(MatchError(ContainSubstring("all 4 workers have been held")))
+		close(release)
+		pass(time.Second)
+		w.Expect(c.Healthy()).To(Succeed())
+		w.Expect(stop()).To(Succeed())
+	})
+}

@@ -63,6 +63,9 @@ type worker struct {
 	watchdog  *watchdog
 	goroutine []byte      // how its stack begins in a dump
 	relief    *time.Timer // of a mapper: see slowMapping
+	// held is called when a call is stuck, and freed when it has returned after all, both
+	// with mu held; nil if nobody is to know.
+	held, freed func()
 
 	mu       sync.Mutex // guards the fields below
 	call     call       // nil if none is under way
@@ -120,6 +123,9 @@ func (s *worker) begin(c call) {
 func (s *worker) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.reported && s.freed != nil {
+		s.freed()
+	}
 	s.call, s.reported = nil, false
 }
 
@@ -178,6 +184,9 @@ func (s *worker) look() {
 // reportAndUnlock reports the worker's call; the caller holds mu.
 func (s *worker) reportAndUnlock(late call, overdue time.Duration) {
 	text := fmt.Sprintf("%s has not returned %v after its context ended", late.subject(), overdue.Round(time.Millisecond))
+	if !s.reported && s.held != nil {
+		s.held()
+	}
 	s.reported = true
 	s.watchdog.mark(late, text)
 	s.mu.Unlock()
@@ -228,16 +237,17 @@ func (w *watchdog) giveUp() {
 	}
 }
 
-// stuck returns how many calls are overdue now.
-func (w *watchdog) stuck() (n int) {
+// stuck returns what is overdue now, sorted.
+func (w *watchdog) stuck() (subjects []string) {
 	for _, s := range w.list() {
 		s.mu.Lock()
 		if s.reported {
-			n++
+			subjects = append(subjects, s.call.subject())
 		}
 		s.mu.Unlock()
 	}
-	return n
+	slices.Sort(subjects)
+	return subjects
 }
 
 // stack returns the stack of the worker's goroutine.

@@ -25,19 +25,19 @@ func TestGivingUpNamesTheCallsThatWereAbandonedOnce(t *testing.T) {
 	s.begin(&openCall{Context: t.Context(), what: "the call"})
 	w.giveUp()
 	g.Expect(w.gaveUp).To(BeEmpty(), "its context has not ended")
-	g.Expect(w.stuck()).To(BeZero())
+	g.Expect(w.stuck()).To(BeEmpty())
 	s.end()
 	s.begin(lost(t))
 	w.register().begin(lost(t))
 	w.giveUp()
 	w.giveUp() // a slot and the controller have timers of their own
-	g.Expect([]int{marked, reported, w.stuck()}).To(Equal([]int{2, 2, 2}))
+	g.Expect([]int{marked, reported, len(w.stuck())}).To(Equal([]int{2, 2, 2}))
 	err := <-w.gaveUp
 	g.Expect(errors.Is(err, ErrGraceExpired)).To(BeTrue())
 	g.Expect(err).To(MatchError(MatchRegexp("(?s)the call has not returned.*the call has not returned")))
 	g.Expect(w.gaveUp).To(BeEmpty())
 	s.end()
-	g.Expect(w.stuck()).To(Equal(1))
+	g.Expect(w.stuck()).To(HaveLen(1))
 }
 
 // A program may have more goroutines than fit in a dump of a megabyte.

@@ -12,8 +12,8 @@
 //
 //   - Probes do not wait for work: they read what is already known, and give checks that call other code half a
 //     second. /readyz?verbose names every check. A failing check is always named, with its reason.
-//   - A standby is ready. A controller is not ready if it has not been run, if its caches are incomplete or if all
-//     its writes have been refused for a minute. A failing sweep is named, and leaves the process ready:
+//   - A standby is ready. A controller is not ready if it has not been run, if its caches are incomplete or if the
+//     writes of nearly all its keys have been refused for a minute. A failing sweep is named, and leaves the process ready:
 //     Options.Ready may be stricter.
 //   - A problem of one member (an object, a namespace, a cluster) is named with [!], and leaves the process ready.
 //   - /debug/homeostat is one HTML document that needs no scripts and no external resources, and refreshes itself.

@@ -15,6 +15,9 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	clientmetrics "k8s.io/client-go/tools/metrics"
 
 	"github.com/homeostat/homeostat/reconcile"
@@ -124,6 +127,22 @@ func TestChecksThatFailAreNamed(t *testing.T) {
 	code, body := client{g, handler}.get("/livez")
 	g.Expect(code).To(Equal(http.StatusServiceUnavailable))
 	g.Expect(body).To(Equal("[-] disk: full [+] forged: ok\n[-] logic: panic: boom\nlivez failed\n"))
+}
+
+// Probes are for everybody, and a check may hand on what the API server answered.
+func TestProbesShowNoValues(t *testing.T) {
+	g := NewWithT(t)
+	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "Secret"}, "token", field.ErrorList{
+		field.Invalid(field.NewPath("data"), secret, "not like this"),
+	})
+	handler, err := status.New(&status.Options{Ready: map[string]func() error{
+		"fails":  func() error { return invalid },
+		"panics": func() error { panic(invalid) },
+	}})
+	g.Expect(err).NotTo(HaveOccurred())
+	_, body := client{g, handler}.get("/readyz")
+	g.Expect(body).To(Equal("[-] fails: Secret \"token\" is invalid: data: Invalid value (not shown)\n" +
+		"[-] panics: panic: Secret \"token\" is invalid: data: Invalid value (not shown)\nreadyz failed\n"))
 }
 
 func TestProbesDoNotWaitForChecksThatHang(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/homeostat/homeostat/internal/redact"
 	"github.com/homeostat/homeostat/reconcile"
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
@@ -44,8 +45,9 @@ func (p probe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintf(w, "%s%s\n", text.String(), result) // the client may have disconnected
 }
 
-// oneLine keeps an error from looking like several checks.
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+// oneLine keeps an error from looking like several checks, and leaves out what the API
+// server quotes from an object: a panic, or a check of the program, may hold its error.
+func oneLine(text string) string { return redact.Text(strings.Join(strings.Fields(text), " ")) }
 
 // counted returns a number and a noun, in the plural unless n is 1.
 func counted(n int, thing string) string {

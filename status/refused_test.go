@@ -23,7 +23,8 @@ import (
 
 func TestReadyzNamesTheMissingPermissionAndForgivesTheOutsideSystem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		nodes := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}).CoreV1().Nodes()
+		nodes := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}},
+			&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "m"}}).CoreV1().Nodes()
 		allowed := false
 		c, err := reconcile.New("labels", informer.For(nodes, nil), reconcile.Func[*corev1.Node](
 			func(context.Context, reconcile.Request[*corev1.Node]) (reconcile.Result, error) {
@@ -49,12 +50,13 @@ func TestReadyzNamesTheMissingPermissionAndForgivesTheOutsideSystem(t *testing.T
 		<-time.After(2 * time.Minute)
 		code, body = client{g, handler}.get("/readyz")
 		g.Expect(code).To(Equal(http.StatusServiceUnavailable))
-		g.Expect(body).To(And(HavePrefix("[-] controller/labels: every write has been refused"),
-			ContainSubstring("patch nodes at the cluster scope")))
+		g.Expect(body).To(And(HavePrefix("[-] controller/labels: the writes of nearly all keys (2) have been refused"),
+			ContainSubstring("patch nodes at the cluster scope"),
+			ContainSubstring("[!] controller/labels: m: the API server refuses to patch nodes at the cluster scope; grant it")))
 		allowed = true
 		c.Enqueue(reconcile.Key{Name: "n"})
 		synctest.Wait()
-		code, _ = client{g, handler}.get("/readyz")
+		code, body = client{g, handler}.get("/readyz")
 		g.Expect(code).To(Equal(http.StatusOK))
 		cancel()
 		g.Expect(<-ended).To(Succeed())

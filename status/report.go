@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/homeostat/homeostat/internal/redact"
 	"github.com/homeostat/homeostat/queue"
 	"github.com/homeostat/homeostat/reconcile"
 	"github.com/homeostat/homeostat/reconcile/inspect"
@@ -258,7 +259,7 @@ func sweepOf(c *reconcile.Controller) *sweepReport {
 		Known: stats.Known, Orphans: stats.Orphans, Failures: stats.Failures, Last: stats.LastSuccess,
 	}
 	if err := sweep.Ready(); err != nil {
-		r.Problem = oneLine(err.Error())
+		r.Problem = redact.Error(err)
 	}
 	return r
 }

@@ -129,7 +129,8 @@ type Stats struct {
 	Stuck int
 	// Overran counts log lines that name stuck calls.
 	Overran uint64
-	// Active is the number of reconciles running now, at most Workers.
+	// Active is the number of reconciles running now: at most Workers, and as many
+	// others that are stuck.
 	Active, Workers int
 	// HeldBack counts reconciles after which the key had to wait until the caches
 	// saw its writes.

@@ -1,0 +1,95 @@
+package reconcile
+
+import (
+	"fmt"
+	"sync"
+	"time"
+)
+
+// heldFor is how long all workers of a crew may be held by stuck calls before only a
+// restart helps.
+const heldFor = time.Minute
+
+// crew counts the workers that reconcile. A call that ignores the end of its context
+// holds its worker, and its key, until it returns; another worker continues in its
+// place, so that one bad object stops only itself. There are at most twice as many
+// workers as Options.Workers: each stuck call keeps its memory and what else it holds.
+type crew struct {
+	mu       sync.Mutex // guards the fields below; it is the innermost lock
+	size     int        // how many shall be free to work
+	running  int
+	stuck    int
+	allStuck time.Time // since when all that run are stuck; zero if one is free
+}
+
+// start begins with size workers, of which none is stuck.
+func (c *crew) start(size int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.size, c.running, c.stuck, c.allStuck = size, size, 0, time.Time{}
+}
+
+// hold notes that the call of a worker is stuck. It reports whether another worker is to
+// be started.
+func (c *crew) hold() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stuck++
+	if c.running < 2*c.size {
+		c.running++
+		return true
+	}
+	if c.stuck >= c.running {
+		c.allStuck = time.Now()
+	}
+	return false
+}
+
+// release notes that a stuck call has returned.
+func (c *crew) release() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stuck, c.allStuck = c.stuck-1, time.Time{}
+}
+
+// leave reports whether a worker is to end, because enough others are free.
+func (c *crew) leave() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.running-c.stuck <= c.size {
+		return false
+	}
+	c.running--
+	return true
+}
+
+// healthy returns an error if all workers have been stuck for heldFor.
+func (c *crew) healthy() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.allStuck.IsZero() || time.Since(c.allStuck) < heldFor {
+		return nil
+	}
+	return fmt.Errorf("all %d workers have been held for %v by calls that ignore their context; "+
+		"the log has their stacks", c.running, time.Since(c.allStuck).Round(time.Second))
+}
+
+// spawnWorkers starts the workers that reconcile, and those that replace them.
+func (c *Controller) spawnWorkers(running *sync.WaitGroup, serve func(*worker) bool) {
+	c.crew.start(c.options.Workers)
+	for range c.options.Workers {
+		c.spawnWorker(running, serve)
+	}
+}
+
+func (c *Controller) spawnWorker(running *sync.WaitGroup, serve func(*worker) bool) {
+	c.watchdog.spawn(running, func(w *worker) bool {
+		w.held = func() {
+			if c.crew.hold() { // running cannot be 0 meanwhile: the stuck worker runs
+				c.spawnWorker(running, serve)
+			}
+		}
+		w.freed = c.crew.release
+		return serve(w) && !c.crew.leave()
+	})
+}

@@ -1,0 +1,158 @@
+package reconcile
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/homeostat/homeostat/internal/redact"
+	"github.com/homeostat/homeostat/reconcile/inspect"
+)
+
+// mostProblems is how many problems of one cause a controller lists.
+const mostProblems = 10
+
+// Problems returns what the controller cannot do although the process goes on: an
+// optional one waits for its caches, writes are refused for lack of a permission, calls
+// ignore the end of their context, or sweeps fail. Those of its informers are in their status; see inspect.Problems for
+// all. It never waits.
+func (c *Controller) Problems() []inspect.Problem {
+	problems := append(c.refusals(), c.stuckCalls()...)
+	if c.waits() {
+		problems = append(problems, c.waiting())
+	}
+	if sweep := c.Sweep(); sweep != nil {
+		if err := sweep.Ready(); err != nil {
+			problems = append(problems, inspect.Problem{
+				Check: "sweep/" + c.name, Cause: "sweep failed", Reason: redact.Error(err),
+			})
+		}
+	}
+	return problems
+}
+
+// waits reports whether this is an optional controller that waits for its caches.
+func (c *Controller) waits() bool {
+	phase := c.Phase()
+	return c.options.Optional && (phase == inspect.Created || phase == inspect.Syncing)
+}
+
+// waiting returns what an optional controller waits for.
+func (c *Controller) waiting() inspect.Problem {
+	p := inspect.Problem{Check: "controller/" + c.name, Cause: "waiting", Reason: "it waits to be run"}
+	for _, s := range c.sources {
+		if status := s.Status(); !status.Synced && c.Phase() == inspect.Syncing {
+			p.Reason = fmt.Sprintf("it waits for the cache of %s: %s", status.Name, redact.Text(status.Reason))
+			break
+		}
+	}
+	return p
+}
+
+// limited returns the first problems of one cause; the last counts the others.
+func limited(problems []inspect.Problem) []inspect.Problem {
+	if len(problems) <= mostProblems {
+		return problems
+	}
+	last := &problems[mostProblems-1]
+	for _, p := range problems[mostProblems:] {
+		last.More += 1 + p.More
+	}
+	return problems[:mostProblems]
+}
+
+// refusals returns a problem for each permission that writes have lacked for refusedFor.
+func (c *Controller) refusals() []inspect.Problem {
+	if c.Phase() != inspect.Working {
+		return nil
+	}
+	var problems []inspect.Problem
+	for _, r := range c.failures.refused(time.Now().Add(-refusedFor)) {
+		problems = append(problems, inspect.Problem{
+			Check: "controller/" + c.name, Object: strings.TrimPrefix(r.keys[0].String(), "/"), Cause: "missing permission",
+			Reason: "the API server refuses to " + r.permission,
+			Remedy: "grant it to this program",
+			Since:  r.since, More: len(r.keys) - 1,
+		})
+	}
+	return limited(problems)
+}
+
+// stuckCalls returns a problem for each call that ignores the end of its context.
+func (c *Controller) stuckCalls() []inspect.Problem {
+	var problems []inspect.Problem
+	for _, subject := range c.watchdog.stuck() {
+		problems = append(problems, inspect.Problem{
+			Check: "controller/" + c.name, Cause: "stuck call",
+			Reason: subject + " has not returned although its context has ended",
+			Remedy: "the log has its stack: let it end with its context",
+		})
+	}
+	return limited(problems)
+}
+
+// refusedFor is how long the writes of a key must have been refused for it to count.
+const refusedFor = time.Minute
+
+// Refused returns nil, or an error that names the missing permissions if the API server
+// has refused the writes of nearly all keys for a minute: nine tenths of the keys that
+// this replica reconciles, in several namespaces if the controller has several. The
+// permissions of fewer keys are in [Controller.Problems]: for example, one tenant has
+// not granted them. It names three permissions, and counts the others. It is nil while
+// the controller does not reconcile: before its caches are filled, as a standby, and
+// while stopping.
+func (c *Controller) Refused() error {
+	if c.Phase() != inspect.Working {
+		return nil
+	}
+	refusals := c.failures.refused(time.Now().Add(-refusedFor))
+	refused, missing := map[Key]bool{}, []string{}
+	for _, r := range refusals {
+		missing = append(missing, r.permission)
+		for _, key := range r.keys {
+			refused[key] = true
+		}
+	}
+	if len(refused) == 0 || !c.isWidespread(refused) {
+		return nil
+	}
+	const most = 3
+	if more := len(missing) - most; more > 0 {
+		missing = append(missing[:most], fmt.Sprintf("%d more", more))
+	}
+	return fmt.Errorf("the writes of nearly all keys (%d) have been refused for more than a minute; "+
+		"missing permissions: %s", len(refused), strings.Join(missing, ", "))
+}
+
+// isWidespread reports whether these keys are nearly all, and of several namespaces. For
+// a kind without namespaces, and for a cache of one, several keys are enough.
+func (c *Controller) isWidespread(refused map[Key]bool) bool {
+	namespaces := map[string]bool{}
+	for key := range refused {
+		namespaces[key.Namespace] = true
+	}
+	if len(namespaces) < 2 && (len(refused) < 2 || c.spansNamespaces()) {
+		return false
+	}
+	total := 0
+	for _, key := range c.primary.keys() {
+		if c.slots == nil || c.slots.owns(key) {
+			total++
+		}
+	}
+	const nearly = 0.9
+	return float64(len(refused)) >= nearly*float64(min(total, maxFailures))
+}
+
+// spansNamespaces reports whether the controller's keys can be of several namespaces.
+func (c *Controller) spansNamespaces() bool {
+	if len(c.primary.Status().Namespaces) == 1 {
+		return false
+	}
+	for _, key := range c.primary.keys() {
+		if key.Namespace != "" {
+			return true
+		}
+	}
+	return false
+}
