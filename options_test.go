@@ -177,7 +177,7 @@ var optionTypes = map[string]optionType{
 			"Controllers": []*reconcile.Controller{nil},
 			"Live":        map[string]func() error{"a": nil}, "Ready": map[string]func() error{"": func() error { return nil }},
 		},
-		taken: "Gatherer Authorize Profiles Problems",
+		taken: "Gatherer Authorize Profiles Problems ReadyWithoutCaches",
 	},
 	"operator.Program": {
 		refuse: func(o any) error {
@@ -193,7 +193,7 @@ var optionTypes = map[string]optionType{
 			"Flags":  func(fs *flag.FlagSet) { fs.Bool("v", false, "") },
 			"Shards": func(leader.Lease, leader.Options) (shard.Assignment, error) { return nil, nil },
 		},
-		taken: "Usage FencingPolicy Profiles Beside",
+		taken: "Usage FencingPolicy Profiles Beside ReadyWithoutCaches",
 	},
 	"reconciletest.Case": {
 		refuse: func(o any) error { return o.(*reconciletest.Case).Validate() },

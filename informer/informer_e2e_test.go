@@ -96,7 +96,10 @@ func TestE2EOutages(t *testing.T) {
 	g.Expect(causes()).To(Equal([]string{"", "", ""}))
 
 	g.Expect(admin.CoreV1().ServiceAccounts(namespace).Delete(ctx, "deleted", metav1.DeleteOptions{})).To(Succeed())
-	g.Expect(admin.RbacV1().RoleBindings(namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})).To(Succeed())
+	bindings := admin.RbacV1().RoleBindings(namespace)
+	granted, err := bindings.List(ctx, metav1.ListOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(bindings.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})).To(Succeed())
 	definitions := client.Resource(schema.GroupVersionResource{
 		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
 	})
@@ -115,7 +118,11 @@ func TestE2EOutages(t *testing.T) {
 	g.Expect(revoked.Status().UnauthorizedSince).To(BeZero())
 
 	serve("true")
-	_ = of("revoked")
+	for _, b := range granted.Items {
+		b.ResourceVersion, b.UID = "", ""
+		_, err := bindings.Create(ctx, &b, metav1.CreateOptions{})
+		g.Expect(err).NotTo(HaveOccurred())
+	}
 	g.Eventually(causes).WithTimeout(patience).WithPolling(time.Second).Should(Equal([]string{"Unauthorized", "", ""}))
 }
 

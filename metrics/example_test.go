@@ -88,10 +88,16 @@ func ExampleProblems() {
 	}))
 	families, err := registry.Gather()
 	for _, family := range families {
-		fmt.Println(family.GetName(), family.GetMetric()[0].GetLabel(), family.GetMetric()[0].GetGauge().GetValue())
+		metric := family.GetMetric()[0]
+		for _, label := range metric.GetLabel() {
+			fmt.Println(label.GetName(), label.GetValue())
+		}
+		fmt.Println(family.GetName(), metric.GetGauge().GetValue())
 	}
 	fmt.Println(err)
 	// Output:
-	// homeostat_problems [name:"cause" value:"unreachable" name:"check" value:"cluster/west"] 1
+	// cause unreachable
+	// check cluster/west
+	// homeostat_problems 1
 	// <nil>
 }

@@ -73,6 +73,11 @@ type Program struct {
 	// is called after Setup. ctx ends when the controllers have drained; an error before
 	// that ends the program. Defaults to none.
 	Beside func(ctx context.Context, env Env) error
+	// ReadyWithoutCaches makes the process ready before its caches are filled, as soon as
+	// the controllers run. Set it if Beside serves a conversion webhook: the caches wait
+	// for the API server, which waits for the webhook, whose Service sends requests to
+	// Pods that are ready. Defaults to false.
+	ReadyWithoutCaches bool
 }
 
 // Replicas defines how the replicas of a program with --leader-elect divide the work.

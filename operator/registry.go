@@ -3,6 +3,8 @@ package operator
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -29,6 +31,28 @@ func registerOwn(registry prometheus.Registerer, problems func() []inspect.Probl
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// clashes gathers once, and returns an error that names the metrics that two collectors
+// serve: each scrape would fail because of them, and show nothing. A collector that fails
+// by itself may work later.
+func clashes(g prometheus.Gatherer) error {
+	_, err := g.Gather()
+	if err == nil {
+		return nil
+	}
+	all := []error{err}
+	if several, ok := errors.AsType[prometheus.MultiError](err); ok {
+		all = several
+	}
+	all = slices.DeleteFunc(slices.Clone(all), func(err error) bool {
+		return strings.HasPrefix(err.Error(), "error collecting metric ")
+	})
+	if len(all) == 0 {
+		return nil
+	}
+	return fmt.Errorf("gathering the metrics once: %w: give the metrics of the program's own collectors other names "+
+		"than those of docs/operating.md, or each scrape would fail", errors.Join(all...))
 }
 
 // registerer names collectors that cannot be registered, and keeps MustRegister from

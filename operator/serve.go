@@ -36,6 +36,9 @@ type Server struct {
 	// clients that may see the page. Nil serves none, and leaves 300 kB out of the
 	// program.
 	Profiles http.Handler
+	// ReadyWithoutCaches makes the process ready before its caches are filled, once the
+	// controllers run; see status.Options.ReadyWithoutCaches.
+	ReadyWithoutCaches bool
 }
 
 // Run runs the controllers until ctx ends, and serves /livez, /readyz, /metrics,
@@ -80,7 +83,9 @@ func (s *Server) serve(ctx context.Context, work func(ctx context.Context, handl
 			"who may see the page")
 	}
 	if s.Metrics == nil {
-		s = &Server{s.Address, s.Cluster, prometheus.NewRegistry(), s.Profiles}
+		with := *s
+		with.Metrics = prometheus.NewRegistry()
+		s = &with
 	}
 	handler := &front{server: s}
 	if err := registerOwn(s.Metrics, handler.problems); err != nil {
@@ -113,6 +118,9 @@ func (s *Server) control(ctx context.Context, handler *front, controllers []*rec
 		if err := handler.server.Metrics.Register(metrics.New(controllers...)); err != nil {
 			return fmt.Errorf("registering the metrics of the controllers: %w", err)
 		}
+		if err := clashes(handler.server.Metrics); err != nil {
+			return err
+		}
 		if err := handler.show(controllers...); err != nil {
 			return err
 		}
@@ -138,6 +146,7 @@ func (f *front) show(controllers ...*reconcile.Controller) error {
 	options := &status.Options{
 		Controllers: controllers, Gatherer: f.server.Metrics, Authorize: Authorize(f.server.Cluster),
 		Profiles: f.server.Profiles, Problems: f.problems,
+		ReadyWithoutCaches: f.server.ReadyWithoutCaches,
 	}
 	if len(controllers) == 0 {
 		options.Ready = map[string]func() error{"start": f.starting}

@@ -13,7 +13,12 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
 
+	"github.com/homeostat/homeostat/cluster"
+	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/operator"
 	"github.com/homeostat/homeostat/reconcile"
 )
@@ -115,4 +120,72 @@ func TestAServerNeedsItsCluster(t *testing.T) {
 	g := NewWithT(t)
 	err := (&operator.Server{Address: "127.0.0.1:0"}).Run(t.Context())
 	g.Expect(err).To(MatchError(ContainSubstring("Server.Cluster is nil: must be the cluster that knows")))
+}
+
+// unchecked are collectors that do not tell what they collect.
+type unchecked []prometheus.Metric
+
+func (unchecked) Describe(chan<- *prometheus.Desc) {}
+
+func (u unchecked) Collect(out chan<- prometheus.Metric) {
+	for _, m := range u {
+		out <- m
+	}
+}
+
+// Otherwise each scrape would be a 500, with nothing at the start.
+func TestACollectorThatClashesIsNamedAtTheStart(t *testing.T) {
+	g := NewWithT(t)
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	for name, collector := range map[string]prometheus.Collector{
+		`"workqueue_depth"|workqueue_depth`: unchecked{prometheus.MustNewConstMetric(
+			prometheus.NewDesc("workqueue_depth", "Ours.", nil, nil), prometheus.GaugeValue, 1)},
+		"go_goroutines": unchecked{prometheus.MustNewConstMetric(
+			prometheus.NewDesc("go_goroutines", "Ours.", nil, nil), prometheus.CounterValue, 1)},
+	} {
+		var said bytes.Buffer
+		p := operator.Program{Name: "test", Setup: func(env operator.Env) ([]*reconcile.Controller, error) {
+			if err := env.Metrics.Register(collector); err != nil {
+				return nil, err
+			}
+			c, err := idleOn(env.Cluster)
+			return []*reconcile.Controller{c}, err
+		}}
+		code := p.Main([]string{"--kubeconfig=" + kubeconfigOf(t, server.URL), "--listen-addr=" + freeAddress(g),
+			"--startup-timeout=1s"}, &said)
+		g.Expect(code).To(Equal(1))
+		g.Expect(said.String()).To(And(MatchRegexp(name), ContainSubstring("other names than those of docs/operating.md")))
+	}
+}
+
+// One that cannot collect yet may do so later.
+func TestACollectorThatFailsByItselfDoesNotEndTheProgram(t *testing.T) {
+	g := NewWithT(t)
+	defer http.DefaultClient.CloseIdleConnections()
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(unchecked{prometheus.NewInvalidMetric(
+		prometheus.NewDesc("own_total", "Own.", nil, nil), errors.New("not yet"))})
+	c, err := cluster.New(&rest.Config{Host: server.URL}, nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	idle, err := idleOn(c)
+	g.Expect(err).NotTo(HaveOccurred())
+	s := &operator.Server{Address: freeAddress(g), Cluster: c, Metrics: registry}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx, idle) }()
+	g.Eventually(answer(s.Address, "/metrics"), patience).Should(And(HavePrefix("500 "), ContainSubstring("not yet")))
+	cancel()
+	g.Expect(<-ended).To(MatchError(ContainSubstring("waiting for the cache of pods")))
+}
+
+// idleOn is a controller of Pods that does nothing.
+func idleOn(c *cluster.Cluster) (*reconcile.Controller, error) {
+	return reconcile.New("test", informer.For(c.Client().CoreV1().Pods(""), nil), reconcile.Func[*corev1.Pod](
+		func(context.Context, reconcile.Request[*corev1.Pod]) (reconcile.Result, error) {
+			return reconcile.Result{}, nil
+		}), nil)
 }

@@ -66,7 +66,9 @@ func TestContract(t *testing.T) {
 		"Without it there are no profiles.":                                  TestProfilesNeedAuthorize,
 		"With Reviewed only a token counts, not where a request comes from.": TestLoopbackAloneIsNoProof,
 		"Serve listens on the given address, and nowhere if it is empty.":    TestAnEmptyAddressServesNothing,
-		"Every request is a GET.":                                            TestNothingCanBeWritten,
+		"With ReadyWithoutCaches, caches that are not filled are named, and leave the process " +
+			"ready.": TestAProcessCanBeReadyWithoutCaches,
+		"Every request is a GET, or a HEAD, which is answered with the same status.": TestNothingCanBeWritten,
 	})
 }
 

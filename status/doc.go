@@ -25,7 +25,8 @@
 //   - Authorize guards everything except the probes. Without it there are no profiles. With [Reviewed] only a token
 //     counts, not where a request comes from.
 //   - [Serve] listens on the given address, and nowhere if it is empty.
-//   - Every request is a GET.
+//   - With ReadyWithoutCaches, caches that are not filled are named, and leave the process ready.
+//   - Every request is a GET, or a HEAD, which is answered with the same status.
 //
 // # Probes
 //

@@ -23,7 +23,7 @@ import (
 // New returns a handler of /livez, /readyz, /metrics, /debug/homeostat and, with
 // Options.Authorize and Options.Profiles, /debug/pprof/. It starts nothing: the checks are
 // called when a probe arrives, each in a goroutine that ends with it. Other paths, and
-// methods other than GET, are refused.
+// methods other than GET and HEAD, are refused.
 //
 // Errors: every wrong option, joined. Concurrency: it is safe for concurrent use.
 func New(o *Options) (http.Handler, error) {
@@ -32,11 +32,11 @@ func New(o *Options) (http.Handler, error) {
 		return nil, fmt.Errorf("making a status handler: %w", err)
 	}
 	live := checksOf(options.Controllers, ofEach, (*reconcile.Controller).Healthy, options.Live)
-	ready := checksOf(options.Controllers, ofLeader, (*reconcile.Controller).LeaderReady, options.Ready)
+	ready := checksOf(options.Controllers, ofLeader, options.leaderReady, options.Ready)
 	mux := http.NewServeMux()
 	mux.Handle("GET /livez", probe{"livez", func() []finding { return askAll(live) }})
 	mux.Handle("GET /readyz", probe{"readyz", func() []finding {
-		return append(known(options.Controllers, options.problems()), askAll(ready)...)
+		return append(known(&options), askAll(ready)...)
 	}})
 	mux.Handle("GET /metrics", authorized(options.Authorize, exposition{options.Gatherer}))
 	mux.Handle("GET /debug/homeostat", authorized(options.Authorize, newPage(&options)))
@@ -135,7 +135,7 @@ func (p page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	keys := number(query.Get("keys"), defaultKeys, maxKeys)
-	shown := reportOf(p.Controllers, p.problems(), keys)
+	shown := reportOf(p.Options, keys)
 	if asJSON {
 		p.serveJSON(w, r, shown)
 		return

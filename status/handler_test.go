@@ -238,9 +238,39 @@ func TestNothingCanBeWritten(t *testing.T) {
 	for _, target := range []string{"/livez", "/readyz", "/metrics", "/debug/homeostat"} {
 		r := httptest.NewRequest(http.MethodPost, target, http.NoBody)
 		g.Expect(client{g, handler}.response(r).StatusCode).To(Equal(http.StatusMethodNotAllowed), target)
+		r = httptest.NewRequest(http.MethodHead, target, http.NoBody)
+		g.Expect(client{g, handler}.response(r).StatusCode).To(Equal(http.StatusOK), target)
 	}
 	code, _ := client{g, handler}.get("/debug/pprof")
 	g.Expect(code).To(Equal(http.StatusNotFound))
+}
+
+// A load balancer may send a HEAD.
+func TestAHeadIsAnsweredWithTheStatusAndNoBody(t *testing.T) {
+	g := NewWithT(t)
+	handler, err := status.New(&status.Options{Ready: map[string]func() error{"a": func() error { return errors.New("no") }}})
+	g.Expect(err).NotTo(HaveOccurred())
+	server := httptest.NewServer(handler)
+	defer server.Close()
+	for path, want := range map[string]int{"/livez": http.StatusOK, "/readyz": http.StatusServiceUnavailable} {
+		answer, err := http.Head(server.URL + path) //nolint:noctx // a probe of this process
+		g.Expect(err).NotTo(HaveOccurred())
+		body, err := io.ReadAll(answer.Body)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(answer.Body.Close()).To(Succeed())
+		g.Expect(answer.StatusCode).To(Equal(want))
+		g.Expect(body).To(BeEmpty())
+	}
+}
+
+// The caches wait for a conversion webhook, and the API server for the process to be ready.
+func TestAProcessCanBeReadyWithoutCaches(t *testing.T) {
+	inScenario(t, &status.Options{ReadyWithoutCaches: true}, func(c client, _ *fixture) {
+		code, body := c.get("/readyz")
+		c.Expect(code).To(Equal(http.StatusOK))
+		c.Expect(body).To(And(ContainSubstring("[!] informer/nodes: not synced: listing: nodes is forbidden"),
+			ContainSubstring("[!] controller/drain: it is syncing"), HaveSuffix("\nok\n")))
+	})
 }
 
 func TestFaultyOptionsAreAllNamed(t *testing.T) {

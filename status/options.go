@@ -55,6 +55,12 @@ type Options struct {
 	// 200. It is called by every probe and scrape: it must return at once, and be safe
 	// for concurrent use. See [inspect.Problem]. Defaults to none.
 	Problems func() []inspect.Problem
+	// ReadyWithoutCaches makes a process ready whose caches are not filled yet; /readyz
+	// names them nevertheless. It is for a process that serves a conversion webhook: its
+	// caches wait for the API server, which waits for the webhook, whose Service sends
+	// requests to Pods that are ready. Defaults to false: a process is ready once all
+	// caches are filled.
+	ReadyWithoutCaches bool
 	// Authorize is called before anything but the probes is served; an error refuses
 	// the request, with 401 if it wraps [ErrUnauthenticated] and 403 otherwise. The
 	// answer does not contain the error. It must be safe for concurrent use.

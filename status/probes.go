@@ -176,16 +176,16 @@ func ofLeader(c *reconcile.Controller) string {
 
 // known returns the findings that need no call: informers, phases, sweeps, and the
 // problems of all of them and of the program.
-func known(controllers []*reconcile.Controller, problems []inspect.Problem) []finding {
+func known(o *Options) []finding {
 	var findings []finding
-	for _, i := range inspect.Informers(controllers...) {
+	for _, i := range inspect.Informers(o.Controllers...) {
 		f := finding{name: "informer/" + i.Name, note: counted(i.Objects, "object")}
 		if !i.Synced && !i.Partly && !i.Optional {
-			f.err = fmt.Errorf("not synced: %s", i.Reason)
+			f.err, f.mild = fmt.Errorf("not synced: %s", i.Reason), o.ReadyWithoutCaches
 		}
 		findings = append(findings, f)
 	}
-	for _, c := range controllers {
+	for _, c := range o.Controllers {
 		phase := c.Phase()
 		f := finding{name: "controller/" + c.Name(), note: string(phase)}
 		switch {
@@ -193,14 +193,23 @@ func known(controllers []*reconcile.Controller, problems []inspect.Problem) []fi
 			f.err = c.Refused()
 		case c.Status(0).Optional && (phase == inspect.Created || phase == inspect.Syncing): // see its Problems
 		default:
-			f.err = fmt.Errorf("it is %s", phase)
+			f.err, f.mild = fmt.Errorf("it is %s", phase), o.ReadyWithoutCaches && phase == inspect.Syncing
 		}
 		findings = append(findings, f)
 		if c.Sweep() != nil {
 			findings = append(findings, finding{name: "sweep/" + c.Name()})
 		}
 	}
-	return withProblems(findings, problems)
+	return withProblems(findings, o.problems())
+}
+
+// leaderReady returns what is wrong with the leadership of a controller. One that waits for
+// its caches has not joined the election.
+func (o *Options) leaderReady(c *reconcile.Controller) error {
+	if o.ReadyWithoutCaches && c.Phase() == inspect.Syncing {
+		return nil
+	}
+	return c.LeaderReady()
 }
 
 // withProblems returns the findings, and those of problems: instead of a check that

@@ -175,12 +175,12 @@ type informerReport struct {
 
 // reportOf returns the present state, with at most as many keys of each controller. It waits
 // for no reconcile and sends no request.
-func reportOf(controllers []*reconcile.Controller, problems []inspect.Problem, keys int) *report {
+func reportOf(o *Options, keys int) *report {
 	r := &report{
 		Time: time.Now(), Controllers: []controllerReport{}, Informers: []informerReport{}, Problems: []problem{},
 	}
-	informers := inspect.Informers(controllers...)
-	for _, c := range controllers {
+	informers := inspect.Informers(o.Controllers...)
+	for _, c := range o.Controllers {
 		r.Controllers = append(r.Controllers, controllerOf(c, informers, keys))
 	}
 	for _, i := range informers {
@@ -195,7 +195,7 @@ func reportOf(controllers []*reconcile.Controller, problems []inspect.Problem, k
 			Restores: i.Restores,
 		})
 	}
-	for _, f := range known(controllers, problems) {
+	for _, f := range known(o) {
 		if f.err != nil {
 			r.Problems = append(r.Problems, problem{f.name, oneLine(f.err.Error()), f.mild})
 		}

@@ -36,6 +36,9 @@ func Program() operator.Program {
 		// Every replica answers, leader or not, until its controllers have drained:
 		// their last writes pass the webhook, too.
 		Beside: func(ctx context.Context, _ operator.Env) error { return serve(ctx, options) },
+		// The Service of the webhook sends requests to Pods that are ready. If the webhook
+		// converts objects, no cache can be filled before one is.
+		ReadyWithoutCaches: true,
 	}
 }
 

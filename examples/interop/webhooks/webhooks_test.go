@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -73,6 +74,73 @@ func TestTheProgramAnswersWebhooksAndReconciles(t *testing.T) {
 	g.Eventually(ended, 20*time.Second).Should(Receive(BeZero()))
 	_, err = review(port, "short")
 	g.Expect(err).To(HaveOccurred(), "it is served no longer")
+}
+
+// A conversion webhook: lists need it, and its Service needs a Pod that is ready.
+func TestTheProgramIsReadyBeforeItsCachesSoThatTheyCanBeFilled(t *testing.T) {
+	g := NewWithT(t)
+	sim, err := apisim.New(nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	certificates, port, probes := certify(g, t.TempDir()), freePort(g), freePort(g)
+	readyz := fmt.Sprintf("http://127.0.0.1:%d/readyz", probes)
+	var converted atomic.Int32
+	inner, err := url.Parse(overHTTP(t, sim))
+	g.Expect(err).NotTo(HaveOccurred())
+	proxy := httputil.NewSingleHostReverseProxy(inner)
+	proxy.FlushInterval = -1
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/configmaps") {
+			if !isReady(readyz) {
+				http.Error(w, "conversion webhook failed: no endpoints available for service", http.StatusInternalServerError)
+				return
+			}
+			if _, err := review(port, "any"); err != nil {
+				http.Error(w, "conversion webhook failed: "+err.Error(), http.StatusInternalServerError)
+				return
+			}
+			converted.Add(1)
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	config := filepath.Join(t.TempDir(), "kubeconfig")
+	g.Expect(os.WriteFile(config, fmt.Appendf(nil, kubeconfig, server.URL), 0o600)).To(Succeed())
+	ended := make(chan int, 1)
+	go func() {
+		ended <- webhooks.Program().Main([]string{
+			"--kubeconfig=" + config, "--listen-addr=127.0.0.1:" + strconv.Itoa(probes),
+			"--webhook-host=127.0.0.1", "--webhook-port=" + strconv.Itoa(port), "--webhook-cert-dir=" + certificates,
+		}, t.Output())
+	}()
+	g.Eventually(func() string { return body(readyz + "?verbose") }, time.Minute).Should(
+		ContainSubstring("[+] informer/configmaps: ok"))
+	g.Expect(converted.Load()).NotTo(BeZero())
+	g.Expect(syscall.Kill(os.Getpid(), syscall.SIGTERM)).To(Succeed())
+	g.Eventually(ended, time.Minute).Should(Receive(BeZero()))
+}
+
+// isReady reports whether a Service would send requests to this process.
+func isReady(readyz string) bool {
+	res, err := http.Get(readyz) //nolint:noctx,gosec // a probe of this process
+	if err != nil {
+		return false
+	}
+	_ = res.Body.Close()
+	return res.StatusCode == http.StatusOK
+}
+
+// body returns what a probe says.
+func body(address string) string {
+	res, err := http.Get(address) //nolint:noctx,gosec // a probe of this process
+	if err != nil {
+		return err.Error()
+	}
+	defer func() { _ = res.Body.Close() }()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
 }
 
 func TestWithoutACertificateTheProgramEnds(t *testing.T) {
