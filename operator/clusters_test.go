@@ -46,8 +46,8 @@ func blackHole(t *testing.T) (url string, accepted <-chan struct{}) {
 	return "http://" + l.Addr().String(), first
 }
 
-// alive is a simulated API server with the Namespace n on an address.
-func alive(t *testing.T, address string) {
+// alive is a simulated API server with the Namespace n on an address, until it dies.
+func alive(t *testing.T, address string) (die func()) {
 	g := NewWithT(t)
 	sim, err := apisim.New(nil)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -55,8 +55,10 @@ func alive(t *testing.T, address string) {
 	l, err := net.Listen("tcp", address)
 	g.Expect(err).NotTo(HaveOccurred())
 	server := &http.Server{Handler: sim.Handler()} //nolint:gosec // its clients are this process
-	t.Cleanup(func() { _ = server.Close() })
+	die = func() { _ = server.Close() }
+	t.Cleanup(die)
 	go func() { _ = server.Serve(l) }()
+	return die
 }
 
 // namespaceController reports on ran that it reconciles a Namespace of c.

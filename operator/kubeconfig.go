@@ -260,13 +260,13 @@ func (f *follower) send(req *http.Request) (*http.Response, error) {
 	l := f.kubeconfig.now.Load()
 	switch {
 	case l == nil && f.unread:
-		return nil, notSent{errors.New("its kubeconfig could not be read yet")}
+		return nil, unsentError{errors.New("its kubeconfig could not be read yet")}
 	case l == nil:
 		return f.next.RoundTrip(req)
 	}
 	with, err := f.with(l)
 	if err != nil {
-		return nil, notSent{fmt.Errorf("using the changed kubeconfig: %w", err)}
+		return nil, unsentError{fmt.Errorf("using the changed kubeconfig: %w", err)}
 	}
 	req = utilnet.CloneRequest(req)
 	if f.unread {
@@ -281,21 +281,21 @@ func (f *follower) send(req *http.Request) (*http.Response, error) {
 	return with.RoundTrip(req)
 }
 
-// notSent is the error of a request that the server cannot have seen.
-type notSent struct{ error }
+// unsentError is the error of a request that the server cannot have seen.
+type unsentError struct{ error }
 
-var _ ownwrites.NeverSent = notSent{}
+var _ ownwrites.NeverSent = unsentError{}
 
 // NeverSent implements [ownwrites.NeverSent].
-func (notSent) NeverSent() bool { return true }
+func (unsentError) NeverSent() bool { return true }
 
-func (e notSent) Unwrap() error { return e.error }
+func (e unsentError) Unwrap() error { return e.error }
 
 // redirect sends a request that was made for no server to that of config.
 func (f *follower) redirect(by http.RoundTripper, req *http.Request, config *rest.Config) (*http.Response, error) {
 	server, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
-		return nil, notSent{fmt.Errorf("using the kubeconfig: %w", err)}
+		return nil, unsentError{fmt.Errorf("using the kubeconfig: %w", err)}
 	}
 	target := *req.URL
 	target.Scheme, target.Host = server.Scheme, server.Host

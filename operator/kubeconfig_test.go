@@ -81,8 +81,8 @@ func (k *gatekeeper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, `{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[]}`)
 }
 
-// lets lets in those who are known by another name from now on.
-func (k *gatekeeper) lets(known string) {
+// admits lets in those who are known by another name from now on.
+func (k *gatekeeper) admits(known string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.known = known
@@ -171,7 +171,7 @@ func TestAChangedKubeconfigIsReadAgain(t *testing.T) {
 			for _, ask := range clients {
 				g.Expect(ask(t.Context())).To(Succeed())
 			}
-			server.lets(c.is)
+			server.admits(c.is)
 			for _, ask := range clients {
 				g.Expect(ask(t.Context())).To(Satisfy(apierrors.IsUnauthorized), "the file is as it was")
 			}
@@ -223,14 +223,14 @@ func TestCredentialsAreKeptWhileTheFileHasNoOthersForThisServer(t *testing.T) {
 			ask := asks(g, config)["built-in kinds"]
 			g.Expect(ask(t.Context())).To(Succeed())
 			write(g, file, text)
-			server.lets("c") // so that the file is read after a second
+			server.admits("c") // so that the file is read after a second
 			g.Consistently(func() error { return ask(t.Context()) }, "1200ms", "100ms").ShouldNot(Succeed())
-			server.lets("a")
+			server.admits("a")
 			g.Expect(ask(t.Context())).To(Succeed())
-			server.lets("c")
+			server.admits("c")
 			write(g, file, server.kubeconfig("token: c"))
 			g.Eventually(func() error { return ask(t.Context()) }, patience).Should(Succeed(), "it heals")
-			server.lets("a")
+			server.admits("a")
 		})
 	}
 	g.Expect(other.seen).To(BeEmpty())
@@ -248,12 +248,12 @@ func TestTheContextOfTheStartStays(t *testing.T) {
 	two := strings.NewReplacer("users: [", "users: [{name: v, user: {token: wrong}}, ",
 		"contexts: [", "contexts: [{name: second, context: {cluster: c, user: v}}, ").Replace(server.kubeconfig("token: b"))
 	write(g, file, strings.Replace(two, "current-context: x", "current-context: second", 1))
-	server.lets("b")
+	server.admits("b")
 	g.Eventually(func() error { return ask(t.Context()) }, patience).Should(Succeed())
 	g.Expect(server.seen).NotTo(ContainElement("wrong"))
 	write(g, file, strings.NewReplacer("name: x", "name: z", "current-context: x", "current-context: z").
 		Replace(server.kubeconfig("token: c")))
-	server.lets("c")
+	server.admits("c")
 	g.Eventually(func() error { return ask(t.Context()) }, patience).Should(Succeed(), "a new file may name it otherwise")
 }
 

@@ -200,10 +200,12 @@ func kubeconfigReplaced(ctx context.Context, t *testing.T, server *e2e.Cluster) 
 func deadClusters(t *testing.T, server *e2e.Cluster) {
 	g := NewWithT(t)
 	hole, _ := blackHole(t)
-	later := filepath.Join(t.TempDir(), "later")
+	later, address := filepath.Join(t.TempDir(), "later"), freeAddress(g)
+	die := alive(t, address)
 	r := runs(t, operator.Program{
 		Clusters: []operator.Cluster{
 			{Name: "closed", Optional: true}, {Name: "hole", Optional: true}, {Name: "later", Optional: true},
+			{Name: "mortal"},
 		},
 		Needs: []string{"list,watch namespaces", "list,watch namespaces on closed", "list,watch namespaces on hole", "list,watch namespaces on later"},
 	}, func(env operator.Env, ran chan<- string) ([]*reconcile.Controller, error) {
@@ -211,13 +213,17 @@ func deadClusters(t *testing.T, server *e2e.Cluster) {
 		all, failed := homeAndEdge(env, ran)
 		return append(all, home), errors.Join(err, failed)
 	}, "--kubeconfig="+server.Kubeconfig(), "--closed-kubeconfig="+kubeconfigOf(t, "http://127.0.0.1:1"),
-		"--hole-kubeconfig="+kubeconfigOf(t, hole), "--later-kubeconfig="+later)
+		"--hole-kubeconfig="+kubeconfigOf(t, hole), "--later-kubeconfig="+later,
+		"--mortal-kubeconfig="+kubeconfigOf(t, "http://"+address))
 	g.Eventually(r.ran, onServer).Should(Receive(Equal("home kube-system")))
-	g.Eventually(r.readyz, onServer).Should(And(HavePrefix("200 "),
+	g.Eventually(r.readyz, onServer).Should(And(HavePrefix("200 "), Not(ContainSubstring("/mortal: ")),
 		ContainSubstring("[!] cluster/closed: "), ContainSubstring("[!] cluster/hole: "), ContainSubstring("[!] cluster/later: ")))
 	text, err := os.ReadFile(server.Kubeconfig())
 	g.Expect(err).NotTo(HaveOccurred())
 	write(g, later, string(text))
 	g.Eventually(r.ran, onServer).Should(Receive(Equal("later kube-system")), "the kubeconfig came")
 	g.Eventually(r.readyz, onServer).ShouldNot(ContainSubstring("/later: "))
+	die()
+	g.Eventually(r.readyz, onServer).Should(And(HavePrefix("200 "),
+		ContainSubstring("[!] cluster/mortal: the API server at http://"+address+" does not answer: ")))
 }
