@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -14,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/gentype"
 	"k8s.io/client-go/rest"
 
@@ -191,7 +191,9 @@ func (c *KindClient[T, L]) UpdateScale(
 // kind may be installed later has reconcile.Options.Optional instead, and starts by
 // itself.
 //
-// Errors: [ErrKind], with what the server has instead; those of the request.
+// Errors: [ErrKind], with what the server has instead; those of the request. A status
+// 404 alone is not [ErrKind], because proxies have it, too: Check then sends a second
+// request, for the list of what the server serves.
 func (k *Kind[T, L]) Check(ctx context.Context) error {
 	err := k.verify(ctx)
 	if err == nil || errors.Is(err, ErrKind) {
@@ -213,11 +215,10 @@ func (k *Kind[T, L]) verify(ctx context.Context) error {
 }
 
 func (k *Kind[T, L]) check(ctx context.Context) error {
-	list, err := discovery.NewDiscoveryClient(k.client).ServerResourcesForGroupVersionWithContext(ctx,
-		k.resource.GroupVersion().String())
-	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("%w: nothing is served as %v: install its CustomResourceDefinition, or correct the version",
-			ErrKind, k.resource.GroupVersion())
+	var list metav1.APIResourceList
+	err := k.discover(ctx, k.path(), "APIResourceList", &list)
+	if apierrors.IsNotFound(err) { //nolint:forbidigo // not a proof: the server is asked for what it serves
+		return k.unserved(ctx, err)
 	}
 	if err != nil {
 		return err
@@ -235,6 +236,60 @@ func (k *Kind[T, L]) check(ctx context.Context) error {
 		}
 	}
 	return fmt.Errorf("%w: %v has neither that resource nor kind %s", ErrKind, k.resource.GroupVersion(), k.kind)
+}
+
+// unserved returns [ErrKind] if the server itself lists what it serves, without the
+// version. For example, a proxy may have answered notFound.
+func (k *Kind[T, L]) unserved(ctx context.Context, notFound error) error {
+	version := k.resource.GroupVersion()
+	served, err := k.serves(ctx, version)
+	switch {
+	case err != nil:
+		return fmt.Errorf("asking what is served after the answer %q: %w", notFound, err)
+	case served:
+		return fmt.Errorf("%v is served, but not yet, or something in between answers: %w", version, notFound)
+	}
+	return fmt.Errorf("%w: nothing is served as %v: install its CustomResourceDefinition, or correct the version",
+		ErrKind, version)
+}
+
+// serves reports whether the server lists the version.
+func (k *Kind[T, L]) serves(ctx context.Context, version schema.GroupVersion) (bool, error) {
+	if version.Group == "" {
+		var core metav1.APIVersions
+		err := k.discover(ctx, "/api", "APIVersions", &core)
+		return slices.Contains(core.Versions, version.Version), err
+	}
+	var groups metav1.APIGroupList
+	err := k.discover(ctx, "/apis", "APIGroupList", &groups)
+	return slices.ContainsFunc(groups.Groups, func(g metav1.APIGroup) bool {
+		return slices.ContainsFunc(g.Versions, func(v metav1.GroupVersionForDiscovery) bool {
+			return v.GroupVersion == version.String()
+		})
+	}), err
+}
+
+func (k *Kind[T, L]) path() string {
+	version := k.resource.GroupVersion()
+	if version.Group == "" {
+		return "/api/" + version.Version
+	}
+	return "/apis/" + version.String()
+}
+
+// discover reads a document of the server's discovery, of the given kind.
+func (k *Kind[T, L]) discover(ctx context.Context, path, kind string, into runtime.Object) error {
+	body, err := k.client.Get().AbsPath(path).SetHeader("Accept", runtime.ContentTypeJSON).Do(ctx).Raw()
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(body, into); err != nil {
+		return fmt.Errorf("reading %s: %w", path, err)
+	}
+	if is := into.GetObjectKind().GroupVersionKind().Kind; is != kind {
+		return fmt.Errorf("reading %s: it is %q, not %s: something in between has answered", path, is, kind)
+	}
+	return nil
 }
 
 // named is a resource as kubectl and RBAC name it.

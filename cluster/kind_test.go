@@ -144,11 +144,17 @@ func TestWhatAKindIsMadeFromIsNotNil(t *testing.T) {
 
 func discovers(t *testing.T, resources ...metav1.APIResource) *rest.Config {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/apis/apps/v1" {
+		w.Header().Set("Content-Type", "application/json")
+		switch r.URL.Path {
+		case "/apis/apps/v1":
+		case "/apis":
+			_, _ = w.Write([]byte(`{"kind":"APIGroupList","apiVersion":"v1","groups":[
+				{"name":"apps","versions":[{"groupVersion":"apps/v1","version":"v1"}]}]}`))
+			return
+		default:
 			http.NotFound(w, r)
 			return
 		}
-		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(&metav1.APIResourceList{
 			TypeMeta:     metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
 			GroupVersion: "apps/v1", APIResources: resources,

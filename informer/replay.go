@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/homeostat/homeostat/internal/absent"
 	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/keyspace"
 )
@@ -88,8 +89,7 @@ func (f *feed[T]) replay(ctx context.Context, p *replay) error {
 	if older(p.to, p.from) {
 		return apierrors.NewResourceExpired(errRestored.Error()) // the server has lost what was deleted until then
 	}
-	final := func(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
-	return f.retry(ctx, r.ended, "cannot watch the deletions before a shard was added", final, func() error {
+	return f.retry(ctx, r.ended, "cannot watch the deletions before a shard was added", absent.IsExpired, func() error {
 		return r.replay(ctx, p)
 	})
 }

@@ -53,7 +53,7 @@ func newCandidate(l Lease, o Options, owner any) *candidate {
 // leave the Lease taken.
 func (c *candidate) try(ctx context.Context) (grant, bool) {
 	lease, err := c.get(ctx, c.options.answerTimeout())
-	if err != nil && !apierrors.IsNotFound(err) {
+	if err != nil && !record.IsNotFound(err, c.lease.Name) {
 		c.report(ctx, c.explain("reading", err))
 		return grant{}, false
 	}

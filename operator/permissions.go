@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/homeostat/homeostat/cluster"
+	"github.com/homeostat/homeostat/internal/absent"
 )
 
 const preflightInterval = 2 * time.Second
@@ -114,8 +115,14 @@ func within(ctx context.Context, ask func(context.Context) error) error {
 // and not one that may be over soon.
 func answered(err error) bool {
 	var status apierrors.APIStatus
-	return errors.As(err, &status) && !temporary(err) || errors.Is(err, ErrPermission) ||
+	return errors.As(err, &status) && !temporary(err) && !pageNotFound(err) || errors.Is(err, ErrPermission) ||
 		errors.Is(err, cluster.ErrKind)
+}
+
+// pageNotFound reports whether something other than the API server has answered with
+// status 404, such as a proxy that does not yet know the server.
+func pageNotFound(err error) bool {
+	return absent.IsForeign(err) && apierrors.IsNotFound(err) //nolint:forbidigo // it is what proves nothing
 }
 
 func temporary(err error) bool {

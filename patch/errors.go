@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/absent"
 	"github.com/homeostat/homeostat/internal/bound"
 )
 
@@ -21,9 +22,10 @@ var (
 
 // IsStale reports whether a write was refused because the object has been changed
 // or recreated since it was read. It is not a failure: return the error unchanged,
-// and the controller reconciles the newest object.
+// and the controller reconciles the newest object. A status 409 that is not the
+// server's own, such as the page of a proxy, is a failure.
 func IsStale(err error) bool {
-	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
+	return (apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)) && !absent.IsForeign(err)
 }
 
 // describe wraps err with the operation and the object. A refusal of the UID,

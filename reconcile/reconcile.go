@@ -14,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/absent"
 	"github.com/homeostat/homeostat/internal/terminal"
 	"github.com/homeostat/homeostat/queue"
 	"github.com/homeostat/homeostat/reconcile/inspect"
@@ -164,12 +165,12 @@ func (t *reconcileContext) verdictOf(result Result, err error) verdict {
 }
 
 // isStale reports whether err is nothing but conflicts that a newer cache cures. A
-// conflict with another field manager is not one.
+// conflict with another field manager is not one, nor is the page of a proxy.
 func isStale(err error) bool {
 	switch e := err.(type) { //nolint:errorlint // it walks the tree itself
 	case *apierrors.StatusError:
 		_, owned := apierrors.StatusCause(e, metav1.CauseTypeFieldManagerConflict)
-		return apierrors.IsConflict(e) && !owned
+		return apierrors.IsConflict(e) && !owned && !absent.IsForeign(e)
 	case interface{ Unwrap() []error }:
 		errs := e.Unwrap()
 		return len(errs) > 0 && !slices.ContainsFunc(errs, func(one error) bool { return !isStale(one) })

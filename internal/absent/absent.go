@@ -3,7 +3,8 @@
 // A status of 404 alone proves nothing. A proxy, a gateway or a server that does
 // not serve the version (yet) answers 404 for objects that exist, and client-go
 // itself then fills in the name that was asked for. A proof is the API server's
-// own answer about this object.
+// own answer about this object. The same goes for the statuses of a conflict and of an
+// expired resourceVersion.
 package absent
 
 import (
@@ -76,6 +77,23 @@ func maybe(t reflect.Type, resource string) bool {
 	return plural.Resource == resource
 }
 
+// IsExpired reports whether err is the API server's own answer that it no longer
+// remembers a resourceVersion.
+func IsExpired(err error) bool {
+	return (apierrors.IsResourceExpired(err) || apierrors.IsGone(err)) && !IsForeign(err)
+}
+
+// IsForeign reports whether err is an answer that is not the API server's own:
+// client-go has made it of the HTTP status alone, because the body was none.
+func IsForeign(err error) bool {
+	var answer apierrors.APIStatus
+	if !errors.As(err, &answer) {
+		return false
+	}
+	details := answer.Status().Details
+	return details != nil && slices.ContainsFunc(details.Causes, foreign)
+}
+
 // detailsOf returns the details of an answer "not found" that the API server itself
 // has given about an object of that name, or nil.
 func detailsOf(err error, name string) *metav1.StatusDetails {
@@ -88,7 +106,7 @@ func detailsOf(err error, name string) *metav1.StatusDetails {
 		return nil
 	}
 	details := status.Details
-	if details == nil || details.Name != name || byWebhook(status.Message) || slices.ContainsFunc(details.Causes, foreign) {
+	if details == nil || details.Name != name || byWebhook(status.Message) || IsForeign(err) {
 		return nil
 	}
 	return details

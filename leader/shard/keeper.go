@@ -7,6 +7,9 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/internal/absent"
+	"github.com/homeostat/homeostat/leader/internal/record"
 )
 
 // divider has the methods in which [Ranges] differ. Programs without them do not link it.
@@ -121,7 +124,7 @@ func (k *keeper) finish(name string, err error) {
 		return
 	}
 	k.later[name] = k.now().Add(k.member.Timing.RetryPeriod / 2)
-	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
+	if !absent.IsForeign(err) && (apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)) || record.IsNotFound(err, name) {
 		k.relist() // another replica was faster
 		return
 	}

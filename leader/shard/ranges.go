@@ -10,15 +10,16 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/sharding"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	"github.com/homeostat/homeostat/internal/absent"
 	"github.com/homeostat/homeostat/internal/keyspace"
 	"github.com/homeostat/homeostat/internal/option"
 	"github.com/homeostat/homeostat/internal/slots"
 	"github.com/homeostat/homeostat/leader"
+	"github.com/homeostat/homeostat/leader/internal/record"
 )
 
 // Ranges are [Shards] that keep the objects of a namespace together and divide the
@@ -135,7 +136,7 @@ func (r *Ranges) choose(ctx context.Context, primary slots.Cache) error {
 		}
 		return r.agree(lease, ours)
 	}
-	if !apierrors.IsNotFound(err) {
+	if !record.IsNotFound(err, r.records.name) {
 		return r.records.explain("reading", err)
 	}
 	namespaces, err := primary.CountNamespaces(ctx)
@@ -305,7 +306,7 @@ func (r *Ranges) Deleted(
 	r.mu.Unlock()
 	for _, s := range samples {
 		err = primary.DeletedSince(ctx, s.rv, found, r.rangesOf(of)...)
-		if !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
+		if !absent.IsExpired(err) {
 			return err
 		}
 	}

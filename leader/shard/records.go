@@ -8,7 +8,6 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -148,7 +147,7 @@ func (r records) remove(ctx context.Context, lease *coordinationv1.Lease) error 
 // for changes.
 func (r records) config(ctx context.Context, ours map[string]string) (*coordinationv1.Lease, error) {
 	lease, err := r.read(ctx, r.name)
-	if apierrors.IsNotFound(err) {
+	if record.IsNotFound(err, r.name) {
 		lease, err = r.write(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
 			Namespace: r.namespace, Name: r.name, Annotations: ours,
 			Labels: map[string]string{record.GroupLabel: r.name, record.KindLabel: configKind},

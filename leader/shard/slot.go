@@ -53,7 +53,7 @@ func (k *keeper) check(ctx context.Context, slot int, h *holding, now time.Time)
 	name := k.records.slotName(slot)
 	k.start(name, now, func() error {
 		lease, err := k.records.read(ctx, name)
-		if apierrors.IsNotFound(err) || err == nil && !k.holds(slot, lease) {
+		if record.IsNotFound(err, name) || err == nil && !k.holds(slot, lease) {
 			h.cancel(fmt.Errorf("%w: the record of slot %d", leader.ErrLost, slot))
 		}
 		return err

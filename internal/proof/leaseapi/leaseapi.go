@@ -145,6 +145,7 @@ type Link struct {
 	LoseAsk  float64       // the share of requests that never arrive
 	LoseTell float64       // the share of answers that never arrive
 	Fail     error
+	FailGet  error         // of reads alone
 	Calls    int
 	Cut      chan struct{} // while not nil: requests wait until it closes
 	Stall    chan struct{} // while not nil: events wait until it closes
@@ -236,7 +237,14 @@ func Wait(d time.Duration) {
 
 // Get is that of a client.
 func (l *Link) Get(ctx context.Context, name string, _ metav1.GetOptions) (*coordinationv1.Lease, error) {
-	return read(ctx, l, func() (*coordinationv1.Lease, error) { return l.api.Get(name) })
+	return read(ctx, l, func() (*coordinationv1.Lease, error) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.FailGet != nil {
+			return nil, l.FailGet
+		}
+		return l.api.Get(name)
+	})
 }
 
 // Create is that of a client.

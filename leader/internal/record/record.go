@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
+
+	"github.com/homeostat/homeostat/internal/absent"
 )
 
 // The labels of the records of shards.
@@ -174,7 +176,7 @@ func Explain(doing string, lease types.NamespacedName, verbs string, err error) 
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("%s lease %q: grant %s on leases of coordination.k8s.io in "+
 			"namespace %q: %w", doing, lease, verbs, lease.Namespace, err)
-	case apierrors.IsNotFound(err):
+	case absent.Namespace(err, lease.Namespace):
 		return fmt.Errorf("%s lease %q: namespace %q must exist: %w", doing, lease, lease.Namespace, err)
 	default:
 		return fmt.Errorf("%s lease %q: %w", doing, lease, err)
@@ -201,6 +203,12 @@ func WithOwn(ctx context.Context, owner any) context.Context {
 
 // IsOwn reports whether ctx is that of a request for owner's own Leases.
 func IsOwn(ctx context.Context, owner any) bool { return ctx.Value(ownKey{}) == owner }
+
+// IsNotFound reports whether err proves that the Lease of that name does not exist:
+// it is the server's own answer about it, not the page of a proxy.
+func IsNotFound(err error, name string) bool {
+	return absent.Proven(err, coordinationv1.Resource("leases"), name)
+}
 
 // Sleep waits until d has passed or ctx has ended.
 func Sleep(ctx context.Context, c clock.Clock, d time.Duration) {

@@ -11,10 +11,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/homeostat/homeostat/examples/configmap-from-crs/internal/api"
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/names"
 	"github.com/homeostat/homeostat/patch"
 	"github.com/homeostat/homeostat/reconcile"
 )
@@ -130,7 +132,7 @@ func (r *reconciler) report(ctx context.Context, inputs []input) error {
 		_, err := patch.Status(ctx, r.settings, in.setting, nil, func(edit *api.Setting) {
 			meta.SetStatusCondition(&edit.Status.Conditions, in.verdict)
 		})
-		if apierrors.IsNotFound(err) {
+		if names.IsNotFound(err, schema.GroupResource{Group: api.Group, Resource: api.Resource}, in.setting.Name) {
 			continue // it was deleted meanwhile
 		}
 		errs = append(errs, err)

@@ -108,7 +108,7 @@ func (r *reconciler) clean(ctx context.Context, current *networkingv1.Ingress) e
 	err := r.client.NetworkingV1().Ingresses(current.Namespace).Delete(ctx, current.Name, metav1.DeleteOptions{
 		Preconditions: &metav1.Preconditions{UID: &current.UID, ResourceVersion: &current.ResourceVersion},
 	})
-	if apierrors.IsNotFound(err) {
+	if names.IsNotFound(err, networkingv1.Resource("ingresses"), current.Name) {
 		return nil
 	}
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/names"
 	"github.com/homeostat/homeostat/patch"
 	"github.com/homeostat/homeostat/reconcile"
 )
@@ -85,7 +86,8 @@ func (c child[T]) create(ctx context.Context, key reconcile.Key) (result, error)
 	switch {
 	case apierrors.IsAlreadyExists(err):
 		return reconcile.After(lateCache), nil // whose it is, the cache will tell
-	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause), apierrors.IsNotFound(err):
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause),
+		names.IsNotFound(err, corev1.Resource("namespaces"), key.Namespace):
 		return result{}, nil // the namespace is terminating or deleted
 	case err != nil:
 		return result{}, fmt.Errorf("creating %s %q: %w", c.kind, key, err)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/names"
 	"github.com/homeostat/homeostat/patch"
 	"github.com/homeostat/homeostat/reconcile"
 )
@@ -137,7 +138,8 @@ func (r *reconciler) create(
 	switch {
 	case apierrors.IsAlreadyExists(err):
 		return reconcile.After(lateCache), nil // whose it is, the cache will tell
-	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause), apierrors.IsNotFound(err):
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause),
+		names.IsNotFound(err, corev1.Resource("namespaces"), key.Namespace):
 		r.kept.Delete(key) // the ledger goes with the namespace
 		return result{}, nil
 	case err != nil:

@@ -7,12 +7,12 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/homeostat/homeostat/examples/reboot/internal/machine"
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 	"github.com/homeostat/homeostat/examples/reboot/internal/rules"
+	"github.com/homeostat/homeostat/names"
 	"github.com/homeostat/homeostat/patch"
 	"github.com/homeostat/homeostat/reconcile"
 )
@@ -82,7 +82,7 @@ func (a *Agent) resume(
 // reboot was called off, or the node recreated.
 func (a *Agent) stillInProgress(ctx context.Context, node *corev1.Node, p protocol.Progress) (bool, error) {
 	live, err := a.nodes.Get(ctx, node.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
+	if names.IsNotFound(err, corev1.Resource("nodes"), node.Name) {
 		return false, nil
 	}
 	if err != nil {

@@ -6,12 +6,12 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat/homeostat/examples/reboot/api"
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/names"
 )
 
 // world is the cluster as the controller reads and writes it.
@@ -76,7 +76,7 @@ func (w *world) ledger(ctx context.Context, name string) (*api.RebootGroup, []*a
 // liveNode returns nil when there is no such node.
 func (w *world) liveNode(ctx context.Context, name string) (*corev1.Node, error) {
 	node, err := w.nodes.Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
+	if names.IsNotFound(err, corev1.Resource("nodes"), name) { // not the page of a proxy: its slot would be released
 		return nil, nil
 	}
 	if err != nil {

@@ -8,13 +8,13 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/homeostat/homeostat/examples/reboot/api"
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 	"github.com/homeostat/homeostat/examples/reboot/internal/rules"
+	"github.com/homeostat/homeostat/patch"
 	"github.com/homeostat/homeostat/reconcile"
 )
 
@@ -91,7 +91,7 @@ func (c *Controller) createDefault(ctx context.Context, name string) error {
 		Spec:       api.RebootGroupSpec{MaxUnavailable: intstr.FromInt32(1)},
 	}
 	_, err = c.groups.Create(ctx, group, metav1.CreateOptions{FieldManager: c.options.Name})
-	if apierrors.IsAlreadyExists(err) {
+	if patch.IsStale(err) {
 		return nil // The cache will show it.
 	}
 	if err != nil {

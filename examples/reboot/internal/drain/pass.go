@@ -14,6 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"github.com/homeostat/homeostat/names"
+	"github.com/homeostat/homeostat/patch"
 )
 
 // A Client lists and evicts Pods, as clientset.CoreV1() does.
@@ -131,7 +134,7 @@ func evict(ctx context.Context, pods Client, pod *corev1.Pod) (refused string, e
 	})
 	var status apierrors.APIStatus
 	switch {
-	case err == nil, apierrors.IsNotFound(err), apierrors.IsConflict(err):
+	case err == nil, patch.IsStale(err), names.IsNotFound(err, corev1.Resource("pods"), pod.Name):
 		return "", nil // The next pass sees the result.
 	case errors.As(err, &status):
 		return reason(status.Status()), nil

@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"os"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/homeostat/homeostat/examples/reboot/internal/agent"
 	"github.com/homeostat/homeostat/examples/reboot/internal/machine"
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
+	"github.com/homeostat/homeostat/names"
 	"github.com/homeostat/homeostat/operator"
 	"github.com/homeostat/homeostat/reconcile"
 )
@@ -87,7 +88,7 @@ func startAgent(env operator.Env, options *agent.Options) ([]*reconcile.Controll
 		return nil, err
 	}
 	_, err = client.CoreV1().Nodes().Get(env.Context, options.Node, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
+	if names.IsNotFound(err, corev1.Resource("nodes"), options.Node) {
 		return nil, fmt.Errorf("finding node %q: it does not exist: set --node or NODE_NAME to a name that "+
 			"kubectl get nodes shows", options.Node)
 	}

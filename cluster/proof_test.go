@@ -1,0 +1,58 @@
+package cluster_test
+
+import (
+	"net/http"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"github.com/homeostat/homeostat/cluster"
+	"github.com/homeostat/homeostat/internal/absent/absenttest"
+	"github.com/homeostat/homeostat/internal/apisim"
+)
+
+// A page with status 404, for the version alone or for all of the discovery, is not remembered as a missing kind.
+func TestAPageIsNoMissingKind(t *testing.T) {
+	sim, err := apisim.New(nil)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	for _, page := range absenttest.Pages(schema.GroupResource{}, "v1") {
+		for _, whole := range []bool{false, true} {
+			t.Run(page.Name, func(t *testing.T) {
+				g, faulty := NewWithT(t), true
+				config := absenttest.Intercept(sim.Config("controller"), func(req *http.Request) *absenttest.Page {
+					if faulty && (whole || req.URL.Path == "/apis/apps/v1" || req.URL.Path == "/api/v1") {
+						return &page
+					}
+					return nil
+				})
+				c, apps, core := kinds(g, config)
+				for _, err := range []error{apps.Check(t.Context()), core.Check(t.Context()), c.Check(t.Context())} {
+					g.Expect(err).To(HaveOccurred())
+					g.Expect(err).NotTo(MatchError(cluster.ErrKind))
+				}
+				faulty = false
+				for _, err := range []error{c.Check(t.Context()), apps.Check(t.Context()), core.Check(t.Context())} {
+					g.Expect(err).NotTo(HaveOccurred())
+				}
+			})
+		}
+	}
+}
+
+// kinds are a kind of a group, and one of the core.
+func kinds(g *WithT, config *rest.Config) (
+	*cluster.Cluster, *kindOfDeployments, *cluster.Kind[*corev1.Pod, *corev1.PodList],
+) {
+	c, err := cluster.New(config, nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	apps, err := cluster.NewKind[*appsv1.Deployment, *appsv1.DeploymentList](c, ofDeployments, appsv1.AddToScheme)
+	g.Expect(err).NotTo(HaveOccurred())
+	core, err := cluster.NewKind[*corev1.Pod, *corev1.PodList](c, corev1.SchemeGroupVersion.WithResource("pods"),
+		corev1.AddToScheme)
+	g.Expect(err).NotTo(HaveOccurred())
+	return c, apps, core
+}

@@ -1,0 +1,100 @@
+package shard_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/sharding"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/internal/absent/absenttest"
+	"github.com/homeostat/homeostat/internal/proof/leaseapi"
+	"github.com/homeostat/homeostat/internal/slots"
+	"github.com/homeostat/homeostat/leader/shard"
+)
+
+// page is the error that a client makes of the HTML of a proxy.
+func (x *fixture) page(name string) error {
+	pages := absenttest.Pages(coordinationv1.Resource("leases"), name)
+	return pages[1].Err(x.t.Context(), coordinationv1.SchemeGroupVersion.WithResource("leases"), name)
+}
+
+// The watch shows an owner that the record has for a moment only, and a proxy answers the read of the record.
+func TestAPageForARecordIsNoLossOfItsSlot(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		a := x.shards("a", nil)
+		pass(30 * time.Second)
+		takes := x.taken(9)
+		record, err := x.api.Get("test-slot-9")
+		x.Expect(err).NotTo(HaveOccurred())
+		a.link.Set(func(l *leaseapi.Link) { l.FailGet = x.page("test-slot-9") })
+		ours := *record.Spec.HolderIdentity
+		record.Spec.HolderIdentity = new("a_00000000.7")
+		record, err = x.api.Update(record)
+		x.Expect(err).NotTo(HaveOccurred())
+		pass(5 * time.Second)
+		record.Spec.HolderIdentity = &ours
+		_, err = x.api.Update(record)
+		x.Expect(err).NotTo(HaveOccurred())
+		pass(5 * time.Second)
+		x.Expect(x.owned()).To(HaveLen(64))
+		x.Expect(x.taken(9)).To(Equal(takes), "the slot was not given up")
+		a.link.Set(func(l *leaseapi.Link) { l.FailGet = nil })
+		a.end()
+	})
+}
+
+func TestAPageForTheRangesIsNoMissingRecord(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		link := x.api.Link(1)
+		link.Set(func(l *leaseapi.Link) { l.FailGet = x.page("test") })
+		r, err := shard.NewRanges(leaseOf(link, "a"), nil)
+		x.Expect(err).NotTo(HaveOccurred())
+		ctx, cancel := context.WithCancel(x.t.Context())
+		wait := background(func() error { return r.Divide(ctx, []slots.Cache{&aging{began: time.Now()}}) })
+		pass(5 * time.Second)
+		x.Expect(r.Ready()).To(MatchError(And(ContainSubstring("reading lease"), Not(ContainSubstring("must exist")))))
+		cancel()
+		x.Expect(wait()).To(MatchError(context.Canceled))
+	})
+}
+
+// A server that no longer remembers a time is asked for a shorter one, which loses deletions: not for a page.
+func TestAPageIsNoExpiredResourceVersion(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		a := x.ranged("a")
+		cache := &unremembering{aging: aging{began: time.Now()}}
+		stop := x.run(func(ctx context.Context) error { a.Remember(ctx, cache, time.Hour); return nil })
+		pass(time.Hour)
+		cache.err = apierrors.NewGenericServerResponse(http.StatusGone, "get", schema.GroupResource{}, "", "", 0, true)
+		x.Expect(a.Deleted(x.t.Context(), cache, nil, time.Hour, nil)).To(MatchError(cache.err))
+		x.Expect(cache.calls).To(Equal(1))
+		cache.err, cache.calls = apierrors.NewResourceExpired("too old"), 0
+		x.Expect(a.Deleted(x.t.Context(), cache, nil, time.Hour, nil)).To(MatchError(cache.err))
+		x.Expect(cache.calls).To(BeNumerically(">", 1))
+		stop()
+		a.end()
+	})
+}
+
+// unremembering is a cache whose server does not remember.
+type unremembering struct {
+	aging
+	err   error
+	calls int
+}
+
+func (f *unremembering) DeletedSince(
+	context.Context, string, func(types.NamespacedName), ...sharding.ShardRangeRequirement,
+) error {
+	f.calls++
+	return f.err
+}
+
+var _ slots.Cache = (*unremembering)(nil)
