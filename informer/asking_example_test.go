@@ -87,8 +87,11 @@ func ExampleInformer_Matches() {
 	pods := informer.For(fake.NewClientset().CoreV1().Pods(""), &informer.Options{LabelSelector: "app=web"})
 	web := pod("shop", "web-1")
 	web.Labels = map[string]string{"app": "web"}
-	fmt.Println(pods.Matches(web), pods.Matches(pod("shop", "db-1")))
-	// Output: true false
+	fmt.Println(pods.Matches(web))
+	fmt.Println(pods.Matches(pod("shop", "db-1")))
+	// Output:
+	// true true
+	// false true
 }
 
 // The objects of one snapshot: those that are counted are those that are listed.

@@ -323,11 +323,19 @@ func (i *Informer[T]) requiresKey(key types.NamespacedName) bool {
 }
 
 // Matches reports whether obj is in the informer's scope: its namespaces and shards,
-// its label selector and its field selector. A field that obj does not have counts
-// as empty. Matches does not look at the cache.
-func (i *Informer[T]) Matches(obj metav1.Object) bool {
-	return i.feed.watchesNamespace(obj.GetNamespace()) && i.scope.labels.Matches(labels.Set(obj.GetLabels())) &&
-		(i.scope.fields.Empty() || i.scope.fields.Matches(fieldsOf(obj, i.scope.fields)))
+// its label selector and its field selector; and whether that is known. Matches does
+// not look at the cache.
+//
+// A server selects by values of its own: for example, the field status.successful of
+// a Job is its status.succeeded, and spec.hostNetwork of a Pod without one is "false".
+// They are known for the kinds of Kubernetes 1.36, and for fields of other kinds, which
+// are as in the object. They are not known of an object with metadata only, of a Go
+// type that may lack the field, and of a field that the server may have learnt since.
+func (i *Informer[T]) Matches(obj metav1.Object) (matches, known bool) {
+	if !i.feed.watchesNamespace(obj.GetNamespace()) || !i.scope.labels.Matches(labels.Set(obj.GetLabels())) {
+		return false, true
+	}
+	return i.scope.matchesFields(obj, i.Resource())
 }
 
 // Resource returns the group and the plural name of the resource that the informer

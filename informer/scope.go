@@ -12,6 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/selection"
+
+	"github.com/homeostat/homeostat/internal/selectable"
 )
 
 // scope is the part of a kind that an informer caches, but for its namespaces.
@@ -31,24 +34,43 @@ func newScope(o *Options) scope {
 	return s
 }
 
-// fieldsOf returns the values of those fields of obj that selector requires.
-func fieldsOf(obj metav1.Object, selector fields.Selector) fields.Set {
-	set := fields.Set{"metadata.name": obj.GetName(), "metadata.namespace": obj.GetNamespace()}
-	var content map[string]any
-	for _, requirement := range selector.Requirements() {
-		if _, ok := set[requirement.Field]; ok {
-			continue
+// matchesFields reports whether an object of a resource is selected by s, as far as that
+// is known: the values by which a server selects are not always those of the object.
+func (s scope) matchesFields(obj metav1.Object, resource schema.GroupResource) (matches, known bool) {
+	known = true
+	for _, r := range s.fields.Requirements() {
+		switch value, is := selectedBy(obj, resource, r.Field); {
+		case !is:
+			known = false
+		case (value == r.Value) == (r.Operator == selection.NotEquals):
+			return false, true
 		}
-		if content == nil {
-			content = map[string]any{}
-			if converted, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj); err == nil {
-				content = converted
-			}
-		}
-		value, _, _ := unstructured.NestedString(content, strings.Split(requirement.Field, ".")...)
-		set[requirement.Field] = value
 	}
-	return set
+	return known, known
+}
+
+// selectedBy returns the value of a field as the server has it, and whether that is known:
+// not of objects with metadata only, or of a Go type that may lack the field.
+func selectedBy(obj metav1.Object, resource schema.GroupResource, field string) (value string, known bool) {
+	switch field {
+	case "metadata.name":
+		return obj.GetName(), true
+	case "metadata.namespace":
+		return obj.GetNamespace(), true
+	}
+	rule, known := selectable.RuleFor(resource, field)
+	if !known {
+		return "", false
+	}
+	_, _, whole := builtIn(reflect.TypeOf(obj))
+	var content map[string]any
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		content, whole = u.Object, true
+	} else if converted, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj); err == nil {
+		content = converted
+	}
+	value, found, known := rule.Value(content)
+	return value, known && (found || whole)
 }
 
 // resourceFor returns the resource that a source reads, by its client or else by

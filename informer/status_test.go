@@ -177,7 +177,7 @@ func TestNamespacesChangeWhileRunning(t *testing.T) {
 		ofB := watches("b")
 		g.Expect(change("b", "c")).To(Equal([]string{"deleted a", "added c"}))
 		g.Expect(watches("b")).To(Equal(ofB), "it goes on, and no second one begins")
-		g.Expect(pods.Matches(pod("a", "1"))).To(BeFalse())
+		g.Expect(matches(pods.Matches(pod("a", "1")))).To(BeFalse())
 		g.Expect(change("b", "c")).To(BeEmpty())
 		g.Expect(change()).To(Equal([]string{"added a"}), "all")
 		g.Expect(change("c")).To(Equal([]string{"deleted a", "deleted b"}))

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
@@ -122,17 +123,21 @@ func (s typed[T]) covers(w *write) (in, known bool) {
 	got, partial := w.object.(*answer.Object)
 	switch {
 	case !partial:
-		return s.Matches(w.object), true
+		return s.Matches(w.object)
 	case got.Unlabelled:
 		return false, false
 	case status.FieldSelector == "":
-		return s.Matches(got), true
+		return s.Matches(got)
+	}
+	// Without a Go type, which may lack the field; answers about built-in kinds may need theirs.
+	if u := (&unstructured.Unstructured{}); got.Into(u) == nil {
+		return s.Matches(u)
 	}
 	whole := reflect.New(reflect.TypeFor[T]().Elem()).Interface()
 	if got.Into(whole) != nil {
 		return false, false
 	}
-	return s.Matches(whole.(T)), true
+	return s.Matches(whole.(T))
 }
 
 func (s typed[T]) cached(key Key) metav1.Object {

@@ -74,7 +74,7 @@ func parseBuiltin(f []string) Resource {
 	}
 	r := Resource{Group: group, Version: version, Resource: f[1], Kind: f[2]}
 	r.builtin = builtin{
-		typed: true, noGeneration: true, selectors: selectable(group, f[1]),
+		typed: true, noGeneration: true,
 		statusOnPayload: firstStatus(f[1]), rules: rulesOf(group, f[1]),
 	}
 	for _, flag := range f[3:] {
@@ -116,38 +116,6 @@ func firstStatus(resource string) map[string]any {
 		return map[string]any{"phase": "Active"}
 	case "persistentvolumes", "persistentvolumeclaims":
 		return map[string]any{"phase": "Pending"}
-	}
-	return nil
-}
-
-// selectable lists the fields, beyond name and namespace, that a field selector may name.
-func selectable(group, resource string) map[string]string {
-	switch group + "/" + resource {
-	case "/pods":
-		return map[string]string{
-			"spec.nodeName": "", "spec.restartPolicy": "", "spec.schedulerName": "", "spec.serviceAccountName": "",
-			"spec.hostNetwork": "false", "status.phase": "", "status.podIP": "", "status.nominatedNodeName": "",
-		}
-	case "/nodes":
-		return map[string]string{"spec.unschedulable": "false"}
-	case "/namespaces":
-		return map[string]string{"status.phase": ""}
-	case "/secrets":
-		return map[string]string{"type": ""}
-	case "/services":
-		return map[string]string{"spec.clusterIP": "", "spec.type": ""}
-	case "apps/replicasets":
-		return map[string]string{"status.replicas": "0"}
-	case "resource.k8s.io/resourceslices":
-		return map[string]string{"spec.nodeName": "", "spec.driver": ""}
-	case "batch/jobs":
-		return map[string]string{"status.successful": "0"}
-	case "/events":
-		return map[string]string{
-			"involvedObject.kind": "", "involvedObject.namespace": "", "involvedObject.name": "", "involvedObject.uid": "",
-			"involvedObject.apiVersion": "", "involvedObject.resourceVersion": "", "involvedObject.fieldPath": "",
-			"reason": "", "reportingComponent": "", "source": "", "type": "",
-		}
 	}
 	return nil
 }

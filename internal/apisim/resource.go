@@ -13,6 +13,9 @@ type Resource struct {
 	// Singular, ShortNames and Categories are for discovery. Singular defaults to the kind in lower case.
 	Singular               string
 	ShortNames, Categories []string
+	// Selectable are the fields of a custom resource that a field selector may name, beside name and namespace, such as
+	// "spec.color". Those of built-in kinds are known.
+	Selectable []string
 	// Schema prunes, defaults and validates the objects of a custom resource. nil: they are stored as they are sent.
 	Schema Schema
 
@@ -28,11 +31,10 @@ type builtin struct {
 	statusAtCreate  bool // a new object keeps the status that it comes with
 	deletedObject   bool // DELETE answers with the object, not with a Status
 	scale           bool
-	orphans         bool              // a DELETE that does not say otherwise leaves the dependents alone
-	fixedGeneration bool              // it is 1 forever
-	review          bool              // is answered, not stored: create only
-	selectors       map[string]string // selectable field → its value where the object has none
-	statusOnPayload map[string]any    // the initial status of a new object
+	orphans         bool           // a DELETE that does not say otherwise leaves the dependents alone
+	fixedGeneration bool           // it is 1 forever
+	review          bool           // is answered, not stored: create only
+	statusOnPayload map[string]any // the initial status of a new object
 	rules           rules
 }
 

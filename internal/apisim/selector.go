@@ -2,13 +2,15 @@ package apisim
 
 import (
 	"fmt"
-	"strings"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 
 	"github.com/homeostat/homeostat/internal/keyspace"
+	"github.com/homeostat/homeostat/internal/selectable"
 )
 
 // selector selects the objects of a list or watch.
@@ -16,14 +18,14 @@ type selector struct {
 	namespace string
 	labels    labels.Selector
 	fields    fields.Requirements
-	defaults  map[string]string
+	rules     map[string]selectable.Rule // of fields beyond the metadata
 	// shards are the namespaces of a shardSelector; nil without.
 	shards   keyspace.Set
 	selector string // that
 }
 
 func newSelector(s *store, res *Resource, r *request) (*selector, error) {
-	m := &selector{namespace: r.Namespace, defaults: res.builtin.selectors}
+	m := &selector{namespace: r.Namespace, rules: map[string]selectable.Rule{}}
 	var err error
 	if text := r.query.Get("shardSelector"); text != "" && s.opts.Shards {
 		if m.shards, err = keyspace.FromSelector(text); err != nil {
@@ -41,19 +43,31 @@ func newSelector(s *store, res *Resource, r *request) (*selector, error) {
 	}
 	m.fields = parsed.Requirements()
 	for _, f := range m.fields {
-		if f.Field == "metadata.name" || f.Field == "metadata.namespace" {
-			continue
+		rule, err := ruleOf(res, f.Field)
+		if err != nil {
+			return nil, err
 		}
-		if _, known := m.defaults[f.Field]; known {
-			continue
-		}
-		if m.defaults == nil {
-			return nil, apierrors.NewBadRequest(fmt.Sprintf(
-				"%q is not a known field selector: only \"metadata.name\", \"metadata.namespace\"", f.Field))
-		}
-		return nil, apierrors.NewBadRequest("field label not supported: " + f.Field)
+		m.rules[f.Field] = rule
 	}
 	return m, nil
+}
+
+// ruleOf returns where the value of a field is that a selector names.
+func ruleOf(res *Resource, field string) (selectable.Rule, error) {
+	of := res.groupResource()
+	known := field == "metadata.name" || field == "metadata.namespace" && selectable.TakesNamespace(of)
+	if known || slices.Contains(res.Selectable, field) {
+		rule, _ := selectable.RuleOfCustom(field)
+		return rule, nil
+	}
+	switch rule, known := selectable.RuleFor(of, field); {
+	case res.builtin.typed && known:
+		return rule, nil
+	case res.builtin.typed && selectable.Of(of) == nil:
+		return rule, apierrors.NewBadRequest(fmt.Sprintf(
+			"%q is not a known field selector: only \"metadata.name\", \"metadata.namespace\"", field))
+	}
+	return selectable.Rule{}, apierrors.NewBadRequest("field label not supported: " + field)
 }
 
 func (m *selector) matches(o *stored) bool {
@@ -64,22 +78,10 @@ func (m *selector) matches(o *stored) bool {
 		return false
 	}
 	for _, f := range m.fields {
-		same := m.value(o, f.Field) == f.Value
-		if same == (f.Operator == "!=") {
+		value, _, _ := m.rules[f.Field].Value(o.obj)
+		if (value == f.Value) == (f.Operator == selection.NotEquals) {
 			return false
 		}
 	}
 	return true
-}
-
-func (m *selector) value(o *stored, field string) string {
-	var v any = o.obj
-	for step := range strings.SplitSeq(field, ".") {
-		node, _ := v.(object)
-		v = node[step]
-	}
-	if v == nil {
-		return m.defaults[field]
-	}
-	return fmt.Sprint(v)
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	gvk "k8s.io/apimachinery/pkg/runtime/schema"
@@ -88,6 +89,9 @@ func resource(d *apiextensionsv1.CustomResourceDefinition) (apisim.Resource, err
 		}
 		r.Version = v.Name
 		r.Status = v.Subresources != nil && v.Subresources.Status != nil
+		for _, f := range v.SelectableFields {
+			r.Selectable = append(r.Selectable, strings.TrimPrefix(f.JSONPath, "."))
+		}
 		if v.Schema == nil || v.Schema.OpenAPIV3Schema == nil {
 			return r, errors.New("the version that is stored has no schema")
 		}
