@@ -141,7 +141,7 @@ func explainNotFound[C Client[T], T informer.Object](
 	case errors.Is(err, errCannotRead), absent.Object(err, cached):
 		return notFound
 	case err != nil:
-		return fmt.Errorf("reading the object after the answer %q: %w", notFound, err)
+		return fmt.Errorf("reading the object after the answer %q: %w", notFound.Error(), err)
 	case bound.IsNil(got) || got.GetUID() != cached.GetUID():
 		return notFound
 	}

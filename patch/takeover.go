@@ -65,7 +65,9 @@ func takenOver(obj informer.Object, o *Options) ([]metav1.ManagedFieldsEntry, er
 			return nil, err
 		}
 		if ours == nil {
-			ours = &metav1.ManagedFieldsEntry{APIVersion: e.APIVersion, Time: e.Time, FieldsType: e.FieldsType, Subresource: e.Subresource}
+			ours = &metav1.ManagedFieldsEntry{
+				APIVersion: e.APIVersion, Time: e.Time, FieldsType: e.FieldsType, Subresource: e.Subresource,
+			}
 		}
 		if e.APIVersion != ours.APIVersion { // its fields may have other names
 			kept = append(kept, e)

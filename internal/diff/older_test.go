@@ -67,12 +67,12 @@ func (o older) types(depth int) (all, known reflect.Type) {
 		return t, t
 	}
 	all, known = o.structs(depth - 1)
-	switch {
-	case n == 4:
+	switch n {
+	case 4:
 		return reflect.PointerTo(all), reflect.PointerTo(known)
-	case n == 5:
+	case 5:
 		return reflect.MapOf(reflect.TypeFor[string](), all), reflect.MapOf(reflect.TypeFor[string](), known)
-	case n == 6:
+	case 6:
 		return all, known
 	default:
 		return reflect.SliceOf(all), reflect.SliceOf(known)

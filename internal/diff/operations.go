@@ -63,10 +63,11 @@ func listsByIndex(before, after any, s Style) (Patch, error) {
 			return Patch{}, nil
 		}
 		p.Fields = o.fields // the last ones are the most precise
-		if data := append(o.buf, ']'); p.Data == nil {
-			p.Data = data
+		o.buf = append(o.buf, ']')
+		if p.Data == nil {
+			p.Data = o.buf
 		} else {
-			p.Others = append(p.Others, data)
+			p.Others = append(p.Others, o.buf)
 		}
 		g, more = o.next()
 	}

@@ -26,7 +26,8 @@ type Options struct {
 	// Defaults to 10.
 	MaxCount int
 	// MaxShare is the other half of the safety limit, as a share of the children that
-	// the owner had before the call: renaming all of them deletes all of them. A share of 1 switches the limit off. Defaults to 0.5.
+	// the owner had before the call. For example, renaming all children would delete all
+	// of them. A share of 1 switches the limit off. Defaults to 0.5.
 	MaxShare float64
 	// MaxRecreate is how many children of an owner one call deletes because an edit
 	// changes a field that the server does not let change, such as the selector of a
