@@ -182,7 +182,7 @@ func TestClustersAreAskedSideBySide(t *testing.T) {
 	g.Eventually(first, patience).Should(BeClosed())
 	g.Eventually(second, patience).Should(BeClosed())
 	g.Expect(syscall.Kill(os.Getpid(), syscall.SIGTERM)).To(Succeed())
-	g.Eventually(ended, patience).Should(Receive(BeZero()), said.String())
+	g.Eventually(ended, patience).Should(Receive(BeZero()), said.String)
 }
 
 // A kind that only an optional controller watches may be missing: it is not the wrong kind that ends a program.
