@@ -179,7 +179,7 @@ func (c *candidate) renew(ctx context.Context, t *term) error {
 		r = c.write(ctx, t.monotonicLeft(), record.Renewed(r.lease, sent), c.put)
 	}
 	switch {
-	case apierrors.IsNotFound(r.err):
+	case record.IsNotFound(r.err, c.lease.Name):
 		c.observe(nil)
 		t.cancel(fmt.Errorf("%w: it was deleted", ErrLost))
 		return nil
@@ -281,7 +281,7 @@ func (c *candidate) attemptAgain(ctx context.Context, change *coordinationv1.Lea
 	switch {
 	case err == nil && lease.ResourceVersion != change.ResourceVersion:
 		return result{lease, record.Shows(lease, change), nil}
-	case err != nil && (change.ResourceVersion != "" || !apierrors.IsNotFound(err)):
+	case err != nil && (change.ResourceVersion != "" || !record.IsNotFound(err, c.lease.Name)):
 		return result{nil, false, err}
 	}
 	return c.attempt(ctx, change, send)

@@ -85,6 +85,19 @@ func TestAConfirmationExpiresWithTheSweepThatMeetsIt(t *testing.T) {
 	g.Expect(err).To(HaveOccurred())
 }
 
+func TestAConfirmationExpiresWithASweepThatListsNothing(t *testing.T) {
+	g, f := NewWithT(t), orphaned(20, 0)
+	s := f.sweep(t, nil, nil)
+	all := f.known
+	f.known = nil
+	s.Confirm(20)
+	g.Expect(s.Once(t.Context())).To(BeZero())
+	f.known = all
+	_, err := s.Once(t.Context())
+	g.Expect(err).To(HaveOccurred())
+	g.Expect(f.orphans).To(BeEmpty())
+}
+
 func TestAConfirmationStaysWhileASweepSeesNoNames(t *testing.T) {
 	for name, fail := range map[string]func(f *fixture) (again func()){
 		"the cache does not sync": func(f *fixture) func() {

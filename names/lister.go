@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"iter"
 	"runtime/debug"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/internal/bound"
 )
 
 // A Name is the name of an object, as an outside system keeps it.
@@ -40,8 +43,12 @@ func (f Func) Names(ctx context.Context) ([]Name, error) { return f(ctx) }
 // Union lists the names of all listers, one lister after the other.
 //
 // Errors: those of all listers that failed, each with its place in the arguments.
-// Then there are no names at all.
+// Then there are no names at all. With a nil lister, the Union is one that [NewSweep]
+// refuses.
 func Union(listers ...Lister) Lister {
+	if slices.ContainsFunc(listers, func(l Lister) bool { return bound.IsNil(l) }) {
+		return Func(nil) // which NewSweep refuses: half of the names would not be all
+	}
 	return Func(func(ctx context.Context) ([]Name, error) {
 		var union []Name
 		var errs []error
@@ -82,11 +89,15 @@ type Cache[T any, S interface{ All() iter.Seq[T] }] interface {
 // that have Ingresses. The marker returns the name that an object stands for, and
 // false if the object is not one of ours. It must not modify the object.
 //
-// Names waits for the cache's first list; if its context ends before that, it
+// Nil arguments make a Lister that [NewSweep] refuses. Names waits for the cache's
+// first list; if its context ends before that, it
 // returns the cache's error.
 func Objects[T metav1.Object, S interface{ All() iter.Seq[T] }](
 	cache Cache[T, S], marker func(T) (Name, bool),
 ) Lister {
+	if bound.IsNil(cache) || marker == nil {
+		return Func(nil) // which NewSweep refuses
+	}
 	return Func(func(ctx context.Context) ([]Name, error) {
 		if err := cache.WaitForSync(ctx); err != nil {
 			return nil, fmt.Errorf("waiting for the cache that holds the names: %w", err)

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
+
+	"github.com/homeostat/homeostat/internal/bound"
 )
 
 // ErrNotSwept is the error of [Sweep.Ready] until the first sweep has ended.
@@ -82,10 +84,10 @@ type Sweep struct {
 func NewSweep(l Lister, target Target, o *Options) (*Sweep, error) {
 	options := o.withDefaults()
 	errs := []error{options.validate()}
-	if l == nil {
+	if bound.IsNil(l) {
 		errs = append(errs, errors.New("lister is nil: use Objects, Func or Union"))
 	}
-	if target == nil {
+	if bound.IsNil(target) {
 		errs = append(errs, errors.New("target is nil"))
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -182,7 +184,8 @@ func (s *Sweep) record(enqueued int, err error) {
 
 // Confirm lets the next sweep, and only that one, enqueue up to that many orphans
 // past the safety limit, and makes Run sweep at once. RefusedError.Orphans is the
-// number to pass.
+// number to pass. A sweep that fails before it has compared the names, or has names of
+// which none is in scope, leaves the confirmation to the one after it.
 func (s *Sweep) Confirm(orphans int) {
 	s.mu.Lock()
 	s.confirmed = orphans
@@ -253,7 +256,7 @@ func (s *Sweep) find(ctx context.Context) ([]Orphan, error) {
 	s.mu.Lock()
 	s.stats.Known, s.stats.OutOfScope = inScope, outOfScope
 	s.mu.Unlock()
-	return orphans, s.checkLimit(orphans, inScope)
+	return orphans, s.checkLimit(orphans, inScope, outOfScope)
 }
 
 func (s *Sweep) list(ctx context.Context) ([]Name, error) {
@@ -306,10 +309,11 @@ func (s *Sweep) judge(group []Name) (Orphan, bool) {
 	return Orphan{Name: group[0], Replaced: true}, true
 }
 
-// checkLimit refuses implausible orphans, unless confirmed. A confirmation
-// applies to the next sweep that lists at least one name in scope, then expires.
-func (s *Sweep) checkLimit(orphans []Orphan, known int) error {
-	if known == 0 {
+// checkLimit refuses implausible orphans, unless confirmed. A confirmation expires
+// with the next sweep, unless that lists names of which none is in scope, as a replica
+// does that owns no shards yet.
+func (s *Sweep) checkLimit(orphans []Orphan, known, outOfScope int) error {
+	if known == 0 && outOfScope > 0 {
 		return nil
 	}
 	s.mu.Lock()

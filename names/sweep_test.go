@@ -3,12 +3,14 @@ package names_test
 import (
 	"context"
 	"errors"
+	"iter"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat/homeostat/names"
@@ -137,3 +139,29 @@ func TestNewSweepNamesEveryWrongArgument(t *testing.T) {
 		"lister is nil: use Objects, Func or Union\n" +
 		"target is nil"))
 }
+
+func TestNilFunctionsAndListersAreRefused(t *testing.T) {
+	for name, lister := range map[string]names.Lister{
+		"a nil function":   names.Func(nil),
+		"a nil in a union": names.Union(names.Func(func(context.Context) ([]names.Name, error) { return nil, nil }), nil),
+		"a nil marker":     names.Objects[*corev1.Pod](cached{}, nil),
+		"a nil cache":      names.Objects[*corev1.Pod, pods](nil, func(*corev1.Pod) (names.Name, bool) { return names.Name{}, false }),
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := names.NewSweep(lister, newFixture(), nil)
+			NewWithT(t).Expect(err).To(MatchError(ContainSubstring("lister is nil")))
+		})
+	}
+	_, err := names.NewSweep(names.Func(nil), (*fixture)(nil), nil)
+	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("target is nil")))
+}
+
+// cached is a cache of Pods.
+type cached struct{}
+
+func (cached) WaitForSync(context.Context) error { return nil }
+func (cached) Snapshot() pods                    { return nil }
+
+type pods []*corev1.Pod
+
+func (p pods) All() iter.Seq[*corev1.Pod] { return slices.Values(p) }

@@ -178,6 +178,13 @@ func TestExternalNeedsANameAndASource(t *testing.T) {
 	g.Expect(newWith(maps(g, "https://hub"), reconcile.External("x", closed))).To(Succeed())
 }
 
+func TestMappedNeedsAFunction(t *testing.T) {
+	g := NewWithT(t)
+	in := maps(g, "https://hub")
+	err := newWith(in, reconcile.Mapped(in, nil))
+	g.Expect(err).To(MatchError(And(ContainSubstring("Options.Triggers[0]"), ContainSubstring("is mapped: must have a function"))))
+}
+
 func TestEnqueueReconcilesAtOnceAndEndsABackOff(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		failing := errors.New("not now")

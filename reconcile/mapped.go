@@ -49,6 +49,8 @@ func (t mapped[O]) source() source { return typed[O]{t.in} }
 
 func (t mapped[O]) triggerType() string { return "mapped" }
 
+func (t mapped[O]) hasFunction() bool { return t.f != nil }
+
 // attach feeds the mapper, which runs off the watch.
 func (t mapped[O]) attach(c *intake) binding {
 	q, _ := queue.New[Key](&queue.Options[Key]{Name: c.name + "/" + t.in.Name()}) // a name is never wrong

@@ -157,6 +157,9 @@ func validateTrigger(check *option.Check, field string, t Trigger, own source) {
 		check.That(e.f != nil, field, kind, "must have a channel or a function, and %q has none", e.name)
 		return
 	}
+	if m, ok := t.(interface{ hasFunction() bool }); ok && !m.hasFunction() {
+		check.Wrong(field, kind, "must have a function, which returns the keys of a change")
+	}
 	s := t.source()
 	if isNil(s) {
 		check.Wrong(field, kind, "must have an informer, make one with informer.For")
