@@ -134,7 +134,9 @@ func (p Program) run(ctx context.Context, f *flags) error {
 		reportProblems(ctx, func() []inspect.Problem { return files[first].problems("kubeconfig") })
 		asks := asker{unfenced, f.startup, p.isOptional}
 		if p.Needs != nil {
-			required := slices.DeleteFunc(p.needs(f), func(need permission) bool { return p.isOptional(need.cluster) })
+			needs := slices.DeleteFunc(p.needs(f), func(need permission) bool { return p.isOptional(need.cluster) })
+			defer p.watchTenants(ctx, asks, needs)()
+			required := slices.DeleteFunc(needs, func(need permission) bool { return need.mayBeMissing })
 			if err := asks.check(ctx, required); err != nil {
 				return err
 			}

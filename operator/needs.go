@@ -18,7 +18,9 @@ import (
 type permission struct {
 	authorizationv1.ResourceAttributes
 	cluster string
-	without string // what there is not without it; empty if the program cannot do without it
+	// mayBeMissing says that the namespace may not exist, or not grant it: see tenants.
+	mayBeMissing bool
+	without      string // what there is not without it; empty if the program cannot do without it
 }
 
 // path is the resource with its group and subresource.
@@ -99,7 +101,7 @@ func parseNeed(need string, clusters []string) ([]permission, error) {
 	for ; len(rest) > 0; rest = rest[2:] {
 		switch {
 		case rest[0] == "in" && of.Namespace == "":
-			of.Namespace = rest[1]
+			of.Namespace, of.mayBeMissing = strings.CutSuffix(rest[1], "?")
 		case rest[0] == "on" && of.cluster == first:
 			of.cluster = rest[1]
 		default:
@@ -107,7 +109,7 @@ func parseNeed(need string, clusters []string) ([]permission, error) {
 		}
 	}
 	switch {
-	case of.Name == "in", of.Name == "on":
+	case of.Name == "in", of.Name == "on", of.mayBeMissing && of.Namespace == "":
 		return nil, errNeed
 	case of.cluster != first && !slices.Contains(clusters, of.cluster):
 		return nil, fmt.Errorf("there is no cluster %q: name it in Program.Clusters", of.cluster)

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -185,4 +186,26 @@ func TestAnUnknownAccountIsNamed(t *testing.T) {
 	p := operator.Program{Name: "test", Setup: begins, Needs: []string{"get pods"}}
 	g.Expect(p.Main([]string{"--kubeconfig=" + kubeconfigOf(t, server.URL), "--listen-addr="}, &said)).To(Equal(1))
 	g.Expect(said.String()).To(ContainSubstring("does not know this account: check its token or certificate"))
+}
+
+func TestAMissingPermissionOfANamespaceThatMayBeMissingEndsNothing(t *testing.T) {
+	g := NewWithT(t)
+	var granted atomic.Bool
+	file := answers(t, func(asked authorizationv1.ResourceAttributes) bool { return asked.Namespace != "b" || granted.Load() })
+	p := operator.Program{
+		Name: "test", Needs: []string{"list,watch pods in a?", "list,watch pods in b?", "get pods in c"}, Setup: begins,
+	}
+	var said bytes.Buffer
+	g.Expect(p.Main([]string{"--kubeconfig=" + file, "--listen-addr="}, &said)).To(Equal(1))
+	g.Expect(said.String()).To(ContainSubstring("it has begun"), "it goes on")
+	p.Needs = []string{"list,watch pods in b"}
+	said.Reset()
+	g.Expect(p.Main([]string{"--kubeconfig=" + file, "--listen-addr="}, &said)).To(Equal(1))
+	g.Expect(said.String()).To(ContainSubstring("missing permission to list pods in namespace b"))
+	for _, wrong := range []string{"list pods in ?", "list pods? in a", "list pods in a on west?"} {
+		p.Needs = []string{wrong}
+		said.Reset()
+		p.Main([]string{"--kubeconfig=" + file, "--listen-addr="}, &said)
+		g.Expect(said.String()).To(ContainSubstring("operator.Program.Needs[0]"), wrong)
+	}
 }

@@ -30,6 +30,11 @@ type Program struct {
 	//	"get,update configmaps settings"       of one name
 	//	"get secrets in kube-system"           in one namespace
 	//	"create jobs.batch in ci on west"      in the cluster west of Clusters
+	//	"list,watch pods in team-a?"           in a namespace that may be missing
+	//
+	// A question mark says that the namespace need not exist, or grant the permission:
+	// then the program goes on, /readyz names what is missing and stays 200, and it is
+	// asked for again. Use it for the namespaces of an informer with Options.Independent.
 	//
 	// With --leader-elect those on its Leases are added. For permissions that the program
 	// can do without, Setup calls [Env.CheckPermissions]. Those for Events and the debug

@@ -1,0 +1,103 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/homeostat/homeostat/reconcile/inspect"
+)
+
+// tenantsEvery is how often the permissions of namespaces that may be missing are asked for.
+const tenantsEvery = 30 * time.Second
+
+// mostTenants are named in the problems.
+const mostTenants = 10
+
+// tenants asks for the permissions of namespaces that may be missing, and names those
+// that are. See [Program.Needs].
+type tenants struct {
+	asks  asker
+	needs []permission
+
+	mu      sync.Mutex // guards missing
+	missing []bool     // by the place in needs
+}
+
+// watchTenants asks for the needs of namespaces that may be missing until stop is called.
+func (p Program) watchTenants(ctx context.Context, asks asker, needs []permission) (stop func()) {
+	t := &tenants{asks: asks, needs: slices.DeleteFunc(slices.Clone(needs), func(n permission) bool { return !n.mayBeMissing })}
+	if len(t.needs) == 0 {
+		return func() {}
+	}
+	t.missing = make([]bool, len(t.needs))
+	reportProblems(ctx, t.problems)
+	ctx, cancel := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		for {
+			for n := range t.needs {
+				t.ask(ctx, n)
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(tenantsEvery):
+			}
+		}
+	})
+	return func() {
+		cancel()
+		watching.Wait()
+	}
+}
+
+// ask asks for one need. Without an answer, what was known of it stays.
+func (t *tenants) ask(ctx context.Context, n int) {
+	need := t.needs[n]
+	c := t.asks.clusters[need.cluster]
+	if c == nil {
+		return
+	}
+	limited, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	granted, err := may(limited, c.Client(), need)
+	if err != nil {
+		return
+	}
+	t.mu.Lock()
+	changed := t.missing[n] == granted
+	t.missing[n] = !granted
+	t.mu.Unlock()
+	log := logr.FromContextOrDiscard(ctx)
+	switch {
+	case changed && granted:
+		log.Info("missing permission was granted", "permission", need.String())
+	case changed:
+		log.Info("missing permission in a namespace, asking again", "permission", need.String(), "grantWith", need.role())
+	}
+}
+
+// problems names the missing permissions.
+func (t *tenants) problems() (all []inspect.Problem) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for n, need := range t.needs {
+		switch {
+		case !t.missing[n]:
+		case len(all) == mostTenants:
+			all[mostTenants-1].More++
+		default:
+			all = append(all, inspect.Problem{
+				Check: "permissions", Object: fmt.Sprintf("namespace %q", need.Namespace), Cause: "missing permission",
+				Reason: inCluster(need.cluster, fmt.Errorf("%w to %s", ErrPermission, need)).Error(),
+				Remedy: "grant it, for example with " + need.role(),
+			})
+		}
+	}
+	return all
+}
