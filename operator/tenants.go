@@ -30,7 +30,8 @@ type tenants struct {
 
 // watchTenants asks for the needs of namespaces that may be missing until stop is called.
 func (p Program) watchTenants(ctx context.Context, asks asker, needs []permission) (stop func()) {
-	t := &tenants{asks: asks, needs: slices.DeleteFunc(slices.Clone(needs), func(n permission) bool { return !n.mayBeMissing })}
+	required := func(need permission) bool { return !need.mayBeMissing }
+	t := &tenants{asks: asks, needs: slices.DeleteFunc(slices.Clone(needs), required)}
 	if len(t.needs) == 0 {
 		return func() {}
 	}
