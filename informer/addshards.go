@@ -209,12 +209,11 @@ func (r *reflectorStore[T]) fill(ctx context.Context, set keyspace.Set) error {
 	// each in memory of its own: one that stays would keep the whole page, replaced objects and all
 	if err := pages.EachListItemWithAlloc(ctx, options, func(obj runtime.Object) error {
 		object, ok := obj.(T)
-		if ok && keyspace.Has(set, object.GetNamespace()) {
-			r.transform(object)
-			r.sink.store.share(object)
-			items = append(items, itemOf(object))
+		if !ok || !keyspace.Has(set, object.GetNamespace()) {
+			return nil
 		}
-		return nil
+		items = append(items, itemOf(object))
+		return r.transformInPlace(object)
 	}); err != nil {
 		return err
 	}

@@ -87,6 +87,8 @@ type source struct {
 	client string // its Go type
 	// fake says that the client is a fake and cannot stream lists.
 	fake bool
+	// itemwise reads object by object what the client reads; nil if that is not known.
+	itemwise *itemwise
 	// returnsShared says that the client may retain the objects that it returns, so they are
 	// copied before they are modified.
 	returnsShared bool
@@ -110,11 +112,14 @@ func sourceOf[T Object, L runtime.Object](c Client[T, L]) source {
 	if reach.certainty == certain {
 		namespace = reach.namespace
 	}
-	return source{
+	resource := resourceOf(c)
+	i := itemwiseOf[T](c, resource)
+	return i.reading(source{
 		namespace: namespace,
 		reach:     reach,
 		server:    serverOf(c),
-		resource:  resourceOf(c),
+		itemwise:  i,
+		resource:  resource,
 		list: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 			return c.List(ctx, opts)
 		},
@@ -122,8 +127,8 @@ func sourceOf[T Object, L runtime.Object](c Client[T, L]) source {
 		rest:          generatedOf(c),
 		client:        fmt.Sprintf("%T", c),
 		fake:          isFake(c),
-		returnsShared: returnsShared(c),
-	}
+		returnsShared: returnsShared(c) && !i.isOn(),
+	})
 }
 
 // isFake reports whether client is a fake of client-go, generated or not. Only

@@ -105,6 +105,32 @@ func serverOf(client any) string {
 	return ""
 }
 
+// restClientIn returns the REST client in the fields of a client of package metadata,
+// nil if there is none.
+func restClientIn(client any) *rest.RESTClient {
+	const deepest = 6 // pointers, interfaces and structs around it
+	v := reflect.ValueOf(client)
+	for range deepest {
+		switch {
+		case v.IsValid() && v.Type() == reflect.TypeFor[*rest.RESTClient]():
+			return (*rest.RESTClient)(v.UnsafePointer())
+		case v.Kind() == reflect.Pointer, v.Kind() == reflect.Interface:
+			v = v.Elem()
+		default:
+			v, _ = fieldOf(v, "client")
+		}
+	}
+	return nil
+}
+
+// namespaceField returns the namespace in a field of a client of package metadata.
+func namespaceField(client any) string {
+	if field, ok := fieldOf(reflect.Indirect(reflect.ValueOf(client)), "namespace"); ok {
+		return field.String()
+	}
+	return ""
+}
+
 // unwrapped returns the argument of Untyped, and any other client unchanged.
 func unwrapped(client any) any {
 	if w, ok := client.(wrapper); ok {

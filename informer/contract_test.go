@@ -45,6 +45,12 @@ func TestContract(t *testing.T) {
 		"A client that does not show which namespaces it reads proves nothing about a namespace of which it has brought no " +
 			"object.": TestWhatAHandwrittenClientReadsIsNotKnownBeforeItHasObjects,
 		"Many deletions are confirmed by one request.": TestManyDeletionsAreConfirmedByOneRequest,
+		"An object that Go cannot decode, or for which Options.Transform or an index panics, affects no other object.": all(
+			TestAnUnreadableObjectIsLeftOutAndNamed, TestATransformThatPanicsLeavesOneObjectOut,
+			TestAnIndexThatPanicsLeavesOneObjectOut),
+		"It proves no deletion, is named in Status.Problems with the field, and heals when it is changed or deleted " +
+			"(Informer.Unreadable).": all(TestAnUnreadableObjectComesAndGoes,
+			TestAListKeepsTheLastGoodStateOfAnUnreadableObject),
 		"Calls of Run may overlap: the first one starts the watch, and the last one to end stops it.": all(
 			TestRunsOverlapAndStartAgain, TestRunWaitsForTheOneThatIsStopping),
 		"It works with client-go's fake clients, and in testing/synctest.": all(

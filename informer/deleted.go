@@ -24,21 +24,28 @@ import (
 // sent a GET and whose DELETE took 100 ms longer to arrive: no client can rule out
 // that the object is recreated in between, and the cache will show it if it is.
 //
-// It waits for that request, and then for at most 200 ms. It is always false for
+// It waits for that request, and then for at most 200 ms. It is false for an object that
+// is unreadable (see [Informer.Unreadable]), and always for
 // caches with selectors, wrapped informers and fakes, and for namespaced kinds if the
 // client does not show what it reads: one written by hand, or one that embeds another.
 // Make the informer with [ForNamespaces] then.
 func (i *Informer[T]) IsDeleted(ctx context.Context, key types.NamespacedName) bool {
-	if _, cached := i.Get(key); cached {
+	if i.mayExist(key) {
 		return false
 	}
 	r := i.feed.completeFor(key)
 	if r == nil || !r.proof.holds(ctx, r.prove) {
 		return false
 	}
-	_, cached := i.Get(key)
 	// The end of the watch, or of the namespace's place in the scope, empties the cache.
-	return !cached && i.feed.completeFor(key) == r
+	return !i.mayExist(key) && i.feed.completeFor(key) == r
+}
+
+// mayExist reports whether the object of key is cached, or unreadable.
+func (i *Informer[T]) mayExist(key types.NamespacedName) bool {
+	unreadable := i.Unreadable(key) != nil // before: it may become readable in between
+	_, cached := i.Get(key)
+	return unreadable || cached || i.Unreadable(key) != nil
 }
 
 // completeFor returns the watch that delivers all objects of key's namespace; nil if

@@ -31,6 +31,10 @@
 //     ([Informer.IsDeleted]). Many deletions are confirmed by one request.
 //   - A client that does not show which namespaces it reads proves nothing about a
 //     namespace of which it has brought no object.
+//   - An object that Go cannot decode, or for which Options.Transform or an index
+//     panics, affects no other object. It proves no deletion, is named in
+//     Status.Problems with the field, and heals when it is changed or deleted
+//     ([Informer.Unreadable]).
 //   - Calls of Run may overlap: the first one starts the watch, and the last one to
 //     end stops it.
 //   - It works with client-go's fake clients, and in testing/synctest.
@@ -43,6 +47,11 @@
 // ([Untyped]), from typed clients made with client-go's package gentype, and from
 // client-go's shared informers (package clientgo). Generated clients of built-in
 // kinds use protobuf unless their rest.Config says otherwise.
+//
+// Objects are decoded one by one from the start by clients of package cluster, and by
+// those of client-go and its generators once one cannot be decoded. A client that does
+// something else than to send its requests, or hides with what it sends them, keeps
+// decoding whole lists: there, one object still stops its kind, and Status says so.
 //
 // It does not resync (see package reconcile), write, or copy objects.
 package informer

@@ -12,13 +12,15 @@ import (
 type endable struct {
 	watch.Interface
 
+	// ends reports whether the watch ends at an event, which is not passed on; nil never.
+	ends    func(watch.Event) bool
 	out     chan watch.Event
 	done    chan struct{}
 	stopped atomic.Bool
 }
 
-func newEndable(w watch.Interface) *endable {
-	e := &endable{Interface: w, out: make(chan watch.Event), done: make(chan struct{})}
+func newEndable(w watch.Interface, ends func(watch.Event) bool) *endable {
+	e := &endable{Interface: w, ends: ends, out: make(chan watch.Event), done: make(chan struct{})}
 	go e.forward()
 	return e
 }
@@ -39,6 +41,9 @@ func (e *endable) forward() {
 			case <-e.done: // it may be the error of our own Stop
 				return
 			default:
+			}
+			if e.ends != nil && e.ends(event) {
+				return
 			}
 			select {
 			case <-e.done: // the next watch brings it again

@@ -32,7 +32,7 @@ func TestAWatchIsEndedWithoutAnError(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			g := NewWithT(t)
 			inner := complaining{make(chan watch.Event), new(0)}
-			e := newEndable(inner)
+			e := newEndable(inner, nil)
 			var events []watch.Event
 			done := make(chan struct{})
 			go func() {

@@ -3,13 +3,18 @@ package informer
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/internal/bound"
 )
 
 // handler is a function that is called for every change.
@@ -43,7 +48,45 @@ type delivery[T Object] struct {
 	handlers   []*handler[T]
 	batches    []batch[T]
 	delivering bool
+	// missed are events of objects that a handler has missed, until it has received a
+	// later one.
+	missed map[miss[T]]Problem
+	// misses is their number, for those who do not hold mu.
+	misses atomic.Int64
 }
+
+// miss is an object of which a handler has missed an event.
+type miss[T Object] struct {
+	handler *handler[T]
+	key     types.NamespacedName
+}
+
+// note notes that h has missed an event of an object, or, if err is nil, received one.
+func (d *delivery[T]) note(h *handler[T], object T, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	about := miss[T]{h, bound.KeyOf(object)}
+	if delete(d.missed, about); err != nil && len(d.missed) < mostMissed {
+		if d.missed == nil {
+			d.missed = map[miss[T]]Problem{}
+		}
+		d.missed[about] = Problem{
+			Object: strings.TrimPrefix(about.key.String(), "/"), Cause: causeHandler, Since: time.Now(),
+			Reason: "a handler has missed its last event: " + firstLineOf(err),
+		}
+	}
+	d.misses.Store(int64(len(d.missed)))
+}
+
+// problems returns the missed events as problems.
+func (d *delivery[T]) problems() []Problem {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Collect(maps.Values(d.missed))
+}
+
+// mostMissed events are remembered.
+const mostMissed = 1000
 
 // add replays known's objects to a new handler, then delivers every change
 // since known was called.
@@ -82,6 +125,8 @@ func (d *delivery[T]) remove(h *handler[T]) {
 	if at := slices.Index(d.handlers, h); at >= 0 {
 		d.handlers = splice(d.handlers, at, at+1)
 	}
+	maps.DeleteFunc(d.missed, func(m miss[T], _ Problem) bool { return m.handler == h })
+	d.misses.Store(int64(len(d.missed)))
 }
 
 // count returns the number of handlers, and when the oldest change came that is
@@ -187,17 +232,23 @@ func (d *delivery[T]) call(h *handler[T], e Event[T]) {
 		return
 	}
 	returned := false
+	object := e.New
+	if e.Type == Deleted {
+		object = e.Old
+	}
 	defer func() {
 		err := errGoexit
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
 		} else if returned {
+			if d.misses.Load() > 0 {
+				d.note(h, object, nil)
+			}
 			return
 		}
 		d.counted.panics.Add(1)
-		object := e.New
-		if e.Type == Deleted {
-			object = e.Old
+		if e.Type != Deleted { // which nothing follows
+			d.note(h, object, err)
 		}
 		d.log().Error(err, "handler panicked and missed an event",
 			"namespace", object.GetNamespace(), "name", object.GetName())

@@ -206,18 +206,19 @@ func (b *backlog[T]) add(item T) {
 		return // fakes do not know field selectors, nor all servers shards
 	}
 	b.listed[key] = struct{}{}
-	cached, ok := b.reflector.sink.store.snapshot().Get(key)
-	if !ok || older(cached.GetResourceVersion(), item.GetResourceVersion()) {
+	have, uid, ok := b.newest(b.reflector.sink.store.snapshot(), key)
+	if !ok || older(have, item.GetResourceVersion()) {
 		b.behind[key] = item.GetResourceVersion()
 	}
-	b.lost = b.lost || ok && b.hasLost(cached, item)
+	b.lost = b.lost || ok && b.hasLost(have, uid, item)
 }
 
-// hasLost reports whether the server has lost the state of a cached object that it lists
+// hasLost reports whether the server has lost the state that the watch has brought of an
+// object, with a resourceVersion and a UID, which it lists
 // as item, because it was restored: the list has another state, although it is newer.
-func (b *backlog[T]) hasLost(cached, item T) bool {
-	have, listed := cached.GetResourceVersion(), item.GetResourceVersion()
-	return !older(b.rv, have) && (older(listed, have) || listed == have && cached.GetUID() != item.GetUID())
+func (b *backlog[T]) hasLost(have string, uid types.UID, item T) bool {
+	listed := item.GetResourceVersion()
+	return !older(b.rv, have) && (older(listed, have) || listed == have && uid != item.GetUID())
 }
 
 // verdict returns errRestored if the cache has what the server cannot have had, although
@@ -228,9 +229,8 @@ func (b *backlog[T]) verdict() error {
 	}
 	cached := b.reflector.sink.store.snapshot()
 	for key, rv := range b.behind {
-		object, ok := cached.Get(key)
+		have, _, ok := b.newest(cached, key)
 		if ok && b.reflector.sink.store.shards.admits(key.Namespace) {
-			have := object.GetResourceVersion()
 			b.lost = b.lost || rv == "" && !older(b.rv, have) || rv != "" && older(have, rv)
 		}
 	}
@@ -244,6 +244,20 @@ func (b *backlog[T]) verdict() error {
 func (b *backlog[T]) restored() error {
 	b.reflector.noteRestored(b.mark(), b.rv)
 	return errRestored
+}
+
+// newest returns the resourceVersion and the UID of the newest state of an object that the
+// watch has brought, and false if the object is neither cached nor unreadable.
+func (b *backlog[T]) newest(cached Snapshot[T], key types.NamespacedName) (rv string, uid types.UID, ok bool) {
+	e := b.reflector.sink.store.unreadable.get(key)
+	object, ok := cached.Get(key)
+	switch {
+	case e != nil && (!ok || !older(e.ResourceVersion, object.GetResourceVersion())):
+		return e.ResourceVersion, e.UID, true
+	case ok:
+		return object.GetResourceVersion(), object.GetUID(), true
+	}
+	return "", "", false
 }
 
 // addMissing adds the cached objects that the server has not listed; it follows the
@@ -275,12 +289,12 @@ func (b *backlog[T]) empty() bool {
 	}
 	cached := b.reflector.sink.store.snapshot() // it is never ahead of Get
 	for key, rv := range b.behind {
-		object, ok := cached.Get(key)
+		newest, _, ok := b.newest(cached, key)
 		switch {
 		case !b.reflector.sink.store.shards.admits(key.Namespace): // its shard was removed
 			delete(b.behind, key)
-		case rv == "" && (!ok || older(b.rv, object.GetResourceVersion())),
-			rv != "" && ok && !older(object.GetResourceVersion(), rv),
+		case rv == "" && (!ok || older(b.rv, newest)),
+			rv != "" && ok && !older(newest, rv),
 			rv != "" && !older(b.mark(), rv): // it was deleted again
 			delete(b.behind, key)
 		}

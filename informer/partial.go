@@ -93,7 +93,7 @@ func (d divided[T]) watch(ctx context.Context, from source, opts metav1.ListOpti
 // through returns a client like the source's that leaves out the objects of other
 // shards.
 func (d divided[T]) through(from source) (through rest.Interface, ok bool) {
-	if from.rest == nil || from.resource.Resource == "" {
+	if from.rest == nil || from.resource.Resource == "" || from.itemwise.isOn() {
 		return nil, false
 	}
 	through, why := wire.Through(from.rest, d.keep())

@@ -10,6 +10,8 @@ import (
 type index[T Object] interface {
 	// after returns the index after changes.
 	after(changes []change[T]) index[T]
+	// try returns an error if the function panics for an object.
+	try(object T) *refusal
 }
 
 // posting holds the objects of one value.
@@ -65,7 +67,7 @@ func (p *postings[T, V]) after(changes []change[T]) index[T] {
 	for _, c := range changes {
 		var before, after []V
 		if c.old != nil {
-			before = p.of(c.old.object)
+			before = p.ofStored(c.old.object)
 		}
 		if c.it != nil {
 			after = p.of(c.it.object)
@@ -82,6 +84,27 @@ func (p *postings[T, V]) after(changes []change[T]) index[T] {
 	return &next
 }
 
+// ofStored returns the values of an object that is stored: none if the function panics,
+// since the index does not have such an object.
+func (p *postings[T, V]) ofStored(object T) (values []V) {
+	_ = caught(func() { values = p.of(object) })
+	return values
+}
+
+// try returns an error if the function panics for an object.
+func (p *postings[T, V]) try(object T) *refusal { return caught(func() { p.of(object) }) }
+
+// caught calls f, which calls functions of indexes, and returns its panic.
+func caught(f func()) (why *refusal) {
+	defer func() {
+		if p := recover(); p != nil {
+			why = panicked(causeIndex, "the function of an index", p)
+		}
+	}()
+	f()
+	return nil
+}
+
 // edit replaces the posting of one value.
 func (p *postings[T, V]) edit(value V, edit func(posting[T]) posting[T]) {
 	hash := maphash.Comparable(p.seed, value)
@@ -96,8 +119,8 @@ func (p *postings[T, V]) edit(value V, edit func(posting[T]) posting[T]) {
 // applyMany groups the changes by value first.
 func (p *postings[T, V]) applyMany(changes []change[T]) {
 	edited := map[V]map[*item[T]]bool{} // whether the item stays
-	note := func(it *item[T], stays bool) {
-		for _, value := range p.of(it.object) {
+	note := func(it *item[T], values []V, stays bool) {
+		for _, value := range values {
 			if edited[value] == nil {
 				edited[value] = map[*item[T]]bool{}
 			}
@@ -106,10 +129,10 @@ func (p *postings[T, V]) applyMany(changes []change[T]) {
 	}
 	for _, c := range changes {
 		if c.old != nil {
-			note(c.old, false)
+			note(c.old, p.ofStored(c.old.object), false)
 		}
 		if c.it != nil {
-			note(c.it, true)
+			note(c.it, p.of(c.it.object), true)
 		}
 	}
 	for value, items := range edited {

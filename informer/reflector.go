@@ -162,8 +162,7 @@ func (r *reflectorStore[T]) listPage(ctx context.Context, opts metav1.ListOption
 	// Page by page, so that replaced parts are garbage before the next page comes.
 	return list, meta.EachListItem(list, func(obj runtime.Object) error {
 		if object, ok := obj.(T); ok {
-			r.transform(object)
-			r.sink.store.share(object)
+			return r.transformInPlace(object)
 		}
 		return nil
 	})
@@ -201,7 +200,7 @@ func (r *reflectorStore[T]) openWatch(ctx context.Context, opts metav1.ListOptio
 			}
 		}
 		if r.shards != nil {
-			w = newEndable(w)
+			w = newEndable(w, nil)
 		}
 		r.progress.opened(w, opts.TimeoutSeconds)
 		r.watched.opened(w, set, phase == phaseStream)
@@ -221,7 +220,10 @@ func (r *reflectorStore[T]) openWatch(ctx context.Context, opts metav1.ListOptio
 // list sends a request for a list, or for a page of one.
 func (r *reflectorStore[T]) list(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 	if r.shards != nil {
-		return r.shards.list(ctx, r.source, opts)
+		list, err := r.shards.list(ctx, r.source, opts)
+		if !isUndecodable(ctx, err) {
+			return list, err
+		}
 	}
 	return r.source.list(ctx, opts)
 }
@@ -268,8 +270,11 @@ func (r *reflectorStore[T]) prepare(obj any) (*item[T], error) {
 	if err != nil {
 		return nil, err
 	}
-	r.sink.store.share(object)
 	it := itemOf(object)
+	if whyStub(object) != nil {
+		return it, nil
+	}
+	r.sink.store.share(object)
 	if spec != (wire.Fingerprint{}) && !intern.Lazy(object) { // or the next state would have the same memory
 		it.spec = spec
 	}
@@ -289,8 +294,8 @@ func (r *reflectorStore[T]) typed(obj any) (object T, spec wire.Fingerprint, err
 	if r.source.returnsShared {
 		object = object.DeepCopyObject().(T)
 	}
-	r.transform(object)
-	return object, spec, nil
+	object, err = r.transform(object)
+	return object, spec, err
 }
 
 func wrongType[T Object](obj any) error {
@@ -298,14 +303,46 @@ func wrongType[T Object](obj any) error {
 }
 
 // transform modifies an object by the options before any part of it is shared, so that
-// dropped parts are garbage at once.
-func (r *reflectorStore[T]) transform(object T) {
+// dropped parts are garbage at once. It returns a stub if Transform panics.
+func (r *reflectorStore[T]) transform(object T) (transformed T, err error) {
+	if whyStub(object) != nil {
+		return object, nil
+	}
 	if r.sink.options.DropManagedFields {
 		object.SetManagedFields(nil)
 	}
-	if r.sink.options.Transform != nil {
-		r.sink.options.Transform(object)
+	if r.sink.options.Transform == nil {
+		return object, nil
 	}
+	identity := identityOf(object)
+	defer func() {
+		if p := recover(); p != nil {
+			why := panicked(causeTransform, "informer.Options.Transform", p)
+			stub, ok := stubOf[T](identity, why)
+			if transformed = stub; !ok {
+				err = why
+			}
+		}
+	}()
+	r.sink.options.Transform(object)
+	return object, nil
+}
+
+// transformInPlace is transform for an object of a list, which then shares equal parts
+// with other objects.
+func (r *reflectorStore[T]) transformInPlace(object T) error {
+	transformed, err := r.transform(object)
+	if err != nil {
+		return err
+	}
+	if any(transformed) != any(object) {
+		reflect.ValueOf(object).Elem().Set(reflect.ValueOf(transformed).Elem())
+		return nil
+	}
+	if whyStub(object) == nil {
+		r.sink.store.share(object)
+	}
+	return nil
 }
 
 // Add stores an object that is new to the watch.

@@ -78,6 +78,8 @@ func (s *specReader[T]) connect() (specs *wire.Specs, client *gentype.Client[T],
 		return nil, nil, "Options.NoSharing"
 	case s.options.Transform != nil: // which may modify a spec
 		return nil, nil, "Options.Transform"
+	case s.source.itemwise.isOn():
+		return nil, nil, "an object cannot be decoded"
 	case !ok:
 		return nil, nil, fmt.Sprintf("%s is not a kind with a spec that comes in protobuf", reflect.TypeFor[T]())
 	case s.source.rest == nil:

@@ -50,8 +50,9 @@ type Status struct {
 	Lag time.Duration
 	// LastError is the error of the last failed request, until one succeeds.
 	LastError string
-	// Problems are what does not work although the cache serves everything else: now the
-	// watches that have failed for a minute, with the cause.
+	// Problems are what does not work although the cache serves everything else: objects
+	// that are unreadable (see [Informer.Unreadable]), or of which a handler that panicked
+	// has missed the last event, and watches that have failed for a minute.
 	Problems []Problem
 	// UnauthorizedSince is since when the server has answered every request of a watch,
 	// which worked before, with 401; zero if it has not. The credentials have ended.
@@ -116,6 +117,7 @@ func (i *Informer[T]) Status() Status {
 	}
 	slices.Sort(s.Namespaces)
 	s.Problems = append(s.Problems, i.feed.missing()...)
+	s.Problems = append(s.Problems, firstProblems(slices.Concat(i.store.unreadable.problems(), i.store.delivery.problems()))...)
 	if !waiting.IsZero() {
 		s.Lag = max(time.Since(waiting), 1)
 	}

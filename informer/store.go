@@ -20,6 +20,8 @@ type store[T Object] struct {
 	sharer   *intern.Pool // nil if off
 	detector *detector[T] // nil if off
 	delivery delivery[T]
+	// unreadable are the objects whose newest state cannot be stored.
+	unreadable unreadables
 
 	table  table[T]
 	latest atomic.Pointer[state[T]] // never nil; written under delivery.mu
@@ -60,40 +62,61 @@ func (s *store[T]) share(object T) {
 	}
 }
 
-// put stores one object and delivers the change.
+// put stores one object and delivers the change. An object that cannot be stored is
+// noted.
 func (s *store[T]) put(it *item[T]) {
 	s.identity.learnKind(it.object)
 	s.writing.Lock()
-	c := change[T]{s.table.get(it.key), it}
-	if !c.matters() || !s.shards.admits(it.key.Namespace) || s.shards.late.Load() && s.isPast(c) {
-		s.writing.Unlock()
+	defer s.delivery.run()
+	defer s.writing.Unlock() // also if the function of an index ends the goroutine
+	s.putLocked(change[T]{s.table.get(it.key), it})
+}
+
+// putLocked is put without the delivery. The caller holds writing.
+func (s *store[T]) putLocked(c change[T]) {
+	if !c.matters() || !s.shards.admits(c.it.key.Namespace) || s.shards.late.Load() && s.isPast(c) {
+		return
+	}
+	why, next := whyStub(c.it.object), (*state[T])(nil)
+	if why == nil {
+		next, why = s.after(c)
+	}
+	if why != nil {
+		s.putRefused(c, why)
 		return
 	}
 	s.detector.update(c) // before others have the object
-	s.table.put(it)
-	s.publish(s.latest.Load().after(c), batch[T]{events: c.events(nil)})
-	s.writing.Unlock()
-	s.delivery.run()
+	s.table.put(c.it)
+	ended := s.unreadable.remove(c.it.key)
+	s.publish(next, batch[T]{events: c.events(nil), done: s.unreadable.telling(ended, nil)})
 }
 
 // remove removes one object, of which last is the final state.
 func (s *store[T]) remove(last T) {
 	key := bound.KeyOf(last)
 	s.writing.Lock()
+	defer s.delivery.run()
+	defer s.writing.Unlock()
 	s.shards.deleted(key, last.GetResourceVersion())
 	c := change[T]{old: s.table.get(key)}
-	if c.old == nil || s.shards.late.Load() && older(last.GetResourceVersion(), c.old.object.GetResourceVersion()) {
-		s.writing.Unlock()
+	if s.shards.late.Load() && (c.old != nil && older(last.GetResourceVersion(), c.old.object.GetResourceVersion()) ||
+		s.unreadable.isNewer(key, last.GetResourceVersion())) {
 		return
 	}
-	if c.old.object.GetUID() != last.GetUID() {
-		last = c.old.object
+	next, b := s.latest.Load(), batch[T]{}
+	if c.old != nil {
+		if whyStub(last) != nil || c.old.object.GetUID() != last.GetUID() {
+			last = c.old.object
+		}
+		s.table.remove(key)
+		s.detector.update(c)
+		next, b.events = next.after(c), []Event[T]{{Old: last, Type: Deleted}}
 	}
-	s.table.remove(key)
-	s.detector.update(c)
-	s.publish(s.latest.Load().after(c), batch[T]{events: []Event[T]{{Old: last, Type: Deleted}}})
-	s.writing.Unlock()
-	s.delivery.run()
+	ended := s.unreadable.remove(key)
+	if c.old != nil || len(ended) > 0 {
+		b.done = s.unreadable.telling(ended, nil)
+		s.publish(next, b)
+	}
 }
 
 // occasion is why a list of the watch was sent.
@@ -116,9 +139,9 @@ func (s *store[T]) replace(namespace string, items []*item[T], how occasion, don
 	}
 	sortItems(items)
 	s.writing.Lock()
-	s.publishList(func(of string) bool { return namespace == "" || of == namespace }, items, how, done)
-	s.writing.Unlock()
-	s.delivery.run()
+	defer s.delivery.run()
+	defer s.writing.Unlock()
+	s.publishList(func(of string) bool { return namespace == "" || of == namespace }, items, how, "", done)
 }
 
 // retain removes the objects of all namespaces but some, and delivers that.
@@ -131,9 +154,11 @@ func (s *store[T]) retain(stays func(namespace string) bool) {
 
 // retainLocked is retain without the delivery. The caller holds writing.
 func (s *store[T]) retainLocked(stays func(namespace string) bool) {
-	s.publishList(everywhere, slices.DeleteFunc(s.latest.Load().root.appendItems(nil), func(it *item[T]) bool {
+	next, changes, _ := s.list(everywhere, slices.DeleteFunc(s.latest.Load().root.appendItems(nil), func(it *item[T]) bool {
 		return !stays(it.key.Namespace)
-	}), relist, nil)
+	}), relist, "")
+	s.publishChanges(next, changes, relist, nil)
+	s.unreadable.removeIf(func(e *UnreadableError) bool { return !stays(e.Key.Namespace) })
 }
 
 // clearIfUnused removes all objects without delivering that, if there is no
@@ -144,22 +169,31 @@ func (s *store[T]) clearIfUnused() {
 	if len(s.delivery.handlers) > 0 {
 		return
 	}
-	next, _ := s.list(everywhere, nil, relist)
+	next, _, _ := s.list(everywhere, nil, relist, "")
 	s.latest.Store(next)
+	s.unreadable.removeIf(func(*UnreadableError) bool { return true })
 }
 
-// addIndex adds the index that of returns for the known objects, and
-// returns its number.
+// addIndex adds the index that of returns for the known objects, and returns its number.
+// Objects for which the index panics stay, but not in the index, and are unreadable.
 func (s *store[T]) addIndex(of func(known []change[T]) index[T]) int {
 	s.writing.Lock()
+	defer s.delivery.run()
 	defer s.writing.Unlock()
 	next := *s.latest.Load()
 	var known []change[T]
+	var told []types.NamespacedName
+	empty := of(nil)
 	for _, it := range next.root.appendItems(nil) {
+		if why := empty.try(it.object); why != nil {
+			s.refuse(refusedItem[T]{it, why, true})
+			told = append(told, it.key)
+			continue
+		}
 		known = append(known, change[T]{it: it})
 	}
 	next.indexes = append(slices.Clip(next.indexes), of(known))
-	s.publish(&next, batch[T]{})
+	s.publish(&next, batch[T]{done: s.unreadable.telling(told, nil)})
 	return len(next.indexes) - 1
 }
 
@@ -173,9 +207,19 @@ func (s *store[T]) publish(next *state[T], b batch[T]) {
 }
 
 // publishList publishes the state in which items, which are sorted, are the whole
-// content of the namespaces within. The caller holds writing.
-func (s *store[T]) publishList(within func(string) bool, items []*item[T], how occasion, done func()) {
-	next, changes := s.list(within, items, how)
+// content of the namespaces within. A list beside the watch may be older than what is
+// known of an unreadable object: then rv is its resourceVersion, else empty. The caller
+// holds writing.
+func (s *store[T]) publishList(
+	within func(string) bool, items []*item[T], how occasion, rv string, done func(),
+) {
+	next, changes, refused := s.list(within, items, how, rv)
+	told := s.settleUnreadable(within, refused, how, rv)
+	s.publishChanges(next, changes, how, s.unreadable.telling(told, done))
+}
+
+// publishChanges publishes the state after changes. The caller holds writing.
+func (s *store[T]) publishChanges(next *state[T], changes []change[T], how occasion, done func()) {
 	events := make([]Event[T], 0, len(changes))
 	for _, c := range changes {
 		events = c.events(events)
@@ -189,16 +233,31 @@ func (s *store[T]) publishList(within func(string) bool, items []*item[T], how o
 }
 
 // list puts items, which are sorted, into the table as the whole content of the namespaces
-// within, and returns the state that has them and what has changed. The caller holds
-// writing.
-func (s *store[T]) list(within func(string) bool, items []*item[T], how occasion) (*state[T], []change[T]) {
-	next := *s.latest.Load()
-	all, changes := next.replaced(within, items, how)
-	next.root, next.count = build(all), len(all)
-	next.reindex(changes)
-	s.detector.update(changes...) // before others have the objects
-	s.table.fill(all)
-	return &next, changes
+// within, and returns the state that has them, what has changed, and what was refused. rv
+// is that of publishList. The caller holds writing.
+func (s *store[T]) list(
+	within func(string) bool, items []*item[T], how occasion, rv string,
+) (*state[T], []change[T], []refusedItem[T]) {
+	items, refused := s.readable(items, how, rv)
+	for {
+		next := *s.latest.Load()
+		all, changes := next.replaced(within, items, how)
+		why := caught(func() { next.reindex(changes) })
+		if why == nil {
+			for _, r := range refused { // before the table may lose what it had of them
+				s.refuse(r)
+			}
+			next.root, next.count = build(all), len(all)
+			s.detector.update(changes...) // before others have the objects
+			s.table.fill(all)
+			return &next, changes, refused
+		}
+		others, panicking := s.withoutPanics(items, changes)
+		if len(panicking) == 0 {
+			panic(why) // it panics for some calls only, not for some objects
+		}
+		items, refused = others, append(refused, panicking...)
+	}
 }
 
 // checkMutations checks the objects of keys, or all.
@@ -254,7 +313,7 @@ func (s *store[T]) fill(f *filling, set keyspace.Set, items []*item[T], rv strin
 	})
 	items = s.newest(items, within, rv)
 	sortItems(items)
-	s.publishList(within, items, relist, nil)
+	s.publishList(within, items, relist, rv, nil)
 	s.shards.filled(left, rv)
 	s.writing.Unlock()
 	return nil
@@ -280,7 +339,11 @@ func (s *store[T]) replaceShards(rv string, items []*item[T], how occasion, done
 		})
 	}
 	sortItems(items)
-	s.publishList(within, items, how, nil)
+	upTo := ""
+	if s.shards.late.Load() {
+		upTo = rv
+	}
+	s.publishList(within, items, how, upTo, nil)
 	s.shards.listed(rv)
 	s.writing.Unlock()
 	s.delivery.after(done) // not with the list: another goroutine may deliver it before its shards are complete
@@ -307,7 +370,8 @@ func (s *store[T]) newest(items []*item[T], within func(string) bool, rv string)
 // isPast reports whether a change would bring back what was before a list beside the
 // watch: an earlier state, or an object that is deleted. The caller holds writing.
 func (s *store[T]) isPast(c change[T]) bool {
-	return c.isBack() || c.old == nil && s.shards.outdated(c.it.key, c.it.object.GetResourceVersion())
+	return c.isBack() || s.unreadable.isNewer(c.it.key, c.it.object.GetResourceVersion()) ||
+		c.old == nil && s.shards.outdated(c.it.key, c.it.object.GetResourceVersion())
 }
 
 // caughtUp notes that the watch has come to rv.

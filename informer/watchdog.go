@@ -172,7 +172,7 @@ func openInTime(ctx context.Context, open func(context.Context) (watch.Interface
 	ctx, d := withDeadline(ctx, streamIdle, watchIdle)
 	w, err := open(ctx)
 	// Client-go returns an empty watch for a connection that ends time and again.
-	empty := err == nil && reflect.TypeOf(w) == reflect.TypeOf(watch.NewEmptyWatch())
+	empty := err == nil && isEmptyWatch(w)
 	switch {
 	case err == nil && !empty:
 		d.timer.Stop() // and not the context
@@ -184,4 +184,9 @@ func openInTime(ctx context.Context, open func(context.Context) (watch.Interface
 	}
 	d.end()
 	return nil, err
+}
+
+// isEmptyWatch reports whether w is a watch that has ended already.
+func isEmptyWatch(w watch.Interface) bool {
+	return reflect.TypeOf(w) == reflect.TypeOf(watch.NewEmptyWatch())
 }

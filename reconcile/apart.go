@@ -136,9 +136,14 @@ func (c *core) takeOverNamespace(ctx context.Context, namespace string) {
 
 // lookUp returns the cached object of key, and false if it is deleted.
 //
-// Errors: errUnsynced and errOutOfScope, if that is not known; those of the server.
+// Errors: errUnsynced and errOutOfScope, if that is not known; a terminal one if the newest
+// state of the object cannot be read, since the change that mends it leads to the key
+// again; those of the server.
 func lookUp[T informer.Object](ctx context.Context, in *informer.Informer[T], key Key) (object T, ok bool, err error) {
 	for {
+		if err := in.Unreadable(key); err != nil {
+			return object, false, Terminal(err)
+		}
 		if object, ok = in.Get(key); ok {
 			return object, true, nil
 		}
@@ -150,7 +155,7 @@ func lookUp[T informer.Object](ctx context.Context, in *informer.Informer[T], ke
 			return object, false, errUnsynced
 		case absence == parts.OutOfScope:
 			return object, false, errOutOfScope
-		case absence == parts.Deleted:
+		case absence == parts.Deleted && in.Unreadable(key) == nil: // nor has it become so in between
 			return object, false, nil
 		}
 	}

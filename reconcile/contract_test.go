@@ -47,6 +47,9 @@ func TestContract(t *testing.T) {
 		"An object that an informer does not read, or whose namespace has not been listed, is not taken for deleted: its " +
 			"key is not reconciled.": all(TestAKeyOfAForeignNamespaceIsNotReconciled, TestAnObjectThatLeavesTheSelectorIsNotDeleted,
 			TestObjectsOfANamespaceThatSetNamespacesLeavesOutAreNotDeleted, TestSetNamespacesTakesUpAMissingNamespaceLater),
+		"A key whose object cannot be read, because Go cannot decode it, fails with an error that names the field, until " +
+			"the object is changed.": TestAKeyWhoseObjectIsUnreadableFails,
+		"Its reconciler is not called meanwhile: such an object is not deleted.": TestAnUnreadableObjectThatWasNeverCachedIsNoOrphan,
 		"One reconcile at a time per key, and as many keys at once as there are " +
 			"workers.": all(TestOneKeyIsNeverWorkedOnTwiceAtOnce, TestAsManyKeysAtOnceAsThereAreWorkers),
 		"Read your writes: the next reconcile of a key starts when the caches have seen what the last one wrote.": TestAControllerReadsItsOwnWrites,

@@ -30,8 +30,12 @@ type core struct {
 
 func (c *core) enter(p inspect.Phase) { c.phase.Store(&p) }
 
-// has returns true if the object of key is cached.
-func (c *core) has(key Key) bool { return c.primary.cached(key) != nil }
+// has returns true if the object of key is cached, or is known to exist though it cannot
+// be cached.
+func (c *core) has(key Key) bool {
+	_, unreadable := c.primary.unreadable(key) // before: it may become readable in between
+	return unreadable || c.primary.cached(key) != nil
+}
 
 // elects returns the Leader or the Shards, or nil.
 func (c *core) elects() any {

@@ -34,6 +34,9 @@
 //   - One key's failure affects no other: a panic, runtime.Goexit, or an error that
 //     cannot be printed costs neither a worker nor another key. A call that ignores
 //     its context is logged with its stack, counted and shown.
+//   - A key whose object cannot be read, because Go cannot decode it, fails with an
+//     error that names the field, until the object is changed. Its reconciler is not
+//     called meanwhile: such an object is not deleted.
 //   - With Options.Leader reconciles run only while this replica leads, with
 //     Options.Shards only for the keys of its shards. A new leader, and the new owner
 //     of a shard, start with caches that have seen the previous replica's writes. A

@@ -25,9 +25,12 @@ type intake struct {
 }
 
 // enqueue adds key at once, as a change does.
-func (c *intake) enqueue(key Key, trigger string) {
+func (c *intake) enqueue(key Key, trigger string) { c.enqueueOf(key, trigger, "enqueued") }
+
+// enqueueOf is enqueue with the type of the cause.
+func (c *intake) enqueueOf(key Key, trigger, causeType string) {
 	c.queue.AddWithOptions(key, queue.AddOptions{ResetBackoff: true, Cause: queue.Cause{
-		Trigger: trigger, Type: "enqueued", Namespace: key.Namespace, Name: key.Name,
+		Trigger: trigger, Type: causeType, Namespace: key.Namespace, Name: key.Name,
 	}})
 }
 

@@ -82,8 +82,11 @@ func (k *orphans) Sync(context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Find returns the UID of the cached object.
+// Find returns the UID of the cached object, or of one that cannot be cached.
 func (k *orphans) Find(key Key) (types.UID, bool) {
+	if uid, ok := k.controller.primary.unreadable(key); ok {
+		return uid, true
+	}
 	object := k.controller.primary.cached(key)
 	if object == nil {
 		return "", false

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/homeostat/homeostat/informer"
@@ -49,6 +50,9 @@ type source interface { //nolint:interfacebloat // it hides a type parameter, no
 	covers(w *write) (in, known bool)
 	// cached returns the cache's object of that key, nil if it has none.
 	cached(key Key) metav1.Object
+	// unreadable returns the UID of an object whose newest state cannot be cached, and
+	// false for other keys.
+	unreadable(key Key) (types.UID, bool)
 	// keys returns the keys of all cached objects.
 	keys() []Key
 	// observe calls f after each event with the object before and after, nil if
@@ -145,6 +149,14 @@ func (s typed[T]) cached(key Key) metav1.Object {
 		return cached
 	}
 	return nil
+}
+
+func (s typed[T]) unreadable(key Key) (types.UID, bool) {
+	e, ok := errors.AsType[*informer.UnreadableError](s.Unreadable(key))
+	if !ok {
+		return "", false
+	}
+	return e.UID, true
 }
 
 func (s typed[T]) keys() []Key {

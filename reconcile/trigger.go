@@ -93,13 +93,18 @@ func feedOf[O informer.Object](in *informer.Informer[O]) *feed[O] {
 // until detach is called. Before that of a deleted object it calls deleted.
 func attachPrimary[T informer.Object](c *intake, in *informer.Informer[T], deleted func(Key)) (detach func()) {
 	feed := feedOf(in)
-	return in.Handle(func(e informer.Event[T]) {
+	removeHandler := in.Handle(func(e informer.Event[T]) {
 		key := bound.KeyOf(objectOf(e))
 		if e.Type == informer.Deleted && in.InScope(key) { // a shard that goes has its objects deleted, too
 			deleted(key)
 		}
 		c.queue.AddWithOptions(key, feed.addition(e))
 	})
+	removeUnreadable := in.HandleUnreadable(func(key Key) { c.enqueueOf(key, in.Name(), "unreadable") })
+	return func() {
+		removeHandler()
+		removeUnreadable()
+	}
 }
 
 // addition returns how an event enters the queue: objects of the first list wait

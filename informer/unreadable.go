@@ -1,0 +1,326 @@
+package informer
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// UnreadableError reports that the newest state of an object cannot be cached: Go
+// cannot decode it, or Options.Transform or the function of an [Index] panics for it.
+// Other objects are not affected.
+type UnreadableError struct {
+	Kind string
+	Key  types.NamespacedName
+	// UID and ResourceVersion are those of the newest state.
+	UID             types.UID
+	ResourceVersion string
+	Since           time.Time
+	// Err says why, with the field, but not its value, for example: spec.every: this
+	// string cannot be decoded as v1.Duration.
+	Err error
+
+	// cause is that of a [Problem].
+	cause string
+	// stored says that the cache has this very state: an index that was added later
+	// panics for it.
+	stored bool
+}
+
+// Error names the object, and says why.
+func (e *UnreadableError) Error() string {
+	return fmt.Sprintf("reading %s %q: %v", cmp.Or(e.Kind, "object"), strings.TrimPrefix(e.Key.String(), "/"), e.Err)
+}
+
+// Unwrap returns e.Err.
+func (e *UnreadableError) Unwrap() error { return e.Err }
+
+// Unreadable returns nil, or an [UnreadableError] that says why the newest state of the
+// object of key cannot be cached.
+//
+// Such an object exists: Get returns its last state that could be cached, or none, and
+// IsDeleted is false. The error ends when the object is changed so that it can be
+// cached, or is deleted. Package reconcile does not call a reconciler for such a key;
+// the key fails with this error.
+func (i *Informer[T]) Unreadable(key types.NamespacedName) error {
+	if e := i.store.unreadable.get(key); e != nil {
+		return e
+	}
+	return nil
+}
+
+// HandleUnreadable calls h with the key of each object that is unreadable already,
+// and later of each one that becomes so, or ceases to be so, until remove is called.
+// See [Informer.Unreadable]. Calls come in the order of the changes that handlers
+// receive; h must not block.
+func (i *Informer[T]) HandleUnreadable(h func(key types.NamespacedName)) (remove func()) {
+	u := &i.store.unreadable
+	u.mu.Lock()
+	at := &h
+	u.handlers = append(slices.Clip(u.handlers), at)
+	known := slices.Collect(maps.Keys(u.byKey))
+	u.mu.Unlock()
+	for _, key := range known {
+		h(key)
+	}
+	return func() {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		u.handlers = slices.DeleteFunc(slices.Clone(u.handlers), func(other *func(types.NamespacedName)) bool {
+			return other == at
+		})
+	}
+}
+
+// unreadables are the objects of a store whose newest state cannot be cached. It is safe
+// for concurrent use; store.writing is held by who changes it.
+type unreadables struct {
+	count atomic.Int64
+
+	mu       sync.Mutex // guards the fields below
+	byKey    map[types.NamespacedName]*UnreadableError
+	handlers []*func(types.NamespacedName)
+}
+
+func (u *unreadables) get(key types.NamespacedName) *UnreadableError {
+	if u.count.Load() == 0 {
+		return nil
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.byKey[key]
+}
+
+// set adds e, and reports whether that state of the object is new.
+func (u *unreadables) set(e *UnreadableError) (isNew bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	before := u.byKey[e.Key]
+	if before != nil {
+		e.Since = before.Since
+	}
+	if u.byKey == nil {
+		u.byKey = map[types.NamespacedName]*UnreadableError{}
+	}
+	u.byKey[e.Key] = e
+	u.count.Store(int64(len(u.byKey)))
+	return before == nil || before.UID != e.UID || before.ResourceVersion != e.ResourceVersion
+}
+
+// removeIf removes the objects that end reports, and returns their keys.
+func (u *unreadables) removeIf(end func(*UnreadableError) bool) (removed []types.NamespacedName) {
+	if u.count.Load() == 0 {
+		return nil
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for key, e := range u.byKey {
+		if end(e) {
+			delete(u.byKey, key)
+			removed = append(removed, key)
+		}
+	}
+	u.count.Store(int64(len(u.byKey)))
+	return removed
+}
+
+func (u *unreadables) remove(key types.NamespacedName) (removed []types.NamespacedName) {
+	return u.removeIf(func(e *UnreadableError) bool { return e.Key == key })
+}
+
+// isNewer reports whether an unreadable state of an object is newer than rv.
+func (u *unreadables) isNewer(key types.NamespacedName, rv string) bool {
+	e := u.get(key)
+	return e != nil && older(rv, e.ResourceVersion)
+}
+
+// telling returns a function that calls the handlers with keys, and then calls then, if
+// that is not nil.
+func (u *unreadables) telling(keys []types.NamespacedName, then func()) func() {
+	if len(keys) == 0 {
+		return then
+	}
+	return func() {
+		u.mu.Lock()
+		handlers := u.handlers
+		u.mu.Unlock()
+		for _, key := range keys {
+			for _, h := range handlers {
+				(*h)(key)
+			}
+		}
+		if then != nil {
+			then()
+		}
+	}
+}
+
+// problems returns the unreadable objects as problems.
+func (u *unreadables) problems() []Problem {
+	u.mu.Lock()
+	all := slices.Collect(maps.Values(u.byKey))
+	u.mu.Unlock()
+	problems := make([]Problem, len(all))
+	for n, e := range all {
+		problems[n] = Problem{
+			Object: strings.TrimPrefix(e.Key.String(), "/"), Cause: e.cause, Reason: firstLineOf(e.Err), Since: e.Since,
+			Remedy: "mend or delete the object",
+		}
+	}
+	return problems
+}
+
+func firstLineOf(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
+}
+
+// firstProblems returns the first ten problems of each cause, by object, the last of
+// which counts the others.
+func firstProblems(all []Problem) (first []Problem) {
+	const most = 10
+	slices.SortFunc(all, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.Cause, b.Cause), cmp.Compare(a.Object, b.Object))
+	})
+	listed := map[string]int{}
+	for _, p := range all {
+		if listed[p.Cause]++; listed[p.Cause] <= most {
+			first = append(first, p)
+		} else {
+			first[len(first)-1].More++
+		}
+	}
+	return first
+}
+
+// refusedItem is an item that cannot be stored, and why.
+type refusedItem[T Object] struct {
+	it  *item[T]
+	why *refusal
+	// stored says that the item is stored already.
+	stored bool
+}
+
+// refuse notes, and logs, that an item cannot be stored. The caller holds writing.
+func (s *store[T]) refuse(r refusedItem[T]) {
+	e := &UnreadableError{
+		Kind: s.identity.Kind(), Key: r.it.key, UID: r.it.object.GetUID(),
+		ResourceVersion: r.it.object.GetResourceVersion(), Since: time.Now(), Err: r.why.error, cause: r.why.cause, stored: r.stored,
+	}
+	if s.unreadable.set(e) {
+		s.delivery.log().Error(e, "object cannot be cached, waiting for a change of it",
+			"namespace", e.Key.Namespace, "name", e.Key.Name, "resourceVersion", e.ResourceVersion)
+	}
+}
+
+// putRefused notes that an item cannot be stored. The state that is cached stays,
+// unless it is that of another object of this name, which is deleted. The caller holds
+// writing, and calls delivery.run when it has let go of it.
+func (s *store[T]) putRefused(c change[T], why *refusal) {
+	s.refuse(refusedItem[T]{it: c.it, why: why})
+	b := batch[T]{done: s.unreadable.telling([]types.NamespacedName{c.it.key}, nil)}
+	next := s.latest.Load()
+	if c.old != nil && isRecreated(c.old, c.it) {
+		gone := change[T]{old: c.old}
+		s.table.remove(c.old.key)
+		s.detector.update(gone)
+		next, b.events = next.after(gone), gone.events(nil)
+	}
+	s.publish(next, b)
+}
+
+// isRecreated reports whether it is known to be another object than old.
+func isRecreated[T Object](old, it *item[T]) bool {
+	before, after := old.object.GetUID(), it.object.GetUID()
+	return before != after && before != "" && after != ""
+}
+
+// after returns the state after a change, or why there is none: the function of an index
+// panics for the object.
+func (s *store[T]) after(c change[T]) (next *state[T], why *refusal) {
+	why = caught(func() { next = s.latest.Load().after(c) })
+	return next, why
+}
+
+// readable returns items, which are sorted, without those that cannot be stored: stubs,
+// and those that the store knows to be unreadable later than rv. Instead of them it has
+// what is cached of the same objects.
+func (s *store[T]) readable(
+	items []*item[T], how occasion, rv string,
+) (readable []*item[T], refused []refusedItem[T]) {
+	readable = items[:0:len(items)]
+	for _, it := range items {
+		why := whyStub(it.object)
+		later := rv != "" && s.unreadable.isNewer(it.key, it.object.GetResourceVersion())
+		if why == nil && !later {
+			readable = append(readable, it)
+			continue
+		}
+		c := change[T]{s.table.get(it.key), it}
+		if !later && (how == restoredList || c.matters()) {
+			refused = append(refused, refusedItem[T]{it: it, why: why})
+		}
+		if c.old != nil && !isRecreated(c.old, it) {
+			readable = append(readable, c.old)
+		}
+	}
+	return readable, refused
+}
+
+// withoutPanics returns items, which are sorted, without those of changes for which the
+// function of an index panics, and with what is cached of the same objects.
+func (s *store[T]) withoutPanics(
+	items []*item[T], changes []change[T],
+) (others []*item[T], refused []refusedItem[T]) {
+	culprits := map[*item[T]]*refusal{}
+	for _, c := range changes {
+		if c.it == nil {
+			continue
+		}
+		for _, x := range s.latest.Load().indexes {
+			if why := x.try(c.it.object); why != nil {
+				culprits[c.it] = why
+			}
+		}
+	}
+	for _, it := range items {
+		why := culprits[it]
+		if why == nil {
+			others = append(others, it)
+			continue
+		}
+		refused = append(refused, refusedItem[T]{it: it, why: why})
+		if old := s.table.get(it.key); old != nil && !isRecreated(old, it) {
+			others = append(others, old)
+		}
+	}
+	return others, refused
+}
+
+// settleUnreadable ends what was unreadable in the namespaces within before a list at rv,
+// which has refused others, and returns the keys of both. The caller holds writing, and
+// has stored the list.
+func (s *store[T]) settleUnreadable(
+	within func(string) bool, refused []refusedItem[T], how occasion, rv string,
+) (changed []types.NamespacedName) {
+	still := map[types.NamespacedName]bool{}
+	for _, r := range refused {
+		still[r.it.key] = true
+		changed = append(changed, r.it.key)
+	}
+	ended := s.unreadable.removeIf(func(e *UnreadableError) bool {
+		if still[e.Key] || !within(e.Key.Namespace) || rv != "" && older(rv, e.ResourceVersion) {
+			return false
+		}
+		cached := s.table.get(e.Key)
+		return !e.stored || how == restoredList || cached == nil || cached.object.GetResourceVersion() != e.ResourceVersion
+	})
+	return append(changed, ended...)
+}
