@@ -154,7 +154,8 @@ func causeOf(err error) string {
 		return causeUnauthorized
 	case apierrors.IsForbidden(err):
 		return causeForbidden
-	case apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err), apierrors.IsNotAcceptable(err):
+	case apierrors.IsNotFound(err), //nolint:forbidigo // a word for people, nothing is concluded
+		apierrors.IsMethodNotSupported(err), apierrors.IsNotAcceptable(err):
 		return causeNotServed
 	case apierrors.IsTooManyRequests(err):
 		return causeThrottled

@@ -93,7 +93,7 @@ func (r *remote) ask(ctx context.Context) error {
 		return err
 	}
 	err := r.asks.Client().CoreV1().RESTClient().Get().AbsPath("/version").MaxRetries(0).Do(ctx).Error()
-	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) { //nolint:forbidigo // nothing is concluded about an object
 		return nil // it is there
 	}
 	return err

@@ -75,10 +75,11 @@ func (s *settings) listable(
 }
 
 // isMissing reports whether err may pass when a user creates a
-// CustomResourceDefinition.
+// CustomResourceDefinition, or when the server of a group answers again.
 func isMissing(err error) bool {
 	_, unknown := errors.AsType[*resource.UnknownError](err)
-	return unknown || apierrors.IsNotFound(err)
+	_, silent := errors.AsType[*resource.SilentError](err)
+	return unknown || silent || apierrors.IsNotFound(err) //nolint:forbidigo // it only waits
 }
 
 // explain adds the remedy.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -47,6 +48,25 @@ func (e *AmbiguousError) Error() string {
 	return fmt.Sprintf("resource %q is ambiguous: choose %s", e.Name, strings.Join(e.Choices, " or "))
 }
 
+// A SilentError says that a group does not answer which could have the resource, or
+// another of the same name: nothing is known of what the name means.
+type SilentError struct {
+	Name string
+	// Silent are the versions that do not answer.
+	Silent []string
+	// Choices are the resources that do, by names that mean one each.
+	Choices []string
+}
+
+func (e *SilentError) Error() string {
+	text := fmt.Sprintf("the server of %s does not answer: what resource %q means is not known",
+		strings.Join(e.Silent, " and "), e.Name)
+	if len(e.Choices) > 0 {
+		text += fmt.Sprintf("; if it is one of those that answer, choose %s", strings.Join(e.Choices, " or "))
+	}
+	return text
+}
+
 // Find returns the resource called name: NAME, NAME.GROUP or
 // NAME.VERSION.GROUP, where NAME is plural, singular, kind or short name, in this
 // order. Of several groups, the core group is meant, else the first of
@@ -55,14 +75,18 @@ func (e *AmbiguousError) Error() string {
 //
 // Errors: [UnknownError]; [AmbiguousError], if the name means resources of
 // several groups that are not Kubernetes' own: which the server lists first is a
-// matter of their names. The resource cannot be listed and watched; the server
-// does not answer. A group whose own server does not answer is passed over.
+// matter of their names; [SilentError], if a group whose own server does not answer
+// could have the resource or one that goes before it. The resource cannot be listed and
+// watched; the server does not answer.
 func Find(server discovery.DiscoveryInterface, name string) (Resource, error) {
-	all, err := served(server)
+	all, silent, err := served(server)
 	if err != nil {
 		return Resource{}, err
 	}
 	best := parse(name).best(all)
+	if open := parse(name).open(best, silent); len(open) > 0 {
+		return Resource{}, &SilentError{Name: name, Silent: open, Choices: choices(best)}
+	}
 	switch {
 	case len(best) == 0:
 		return Resource{}, &UnknownError{Name: name, Near: near(parse(name).name, all)}
@@ -91,7 +115,7 @@ func choices(all []candidate) []string {
 // plural name, with the group if the plural alone means another resource or is
 // ambiguous.
 func Names(server discovery.DiscoveryInterface) ([]string, error) {
-	all, err := served(server)
+	all, _, err := served(server)
 	if err != nil {
 		return nil, err
 	}
@@ -119,11 +143,22 @@ type candidate struct {
 
 // served returns the server's resources, in the order of preference: the core group
 // first, then the groups in the server's order, of each the preferred version
-// first. The lists themselves come in no order.
-func served(server discovery.DiscoveryInterface) ([]candidate, error) {
+// first, and the versions of which it says nothing. The lists themselves come in no
+// order.
+func served(server discovery.DiscoveryInterface) ([]candidate, []schema.GroupVersion, error) {
 	groups, lists, err := server.ServerGroupsAndResources()
-	if _, partial := errors.AsType[*discovery.ErrGroupDiscoveryFailed](err); err != nil && !partial {
-		return nil, fmt.Errorf("asking the server for its resources: %w", err)
+	partial, some := errors.AsType[*discovery.ErrGroupDiscoveryFailed](err)
+	if err != nil && !some {
+		return nil, nil, fmt.Errorf("asking the server for its resources: %w", err)
+	}
+	silent := map[schema.GroupVersion]bool{}
+	if some {
+		for gv := range partial.Groups {
+			silent[gv] = true
+		}
+	}
+	if err := complete(groups, lists); err != nil {
+		return nil, nil, err
 	}
 	resources := map[string][]metav1.APIResource{}
 	for _, list := range lists {
@@ -148,5 +183,22 @@ func served(server discovery.DiscoveryInterface) ([]candidate, error) {
 			}
 		}
 	}
-	return all, nil
+	return all, slices.SortedFunc(maps.Keys(silent), func(a, b schema.GroupVersion) int {
+		return strings.Compare(a.String(), b.String())
+	}), nil
+}
+
+// complete returns an error if the core group or all other groups are missing.
+// client-go takes a status 404 for either as an answer without groups, although every
+// server has both: the page of a proxy says nothing about them.
+func complete(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) error {
+	core := slices.ContainsFunc(lists, func(l *metav1.APIResourceList) bool {
+		return l.GroupVersion == "v1" && len(l.APIResources) > 0
+	})
+	others := slices.ContainsFunc(groups, func(g *metav1.APIGroup) bool { return g.Name != "" })
+	if !core || !others {
+		return errors.New("asking the server for its resources: the answer is not complete, something in between may " +
+			"have given it: check that the kubeconfig names the API server")
+	}
+	return nil
 }

@@ -169,11 +169,53 @@ func TestFindSaysWhatIsNear(t *testing.T) {
 	}
 }
 
-func TestFindPassesOverGroupsThatAreAway(t *testing.T) {
-	g := NewWithT(t)
+// silence is server with a group of an aggregated API that does not answer.
+func silence() cluster {
 	partly := server()
-	partly.err = &discovery.ErrGroupDiscoveryFailed{Groups: map[schema.GroupVersion]error{{Group: "metrics.k8s.io"}: errors.New("503")}}
-	g.Expect(resource.Find(partly, "services")).To(HaveField("Kind", "Service"))
+	partly.err = &discovery.ErrGroupDiscoveryFailed{Groups: map[schema.GroupVersion]error{
+		{Group: "silent.example.com", Version: "v1"}: errors.New("503"),
+	}}
+	return partly
+}
+
+func TestANameIsDecidedOnlyIfNoSilentGroupCouldWinOrCompete(t *testing.T) {
+	for name, decided := range map[string]bool{
+		"services": true, "widgets.example.com": true, "widgets.v1.example.com": true, "services.v1.": true, "services.v1": true,
+		"widgets": false, "service": false, "svc": false, "gadgets": false, "horizontalpodautoscalers": false,
+		"widgets.silent.example.com": false, "widgets.v1.silent.example.com": false,
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			_, err := resource.Find(silence(), name)
+			if decided {
+				g.Expect(err).NotTo(HaveOccurred())
+				return
+			}
+			g.Expect(err).To(MatchError(ContainSubstring("silent.example.com/v1 does not answer")))
+			g.Expect(err).NotTo(MatchError(ContainSubstring("has no resource")))
+		})
+	}
+	_, err := resource.Find(silence(), "widgets.other.example.com")
+	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("has no resource")))
+}
+
+// client-go takes a status 404 for /api or /apis as an answer without groups.
+func TestADiscoveryWithoutTheCoreOrAllOtherGroupsIsNoAnswer(t *testing.T) {
+	for name, keep := range map[string]func(*metav1.APIResourceList) bool{
+		"the core alone":   func(l *metav1.APIResourceList) bool { return l.GroupVersion == "v1" },
+		"without the core": func(l *metav1.APIResourceList) bool { return l.GroupVersion != "v1" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := server()
+			s.lists = slices.DeleteFunc(s.lists, func(l *metav1.APIResourceList) bool { return !keep(l) })
+			_, err := resource.Find(s, "widgets")
+			NewWithT(t).Expect(err).To(MatchError(ContainSubstring("not complete")))
+		})
+	}
+}
+
+func TestGroupsThatAreAwayAreNamed(t *testing.T) {
+	g := NewWithT(t)
 	away := server()
 	away.err = errors.New("connection refused")
 	_, err := resource.Find(away, "services")

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
@@ -34,6 +35,23 @@ func (w wanted) best(all []candidate) (best []candidate) {
 		}
 	}
 	return best
+}
+
+// open returns the silent versions that could have a resource which is meant instead of
+// best, or besides it. A plural name of the core group is never open: it goes before
+// all others.
+func (w wanted) open(best []candidate, silent []schema.GroupVersion) (open []string) {
+	if w.rest == "" && len(best) == 1 && best[0].gvr.Group == "" && w.name == best[0].Name {
+		return nil
+	}
+	for _, gv := range silent {
+		group := strings.ToLower(gv.Group)
+		version, groupOfVersion, _ := strings.Cut(w.rest, ".")
+		if w.rest == "" || w.rest == group || version == gv.Version && groupOfVersion == group {
+			open = append(open, gv.String())
+		}
+	}
+	return open
 }
 
 // own reports whether a group is Kubernetes' own. The server's order is meaningful only
