@@ -223,15 +223,21 @@ func TestEveryObjectIsDeliveredAfterARestore(t *testing.T) {
 			if object == nil {
 				object = e.Old
 			}
+			x.mu.Lock()
+			defer x.mu.Unlock()
 			told = append(told, e.Type.String()+" "+object.Name)
 		})()
 		backup := x.sim.Version()
 		x.write("a", "lost")
 		x.write("x", "lost")
 		<-time.After(time.Minute)
+		x.mu.Lock()
 		told = nil
+		x.mu.Unlock()
 		x.Expect(x.sim.Restore(backup)).To(Succeed())
 		<-time.After(10 * time.Second)
+		x.mu.Lock()
+		defer x.mu.Unlock()
 		slices.Sort(told)
 		x.Expect(told).To(Equal([]string{"deleted x", "updated a", "updated b", "updated c"}))
 	})

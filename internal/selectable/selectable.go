@@ -14,8 +14,8 @@ import (
 )
 
 // table has the fields of each built-in kind beside metadata.name and metadata.namespace: resource.group, then fields.
-// field=path has another path in the object, field=path|other takes the second where the first is empty, field=- is always
-// empty, and field:value has a value where the object has none.
+// field=path has another path in the object, field=path|other takes the second where the first is empty, field=- is
+// always empty, and field:value has a value where the object has none.
 const table = `
 pods spec.nodeName spec.host=spec.nodeName spec.restartPolicy spec.schedulerName spec.serviceAccountName
  spec.hostNetwork:false status.phase status.podIP status.podIPs=- status.nominatedNodeName

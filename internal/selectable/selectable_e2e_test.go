@@ -30,7 +30,7 @@ import (
 	"github.com/homeostat/homeostat/internal/selectable"
 )
 
-// Each field of the table, of each kind that the server has: does it take the field, and which objects have which value?
+// Of each kind that the server has: does it take each field of the table, and which objects have which value?
 func TestE2ETheTableIsThatOfTheServer(t *testing.T) {
 	g := NewWithT(t)
 	cluster, err := e2e.Start(t.Context(), &e2e.Options{Progress: t.Output()})
@@ -115,6 +115,9 @@ func takes(ctx context.Context, client dynamic.Interface, kind schema.GroupVersi
 	return err == nil
 }
 
+// objects are in lines of their own, however long.
+//
+//nolint:lll // manifests
 const objects = `
 {apiVersion: v1, kind: ServiceAccount, metadata: {name: x-sa}}
 ---

@@ -29,7 +29,9 @@ func TestValuesAreThoseOfTheServer(t *testing.T) {
 			"jobs.batch", "status.successful", object{"status": object{"succeeded": int64(2)}}, "2",
 		},
 		"a number that is none": {"jobs.batch", "status.successful", object{"status": object{}}, "0"},
-		"the first of two":      {"events", "source", object{"source": object{"component": "a"}, "reportingComponent": "b"}, "a"},
+		"the first of two": {
+			"events", "source", object{"source": object{"component": "a"}, "reportingComponent": "b"}, "a",
+		},
 		"the second of two":     {"events", "source", object{"source": object{}, "reportingComponent": "b"}, "b"},
 		"a string":              {"secrets", "type", object{"type": "Opaque"}, "Opaque"},
 		"a custom kind":         {"widgets.example.com", "spec.size", object{"spec": object{"size": int64(1)}}, "1"},
