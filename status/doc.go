@@ -13,8 +13,8 @@
 //   - Probes do not wait for work: they read what is already known, and give checks that call other code half a
 //     second. /readyz?verbose names every check. A failing check is always named, with its reason.
 //   - A standby is ready. A controller is not ready if it has not been run, if its caches are incomplete or if the
-//     writes of nearly all its keys have been refused for a minute. A failing sweep is named, and leaves the process ready:
-//     Options.Ready may be stricter.
+//     writes of nearly all its keys have been refused for a minute. A failing sweep is named, and leaves the process
+//     ready: Options.Ready may be stricter.
 //   - A problem of one member (an object, a namespace, a cluster) is named with [!], and leaves the process ready.
 //   - /debug/homeostat is one HTML document that needs no scripts and no external resources, and refreshes itself.
 //     Each key on it links to its own page, with its last reconciles: causes, writes, when they were seen, outcome.
@@ -33,8 +33,8 @@
 // Point livenessProbe at /livez and readinessProbe at /readyz, with the kubelet's default timeout of a second. Only
 // conditions that a restart can fix fail /livez: work that continues long after its leadership ended, a request for
 // the Lease that never returned, an API server that has answered 401 for five minutes to a watch that worked before,
-// workers that are all held by calls that ignore their context, and the checks in Options.Live. To fail readiness because of an outside system, use
-// Options.Ready; it then fails for every replica at once.
+// workers that are all held by calls that ignore their context, and the checks in Options.Live. To fail readiness
+// because of an outside system, use Options.Ready; it then fails for every replica at once.
 //
 // # Access
 //

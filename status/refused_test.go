@@ -56,7 +56,7 @@ func TestReadyzNamesTheMissingPermissionAndForgivesTheOutsideSystem(t *testing.T
 		allowed = true
 		c.Enqueue(reconcile.Key{Name: "n"})
 		synctest.Wait()
-		code, body = client{g, handler}.get("/readyz")
+		code, _ = client{g, handler}.get("/readyz")
 		g.Expect(code).To(Equal(http.StatusOK))
 		cancel()
 		g.Expect(<-ended).To(Succeed())

@@ -37,8 +37,8 @@ func TestNoValueIsShown(t *testing.T) {
 		`patching: Secret "one" is invalid: data.key`:                                    fmt.Errorf("patching: %w", one),
 		`Secret "two" is invalid: data.key, data.key, data.key, data.key`:                nested,
 		`Secret "one" is invalid: data.key; Secret "two" is invalid: data.key, data.key`: fmt.Errorf("%w; %w", one, invalid("two", field.Invalid(key, secret, ""), field.Invalid(key, secret, ""))),
-		`patching: Secret "one" is invalid: data.key: Invalid value (not shown)`:         fmt.Errorf("patching: %v", one),
-		`panic: Secret "one" is invalid: data.key: Invalid value (not shown)`:            fmt.Errorf("panic: %v\n%s", one, "stack"),
+		`patching: Secret "one" is invalid: data.key: Invalid value (not shown)`:         fmt.Errorf("patching: %v", one),           //nolint:errorlint // as users do
+		`panic: Secret "one" is invalid: data.key: Invalid value (not shown)`:            fmt.Errorf("panic: %v\n%s", one, "stack"), //nolint:errorlint // as a panic is caught
 		`Secret "two" is invalid: [data.key: Duplicate value (not shown)`:                errors.New(nested.Error()),
 		`strconv.Atoi: parsing "…": invalid syntax`:                                      number,
 		`time: unknown unit "…" in duration "…"`:                                         duration,
