@@ -41,6 +41,18 @@ func TestAPodThatHasGoneMeanwhileIsNotRefused(t *testing.T) {
 	f.Expect(pass.Over()).To(gomega.BeFalse(), "nothing is known until the next pass")
 }
 
+// The Pod may be there: the page of a proxy is a refusal that people are to see.
+func TestAPageIsNoPodThatHasGone(t *testing.T) {
+	g, core := gomega.NewWithT(t), fake.NewClientset()
+	core.PrependReactor("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewGenericServerResponse(http.StatusNotFound, "create",
+			corev1.Resource("pods"), "a", "no route", 0, true)
+	})
+	pass, err := drain.Evict(t.Context(), listing{core.CoreV1(), &corev1.PodList{Items: []corev1.Pod{podIn("d", "a")}}}, "n1")
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	g.Expect(pass.Refusals()).To(gomega.ContainSubstring("the server could not find the requested resource"))
+}
+
 func TestARefusalHasTheWordsOfTheServer(t *testing.T) {
 	budget := metav1.StatusCause{Type: policyv1.DisruptionBudgetCause, Message: "the budget b allows none"}
 	other := metav1.StatusCause{Type: "Other", Message: "irrelevant"}
