@@ -245,7 +245,7 @@ func (k *Kind[T, L]) unserved(ctx context.Context, notFound error) error {
 	served, err := k.serves(ctx, version)
 	switch {
 	case err != nil:
-		return fmt.Errorf("asking what is served after the answer %q: %w", notFound, err)
+		return fmt.Errorf("asking what is served after the answer %q: %w", notFound.Error(), err)
 	case served:
 		return fmt.Errorf("%v is served, but not yet, or something in between answers: %w", version, notFound)
 	}

@@ -150,7 +150,7 @@ func TestTheGroupOfTheTypeMetaIsCompared(t *testing.T) {
 func TestWhatIsNoAnswerProvesNothing(t *testing.T) {
 	g := NewWithT(t)
 	for _, err := range []error{
-		nil, errors.New("not found"), apierrors.NewGone("x"), apierrors.NewConflict(services, "web", nil),
+		nil, errors.New("not found"), apierrors.NewResourceExpired("x"), apierrors.NewConflict(services, "web", nil),
 		apierrors.NewGenericServerResponse(http.StatusNotFound, "get", services, "web", "", 0, true),
 		apierrors.NewNotFound(services, ""), &meta.NoKindMatchError{},
 	} {

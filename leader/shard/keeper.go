@@ -124,7 +124,8 @@ func (k *keeper) finish(name string, err error) {
 		return
 	}
 	k.later[name] = k.now().Add(k.member.Timing.RetryPeriod / 2)
-	if !absent.IsForeign(err) && (apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)) || record.IsNotFound(err, name) {
+	faster := apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
+	if faster && !absent.IsForeign(err) || record.IsNotFound(err, name) {
 		k.relist() // another replica was faster
 		return
 	}

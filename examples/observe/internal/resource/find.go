@@ -151,11 +151,9 @@ func served(server discovery.DiscoveryInterface) ([]candidate, []schema.GroupVer
 	if err != nil && !some {
 		return nil, nil, fmt.Errorf("asking the server for its resources: %w", err)
 	}
-	silent := map[schema.GroupVersion]bool{}
+	silent := map[schema.GroupVersion]error{}
 	if some {
-		for gv := range partial.Groups {
-			silent[gv] = true
-		}
+		silent = partial.Groups
 	}
 	if err := complete(groups, lists); err != nil {
 		return nil, nil, err
