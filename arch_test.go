@@ -62,12 +62,13 @@ var table = map[string][]string{
 	"reconcile/reconciletest/live":   append([]string{"internal", "reconcile/reconciletest"}, sdk...),
 	"reconcile/reconciletest/fakes":  {"reconcile/reconciletest", "internal"},
 	// Programs: what users can import, and what only their tests need.
-	"examples":                sdk,
-	"examples/internal/stage": append([]string{"internal/proof", "internal", "examples"}, sdk...),
-	"examples/reboot/demo":    append([]string{"internal/proof", "internal", "examples"}, sdk...),
-	// The engine, and what only proves.
+	"examples":             sdk,
+	"examples/interop":     append([]string{"queue/workqueue", "informer/clientgo"}, sdk...),
+	"examples/reboot/demo": append([]string{"internal/test", "internal", "examples"}, sdk...),
+	// The engine, what tests of several modules need, and the laboratory.
 	"internal":       {},
-	"internal/proof": slices.Concat([]string{"internal"}, kit, sdk),
+	"internal/test":  slices.Concat([]string{"internal"}, kit, sdk),
+	"internal/proof": slices.Concat([]string{"internal", "internal/test"}, kit, sdk),
 }
 
 // heavy holds the outside modules that only some folders may need.
@@ -75,9 +76,9 @@ var heavy = map[string][]string{
 	"github.com/prometheus/":          {"metrics", "status", "operator", "examples"},
 	"github.com/spf13/cobra":          {"examples"},
 	"k8s.io/cli-runtime/":             {"examples/observe"},
-	"github.com/onsi/":                {"examples/internal/stage"},
-	"sigs.k8s.io/controller-runtime/": {},
-	"testing":                         {"reconcile/reconciletest", "internal", "examples/internal/stage"},
+	"github.com/onsi/":                {"internal/test"},
+	"sigs.k8s.io/controller-runtime/": {"examples/interop", "examples/anyprogram", "internal/proof/bench"},
+	"testing":                         {"reconcile/reconciletest", "internal"},
 }
 
 // reflecting are packages that call methods by a name that is known only at run
@@ -208,9 +209,14 @@ func within(path, folder string) bool {
 	return path == folder || strings.HasPrefix(path, folder+"/")
 }
 
+// list returns the packages of all modules of the workspace, the root's aside.
 func list(t *testing.T) []listed {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Dir,GoFiles,Imports", "./...").Output()
+	arguments := []string{"list", "-json=ImportPath,Dir,GoFiles,Imports"}
+	for _, folder := range modules(t) {
+		arguments = append(arguments, "./"+folder+"/...")
+	}
+	out, err := exec.CommandContext(t.Context(), "go", arguments...).Output()
 	if err != nil {
 		t.Fatalf("listing packages: %v", err)
 	}
@@ -230,4 +236,16 @@ func list(t *testing.T) []listed {
 		t.Fatalf("go list shows only %d packages: run the test at the module's root", len(all))
 	}
 	return all
+}
+
+// modules returns the folders of the workspace's modules.
+func modules(t *testing.T) (folders []string) {
+	t.Helper()
+	for _, use := range regexp.MustCompile(`(?m)^\t(\.\S*)$`).FindAllStringSubmatch(read(t, "go.work"), -1) {
+		folders = append(folders, filepath.ToSlash(filepath.Clean(use[1])))
+	}
+	if len(folders) < 5 {
+		t.Fatalf("go.work uses only %q: the test does not find them", folders)
+	}
+	return folders
 }

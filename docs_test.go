@@ -59,7 +59,7 @@ func TestSnippetsAreTakenFromCodeThatRuns(t *testing.T) {
 				}
 			} else if s.language == "go" || s.language == "yaml" || s.language == "" && isGo(s.code) {
 				t.Errorf("%s:%d: this snippet comes from nowhere: put <!-- from path/of/file.go#Name --> on the line before its "+
-					"fence (Name is a declaration, the body of an Example, or a // region), and run make docs", p.path, s.line)
+					"fence (Name is a declaration, the body of an Example, or a // region), and run make generate", p.path, s.line)
 			}
 		}
 	}
@@ -109,7 +109,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 
 // Commands that the documents tell people to type exist: targets of make, and packages that go runs and tests.
 func TestCommandsExist(t *testing.T) {
-	makefile := read(t, "Makefile")
+	makefile := read(t, "Makefile") + read(t, "internal/proof/lab.mk")
 	command := regexp.MustCompile("(?:^ *|`|&& )(make|go run|go test|go build) ([^`#|]*)")
 	inline := regexp.MustCompile("`[^`]+`")
 	for _, p := range pages(t) {
@@ -130,7 +130,7 @@ func TestCommandsExist(t *testing.T) {
 
 // The workflows call targets of make, so that what fails there fails here.
 func TestWorkflowsCallCommandsOfTheMakefile(t *testing.T) {
-	makefile := read(t, "Makefile")
+	makefile := read(t, "Makefile") + read(t, "internal/proof/lab.mk")
 	workflow := read(t, ".github/workflows/ci.yml") + read(t, ".github/workflows/release.yml")
 	steps := regexp.MustCompile(`(?m)^ *- run: (.*)$`).FindAllStringSubmatch(workflow, -1)
 	if len(steps) == 0 {
@@ -242,7 +242,7 @@ func checkSnippet(sources map[string]string, source string, s snippet) error {
 		sources[file] = text
 	}
 	if strings.TrimSpace(s.code) == "" {
-		return fmt.Errorf("the snippet is marked as a part of %s and is empty: run make docs", file)
+		return fmt.Errorf("the snippet is marked as a part of %s and is empty: run make generate", file)
 	}
 	if !named && !whole(file) {
 		if !containsLines(text, s.code) {
@@ -255,7 +255,7 @@ func checkSnippet(sources map[string]string, source string, s snippet) error {
 		return err
 	}
 	if want != s.code {
-		return fmt.Errorf("the snippet is not what stands in %s: change that, and run make docs. It is\n%s\nand should be\n%s",
+		return fmt.Errorf("the snippet is not what stands in %s: change that, and run make generate. It is\n%s\nand should be\n%s",
 			source, s.code, want)
 	}
 	return nil

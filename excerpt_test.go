@@ -15,10 +15,10 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "rewrite the marked snippets of the documents")
 
-// make docs takes the snippets that name a part of a file from there again, and those of a text file.
+// make generate takes the snippets that name a part of a file from there again, and those of a text file.
 func TestRewriteSnippets(t *testing.T) {
 	if !*rewrite {
-		t.Skip("make docs rewrites the documents; a test run only checks them")
+		t.Skip("make generate rewrites the documents; a test run only checks them")
 	}
 	for _, p := range pages(t) {
 		lines := strings.Split(read(t, p.path), "\n")

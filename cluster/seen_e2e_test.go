@@ -16,7 +16,7 @@ import (
 
 	"github.com/homeostat/homeostat/cluster"
 	"github.com/homeostat/homeostat/informer"
-	"github.com/homeostat/homeostat/internal/proof/e2e"
+	"github.com/homeostat/homeostat/internal/test/e2e"
 	"github.com/homeostat/homeostat/reconcile"
 )
 

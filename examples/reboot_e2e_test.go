@@ -23,7 +23,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/homeostat/homeostat/examples/internal/stage"
+	"github.com/homeostat/homeostat/internal/test/stage"
 )
 
 // rebootKey is an annotation of the reboot operator.

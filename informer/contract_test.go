@@ -3,7 +3,7 @@ package informer_test
 import (
 	"testing"
 
-	"github.com/homeostat/homeostat/internal/proof/contract"
+	"github.com/homeostat/homeostat/internal/test/contract"
 )
 
 // all runs several tests for one promise.

@@ -21,7 +21,7 @@ import (
 
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/informer/clientgo"
-	"github.com/homeostat/homeostat/internal/proof/e2e"
+	"github.com/homeostat/homeostat/internal/test/e2e"
 )
 
 const patience = 90 * time.Second

@@ -9,8 +9,8 @@ import (
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/homeostat/homeostat/internal/proof/contract"
-	"github.com/homeostat/homeostat/internal/proof/leaseapi"
+	"github.com/homeostat/homeostat/internal/test/contract"
+	"github.com/homeostat/homeostat/internal/test/leaseapi"
 	"github.com/homeostat/homeostat/leader"
 	"github.com/homeostat/homeostat/reconcile"
 	"github.com/homeostat/homeostat/reconcile/inspect"

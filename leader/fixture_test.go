@@ -13,7 +13,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/utils/clock"
 
-	"github.com/homeostat/homeostat/internal/proof/leaseapi"
+	"github.com/homeostat/homeostat/internal/test/leaseapi"
 	"github.com/homeostat/homeostat/leader"
 )
 

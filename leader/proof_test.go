@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/homeostat/homeostat/internal/absent/absenttest"
-	"github.com/homeostat/homeostat/internal/proof/leaseapi"
+	"github.com/homeostat/homeostat/internal/test/leaseapi"
 )
 
 // pages are the errors that a client makes of answers by others than the server.

@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/homeostat/homeostat/internal/proof/e2e"
+	"github.com/homeostat/homeostat/internal/test/e2e"
 	"github.com/homeostat/homeostat/leader"
 	"github.com/homeostat/homeostat/leader/shard"
 )

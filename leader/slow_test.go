@@ -6,7 +6,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"github.com/homeostat/homeostat/internal/proof/leaseapi"
+	"github.com/homeostat/homeostat/internal/test/leaseapi"
 	"github.com/homeostat/homeostat/leader"
 )
 

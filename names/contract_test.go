@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
-	"github.com/homeostat/homeostat/internal/proof/contract"
+	"github.com/homeostat/homeostat/internal/test/contract"
 	"github.com/homeostat/homeostat/names"
 )
 

@@ -24,8 +24,8 @@ import (
 
 	"github.com/homeostat/homeostat/cluster"
 	"github.com/homeostat/homeostat/informer"
-	"github.com/homeostat/homeostat/internal/proof/contract"
 	"github.com/homeostat/homeostat/internal/slots"
+	"github.com/homeostat/homeostat/internal/test/contract"
 	"github.com/homeostat/homeostat/leader"
 	"github.com/homeostat/homeostat/leader/shard"
 	"github.com/homeostat/homeostat/metrics"

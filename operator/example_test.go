@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -164,28 +163,6 @@ func ExampleEnv_CheckPermissions() {
 	// without secrets: missing permission to list secrets in namespace kube-system: grant it, for example with a Role in kube-system
 	// the account is labeller
 	// 1 <nil>
-}
-
-// A subcommand of cobra hands its arguments on.
-func ExampleProgram_cobra() {
-	program := operator.Program{Name: "labeller", Setup: func(env operator.Env) ([]*reconcile.Controller, error) {
-		return labeller(env.Cluster, env.Options())
-	}}
-	code := 0
-	run := &cobra.Command{
-		Use:                "run",
-		DisableFlagParsing: true, // the program's own, --help included
-		Run: func(_ *cobra.Command, args []string) {
-			code = program.Main(args, os.Stdout)
-		},
-	}
-	root := &cobra.Command{Use: "tools"}
-	root.AddCommand(run)
-	root.SetArgs([]string{"run", "--startup-timeout=0s"})
-	fmt.Println(root.Execute(), code)
-	// Output:
-	// labeller: --startup-timeout is 0s: must be more than 0
-	// <nil> 2
 }
 
 // ownMain is a program with a main of its own, which takes the pieces that it wants.

@@ -25,7 +25,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/homeostat/homeostat/informer"
-	"github.com/homeostat/homeostat/internal/proof/e2e"
+	"github.com/homeostat/homeostat/internal/test/e2e"
 	"github.com/homeostat/homeostat/operator"
 	"github.com/homeostat/homeostat/reconcile"
 )

@@ -16,7 +16,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/homeostat/homeostat/internal/ownwrites"
-	"github.com/homeostat/homeostat/internal/proof/contract"
+	"github.com/homeostat/homeostat/internal/test/contract"
 	"github.com/homeostat/homeostat/patch"
 )
 

@@ -13,7 +13,7 @@ import (
 	. "github.com/onsi/gomega"
 	testingclock "k8s.io/utils/clock/testing"
 
-	"github.com/homeostat/homeostat/internal/proof/contract"
+	"github.com/homeostat/homeostat/internal/test/contract"
 	"github.com/homeostat/homeostat/queue"
 )
 

@@ -20,7 +20,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/homeostat/homeostat/informer"
-	"github.com/homeostat/homeostat/internal/proof/leaseapi"
+	"github.com/homeostat/homeostat/internal/test/leaseapi"
 	"github.com/homeostat/homeostat/leader"
 	"github.com/homeostat/homeostat/leader/shard"
 	"github.com/homeostat/homeostat/queue"

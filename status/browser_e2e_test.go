@@ -27,7 +27,11 @@ func browser(t *testing.T) string {
 			return path
 		}
 	}
-	t.Fatal("looking for a browser: there is none: apt-get update && apt-get install -y chromium")
+	const none = "looking for a browser: there is none: install Debian's package chromium"
+	if os.Getenv("CI") == "" {
+		t.Skip(none)
+	}
+	t.Fatal(none)
 	return ""
 }
 

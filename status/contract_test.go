@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/homeostat/homeostat/informer"
-	"github.com/homeostat/homeostat/internal/proof/contract"
+	"github.com/homeostat/homeostat/internal/test/contract"
 	"github.com/homeostat/homeostat/reconcile"
 	"github.com/homeostat/homeostat/status"
 )

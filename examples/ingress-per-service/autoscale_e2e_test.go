@@ -25,8 +25,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/homeostat/homeostat/examples/internal/stage"
-	"github.com/homeostat/homeostat/internal/proof/e2e/compile"
+	"github.com/homeostat/homeostat/internal/test/e2e/compile"
+	"github.com/homeostat/homeostat/internal/test/stage"
 )
 
 const customMetrics = "custom.metrics.k8s.io/v1beta2"

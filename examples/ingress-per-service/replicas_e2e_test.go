@@ -23,8 +23,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/homeostat/homeostat/examples/internal/stage"
-	"github.com/homeostat/homeostat/internal/proof/e2e"
+	"github.com/homeostat/homeostat/internal/test/e2e"
+	"github.com/homeostat/homeostat/internal/test/stage"
 )
 
 func TestE2EReplicas(t *testing.T) {

@@ -22,8 +22,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/homeostat/homeostat/examples/internal/stage"
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/test/stage"
 	"github.com/homeostat/homeostat/operator"
 	"github.com/homeostat/homeostat/reconcile"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"

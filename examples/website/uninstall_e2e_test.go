@@ -17,8 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/homeostat/homeostat/internal/proof/e2e"
-	"github.com/homeostat/homeostat/internal/proof/e2e/compile"
+	"github.com/homeostat/homeostat/internal/test/e2e"
+	"github.com/homeostat/homeostat/internal/test/e2e/compile"
 )
 
 // What the README says of an uninstallation, with a program that ends when its Deployment is deleted.

@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/homeostat/homeostat/internal/proof/conformance"
-	"github.com/homeostat/homeostat/internal/proof/e2e"
+	"github.com/homeostat/homeostat/internal/test/conformance"
+	"github.com/homeostat/homeostat/internal/test/e2e"
 )
 
 // TestE2EDeployment records, with -update, the objects that the real controllers make of a Deployment. There are no

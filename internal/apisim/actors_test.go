@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/homeostat/homeostat/internal/proof/conformance"
+	"github.com/homeostat/homeostat/internal/test/conformance"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/actors"
 )

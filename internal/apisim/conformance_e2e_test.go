@@ -13,8 +13,8 @@ import (
 
 	"github.com/onsi/gomega"
 
-	"github.com/homeostat/homeostat/internal/proof/conformance"
-	"github.com/homeostat/homeostat/internal/proof/e2e"
+	"github.com/homeostat/homeostat/internal/test/conformance"
+	"github.com/homeostat/homeostat/internal/test/e2e"
 )
 
 var update = flag.Bool("update", false, "record the answers of the real server")

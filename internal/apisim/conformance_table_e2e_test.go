@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/homeostat/homeostat/internal/proof/conformance"
-	"github.com/homeostat/homeostat/internal/proof/e2e"
+	"github.com/homeostat/homeostat/internal/test/conformance"
+	"github.com/homeostat/homeostat/internal/test/e2e"
 )
 
 // The scripts of package crd, and their definitions. They are recorded here, where there is a real server.

@@ -7,7 +7,7 @@ import (
 	"github.com/onsi/gomega"
 
 	"github.com/homeostat/homeostat/internal/apisim"
-	"github.com/homeostat/homeostat/internal/proof/conformance"
+	"github.com/homeostat/homeostat/internal/test/conformance"
 )
 
 const tables = "testdata/conformance/table/*.txt"

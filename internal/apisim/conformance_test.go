@@ -10,7 +10,7 @@ import (
 	"github.com/onsi/gomega"
 
 	"github.com/homeostat/homeostat/internal/apisim"
-	"github.com/homeostat/homeostat/internal/proof/conformance"
+	"github.com/homeostat/homeostat/internal/test/conformance"
 )
 
 // widgets is the custom resource of the scenarios: with a status, and (gadgets) without.

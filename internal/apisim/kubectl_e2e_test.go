@@ -11,7 +11,7 @@ import (
 	"github.com/onsi/gomega"
 
 	"github.com/homeostat/homeostat/internal/apisim"
-	"github.com/homeostat/homeostat/internal/proof/e2e/compile"
+	"github.com/homeostat/homeostat/internal/test/e2e/compile"
 )
 
 // kubectl runs against a simulated server behind a port.

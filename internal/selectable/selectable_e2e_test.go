@@ -26,8 +26,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
-	"github.com/homeostat/homeostat/internal/proof/e2e"
 	"github.com/homeostat/homeostat/internal/selectable"
+	"github.com/homeostat/homeostat/internal/test/e2e"
 )
 
 // Of each kind that the server has: does it take each field of the table, and which objects have which value?

@@ -24,7 +24,7 @@ type binary struct {
 	time     time.Time // of the commit; 1970 without one
 }
 
-// compile builds a package of the module in dir for a platform, statically, and with no trace of this machine.
+// compile builds the package in a folder below dir for a platform, by the go.mod of its module, statically, and with no trace of this machine.
 func compile(ctx context.Context, dir, source string, platform v1.Platform) (binary, error) {
 	folder, err := os.MkdirTemp("", "ship-")
 	if err != nil {
@@ -33,8 +33,8 @@ func compile(ctx context.Context, dir, source string, platform v1.Platform) (bin
 	defer os.RemoveAll(folder)
 	file := filepath.Join(folder, "program")
 	var errors bytes.Buffer
-	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=auto", "-ldflags=-s -w", "-o", file, source)
-	command.Dir, command.Stderr = dir, &errors
+	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=auto", "-ldflags=-s -w", "-o", file, ".")
+	command.Dir, command.Stderr = filepath.Join(dir, source), &errors
 	// Settings of a user for other builds must not affect this one.
 	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+platform.OS, "GOARCH="+platform.Architecture,
 		"GOFLAGS=", "GOWORK=off", "GOEXPERIMENT=", "GOAMD64=v1", "GOARM64=v8.0")

@@ -8,7 +8,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"github.com/homeostat/homeostat/internal/proof/contract"
+	"github.com/homeostat/homeostat/internal/test/contract"
 	"github.com/homeostat/homeostat/leader/shard"
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )

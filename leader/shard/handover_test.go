@@ -19,8 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
-	"github.com/homeostat/homeostat/internal/proof/leaseapi"
 	"github.com/homeostat/homeostat/internal/slots"
+	"github.com/homeostat/homeostat/internal/test/leaseapi"
 	"github.com/homeostat/homeostat/leader/shard"
 )
 

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat/homeostat/internal/absent/absenttest"
-	"github.com/homeostat/homeostat/internal/proof/leaseapi"
 	"github.com/homeostat/homeostat/internal/slots"
+	"github.com/homeostat/homeostat/internal/test/leaseapi"
 	"github.com/homeostat/homeostat/leader/shard"
 )
 

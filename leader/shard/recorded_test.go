@@ -9,8 +9,8 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/homeostat/homeostat/internal/proof/leaseapi"
 	"github.com/homeostat/homeostat/internal/slots"
+	"github.com/homeostat/homeostat/internal/test/leaseapi"
 	"github.com/homeostat/homeostat/leader/shard"
 )
 

@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 
-	"github.com/homeostat/homeostat/internal/proof/leaseapi"
+	"github.com/homeostat/homeostat/internal/test/leaseapi"
 	"github.com/homeostat/homeostat/leader"
 	"github.com/homeostat/homeostat/leader/shard"
 )

@@ -31,7 +31,7 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	f := &fixture{WithT: NewWithT(t), t: t, dir: t.TempDir(), info: &debug.BuildInfo{Main: debug.Module{Path: homeostat}}}
+	f := &fixture{WithT: NewWithT(t), t: t, dir: t.TempDir(), info: &debug.BuildInfo{Main: debug.Module{Path: scaffold}}}
 	t.Chdir(f.dir)
 	return f
 }
@@ -112,7 +112,7 @@ func TestWrongCommandLinesWriteNothing(t *testing.T) {
 
 func TestTheVersionIsThatOfTheProgram(t *testing.T) {
 	g := NewWithT(t)
-	released := debug.Module{Path: homeostat, Version: "v1.2.3"}
+	released := debug.Module{Path: scaffold, Version: "v1.2.3"}
 	for _, info := range []*debug.BuildInfo{
 		{Main: released},
 		{Main: debug.Module{Path: "example.com/user"}, Deps: []*debug.Module{{Path: "example.com/other"}, &released}},
@@ -122,11 +122,11 @@ func TestTheVersionIsThatOfTheProgram(t *testing.T) {
 	checkout := source{Homeostat: "v0.0.0", Replace: root(t)}
 	g.Expect(sourceOf(&debug.BuildInfo{Main: released}, checkoutRoot)).To(Equal(checkout))
 	replaced := released
-	replaced.Replace = &debug.Module{Path: checkoutRoot}
+	replaced.Replace = &debug.Module{Path: "."}
 	g.Expect(sourceOf(&debug.BuildInfo{Deps: []*debug.Module{&replaced}}, "")).To(Equal(checkout))
 
 	for _, version := range []string{"", "(devel)", "v0.0.0-20260101000000-0123456789ab+dirty"} {
-		_, err := sourceOf(&debug.BuildInfo{Main: debug.Module{Path: homeostat, Version: version}}, "")
+		_, err := sourceOf(&debug.BuildInfo{Main: debug.Module{Path: scaffold, Version: version}}, "")
 		g.Expect(err).To(MatchError(ContainSubstring("built from a checkout")), version)
 	}
 	_, err := sourceOf(nil, "")
@@ -134,11 +134,11 @@ func TestTheVersionIsThatOfTheProgram(t *testing.T) {
 	forked := released
 	forked.Replace = &debug.Module{Path: "example.com/fork", Version: "v1.0.0"}
 	_, err = sourceOf(&debug.BuildInfo{Deps: []*debug.Module{&forked}}, "")
-	g.Expect(err).To(MatchError(ContainSubstring("example.com/fork v1.0.0 replaces " + homeostat)))
+	g.Expect(err).To(MatchError(ContainSubstring("example.com/fork v1.0.0 replaces " + scaffold)))
 	_, err = sourceOf(nil, ".")
 	g.Expect(err).To(MatchError(ContainSubstring("must be the folder of a checkout of Homeostat")))
-	_, err = sourceOf(nil, "../../examples/tracing")
-	g.Expect(err).To(MatchError(ContainSubstring(`is one of "github.com/homeostat/homeostat/examples/tracing"`)))
+	_, err = sourceOf(nil, "../../examples")
+	g.Expect(err).To(MatchError(ContainSubstring(`is one of "github.com/homeostat/homeostat/examples"`)))
 }
 
 func TestAFolderWithContentIsRefused(t *testing.T) {

@@ -11,7 +11,12 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-const homeostat = "github.com/homeostat/homeostat"
+// homeostat is the module of the library, and scaffold that of this program.
+// Both are released under one version.
+const (
+	homeostat = "github.com/homeostat/homeostat"
+	scaffold  = homeostat + "/operator/new"
+)
 
 // source is where the new module gets Homeostat from.
 type source struct {
@@ -32,20 +37,20 @@ func sourceOf(info *debug.BuildInfo, replace string) (source, error) {
 			"name its folder, as in --replace ../homeostat")
 	case m.Replace == nil:
 		return source{Homeostat: m.Version}, nil
-	case m.Replace.Version == "":
-		return checkout(m.Replace.Path)
+	case m.Replace.Version == "": // the folder of the scaffold
+		return checkout(filepath.Join(m.Replace.Path, "..", ".."))
 	}
 	return source{}, fmt.Errorf("this program was built where %s %s replaces %s: name a checkout of it by --replace",
-		m.Replace.Path, m.Replace.Version, homeostat)
+		m.Replace.Path, m.Replace.Version, scaffold)
 }
 
-// moduleOf returns Homeostat among the modules of a program; nil if it is not.
+// moduleOf returns the scaffold among the modules of a program, or nil.
 func moduleOf(info *debug.BuildInfo) *debug.Module {
 	if info == nil {
 		return nil
 	}
 	for _, m := range append([]*debug.Module{&info.Main}, info.Deps...) {
-		if m.Path == homeostat {
+		if m.Path == scaffold {
 			return m
 		}
 	}

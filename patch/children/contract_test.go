@@ -3,7 +3,7 @@ package children_test
 import (
 	"testing"
 
-	"github.com/homeostat/homeostat/internal/proof/contract"
+	"github.com/homeostat/homeostat/internal/test/contract"
 )
 
 // all runs several tests of one promise.

@@ -7,7 +7,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"github.com/homeostat/homeostat/internal/proof/contract"
+	"github.com/homeostat/homeostat/internal/test/contract"
 )
 
 func TestContract(t *testing.T) {

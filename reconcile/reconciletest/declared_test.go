@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/homeostat/homeostat/informer"
-	"github.com/homeostat/homeostat/internal/proof/breeding"
+	"github.com/homeostat/homeostat/internal/test/breeding"
 	"github.com/homeostat/homeostat/reconcile"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )

@@ -3,7 +3,7 @@ package reconciletest_test
 import (
 	"testing"
 
-	"github.com/homeostat/homeostat/internal/proof/breeding"
+	"github.com/homeostat/homeostat/internal/test/breeding"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/homeostat/homeostat/internal/proof/breeding"
+	"github.com/homeostat/homeostat/internal/test/breeding"
 	"github.com/homeostat/homeostat/patch"
 	"github.com/homeostat/homeostat/reconcile"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"

@@ -5,7 +5,7 @@ import (
 
 	"github.com/onsi/gomega"
 
-	"github.com/homeostat/homeostat/internal/proof/breeding"
+	"github.com/homeostat/homeostat/internal/test/breeding"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 

@@ -19,7 +19,7 @@ import (
 	broadcast "k8s.io/client-go/tools/events"
 
 	"github.com/homeostat/homeostat/internal/apisim"
-	"github.com/homeostat/homeostat/internal/proof/breeding"
+	"github.com/homeostat/homeostat/internal/test/breeding"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 

@@ -14,7 +14,7 @@ import (
 
 	"github.com/homeostat/homeostat/examples/reboot/demo/internal/roll"
 	"github.com/homeostat/homeostat/examples/reboot/internal/program"
-	"github.com/homeostat/homeostat/internal/proof/e2e"
+	"github.com/homeostat/homeostat/internal/test/e2e"
 )
 
 func main() {

@@ -14,7 +14,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/homeostat/homeostat/internal/proof/mutate/overlay"
+	"github.com/homeostat/homeostat/internal/test/overlay"
 )
 
 // numberVariable is the environment variable with the number of the mutant in a test program; 0 for none.

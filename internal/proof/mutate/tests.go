@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/homeostat/homeostat/internal/proof/mutate/overlay"
+	"github.com/homeostat/homeostat/internal/test/overlay"
 )
 
 // slow is how long a test takes that is run only when the quicker ones are green.

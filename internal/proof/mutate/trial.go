@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/homeostat/homeostat/internal/proof/mutate/overlay"
+	"github.com/homeostat/homeostat/internal/test/overlay"
 )
 
 // listed is a package as go list describes it.

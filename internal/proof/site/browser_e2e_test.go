@@ -102,7 +102,7 @@ func TestE2EThePagesAreWellDrawn(t *testing.T) {
 	}
 }
 
-// browse returns the content of a page after its scripts have run. make browser installs the browser.
+// browse returns the content of a page after its scripts have run. Without a browser the test is skipped, but not in CI.
 func browse(t *testing.T, arguments ...string) string {
 	t.Helper()
 	var browser string
@@ -113,7 +113,11 @@ func browse(t *testing.T, arguments ...string) string {
 		}
 	}
 	if browser == "" {
-		t.Fatal("looking for a browser: there is none: make browser")
+		const none = "looking for a browser: there is none: install Debian's package chromium"
+		if os.Getenv("CI") == "" {
+			t.Skip(none)
+		}
+		t.Fatal(none)
 	}
 	command := exec.CommandContext(t.Context(), browser, append([]string{
 		"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",

@@ -5,7 +5,7 @@ package zoo_test
 import (
 	"testing"
 
-	"github.com/homeostat/homeostat/internal/proof/e2e"
+	"github.com/homeostat/homeostat/internal/test/e2e"
 )
 
 // The newcomer's case, on a real server.

@@ -8,7 +8,7 @@ import (
 	"github.com/onsi/gomega"
 
 	"github.com/homeostat/homeostat/internal/apisim"
-	"github.com/homeostat/homeostat/internal/proof/conformance"
+	"github.com/homeostat/homeostat/internal/test/conformance"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/crd"
 )
 

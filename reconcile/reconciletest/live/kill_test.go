@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/homeostat/homeostat/internal/proof/breeding"
+	"github.com/homeostat/homeostat/internal/test/breeding"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/live"
 )

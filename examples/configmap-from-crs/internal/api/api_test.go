@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/randfill"
 
 	"github.com/homeostat/homeostat/examples/configmap-from-crs/internal/api"
-	"github.com/homeostat/homeostat/examples/internal/stage"
 	"github.com/homeostat/homeostat/internal/apisim"
+	"github.com/homeostat/homeostat/internal/test/stage"
 )
 
 // A hand-written copy is wrong when a field is added: so fill every field,

@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/homeostat/homeostat/examples/configmap-from-crs/internal/settings"
-	"github.com/homeostat/homeostat/examples/internal/wiretap"
 	"github.com/homeostat/homeostat/internal/apisim"
+	"github.com/homeostat/homeostat/internal/test/wiretap"
 )
 
 func TestManyInputsMakeOneOutput(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/homeostat/homeostat/examples/configmap-from-crs/internal/api"
-	"github.com/homeostat/homeostat/examples/internal/wiretap"
+	"github.com/homeostat/homeostat/internal/test/wiretap"
 )
 
 // inputs is where the Settings are.

@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/homeostat/homeostat/examples/configmap-from-crs/internal/api"
-	"github.com/homeostat/homeostat/examples/internal/stage"
-	"github.com/homeostat/homeostat/examples/internal/wiretap"
+	"github.com/homeostat/homeostat/internal/test/stage"
+	"github.com/homeostat/homeostat/internal/test/wiretap"
 )
 
 var _ = Describe("configmap-from-crs", func() {

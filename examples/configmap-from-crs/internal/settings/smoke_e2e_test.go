@@ -6,7 +6,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/homeostat/homeostat/internal/proof/e2e"
+	"github.com/homeostat/homeostat/internal/test/e2e"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/live"
 )
 

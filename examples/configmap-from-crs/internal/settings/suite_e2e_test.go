@@ -15,8 +15,8 @@ import (
 
 	"github.com/homeostat/homeostat/examples/configmap-from-crs/internal/api"
 	"github.com/homeostat/homeostat/examples/configmap-from-crs/internal/settings"
-	"github.com/homeostat/homeostat/examples/internal/stage"
-	"github.com/homeostat/homeostat/examples/internal/wiretap"
+	"github.com/homeostat/homeostat/internal/test/stage"
+	"github.com/homeostat/homeostat/internal/test/wiretap"
 )
 
 func TestE2EConfigMapFromCRs(t *testing.T) {

@@ -19,8 +19,8 @@ import (
 
 	"github.com/homeostat/homeostat/examples/dns-zone/internal/dnszone"
 	"github.com/homeostat/homeostat/examples/dns-zone/internal/zonefile"
-	"github.com/homeostat/homeostat/examples/internal/stage"
-	"github.com/homeostat/homeostat/examples/internal/wiretap"
+	"github.com/homeostat/homeostat/internal/test/stage"
+	"github.com/homeostat/homeostat/internal/test/wiretap"
 	"github.com/homeostat/homeostat/operator"
 	"github.com/homeostat/homeostat/reconcile"
 )

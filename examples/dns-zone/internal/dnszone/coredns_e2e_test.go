@@ -20,7 +20,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
-	"github.com/homeostat/homeostat/examples/internal/stage"
+	"github.com/homeostat/homeostat/internal/test/stage"
 )
 
 // A nameServer is a real CoreDNS with the shipped Corefile, but for its addresses and the path of the zone.

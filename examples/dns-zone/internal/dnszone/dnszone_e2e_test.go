@@ -22,8 +22,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/homeostat/homeostat/examples/dns-zone/internal/dnszone"
-	"github.com/homeostat/homeostat/examples/internal/stage"
-	"github.com/homeostat/homeostat/internal/proof/e2e"
+	"github.com/homeostat/homeostat/internal/test/e2e"
+	"github.com/homeostat/homeostat/internal/test/stage"
 )
 
 func TestE2EDNSZone(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/homeostat/homeostat/examples/dns-zone/internal/dnszone"
 	"github.com/homeostat/homeostat/examples/dns-zone/internal/zonefile"
-	"github.com/homeostat/homeostat/examples/internal/stage"
+	"github.com/homeostat/homeostat/internal/test/stage"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 

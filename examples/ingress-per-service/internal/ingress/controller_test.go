@@ -17,7 +17,7 @@ import (
 	clientgo "k8s.io/client-go/testing"
 
 	"github.com/homeostat/homeostat/examples/ingress-per-service/internal/ingress"
-	"github.com/homeostat/homeostat/examples/internal/stage"
+	"github.com/homeostat/homeostat/internal/test/stage"
 	"github.com/homeostat/homeostat/names"
 	"github.com/homeostat/homeostat/operator"
 	"github.com/homeostat/homeostat/reconcile"

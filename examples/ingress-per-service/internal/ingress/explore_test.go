@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	"github.com/homeostat/homeostat/examples/ingress-per-service/internal/ingress"
-	"github.com/homeostat/homeostat/examples/internal/stage"
+	"github.com/homeostat/homeostat/internal/test/stage"
 	"github.com/homeostat/homeostat/names"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )

@@ -15,9 +15,9 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/homeostat/homeostat/examples/ingress-per-service/internal/ingress"
-	"github.com/homeostat/homeostat/examples/internal/stage"
-	"github.com/homeostat/homeostat/examples/internal/wiretap"
-	"github.com/homeostat/homeostat/internal/proof/e2e"
+	"github.com/homeostat/homeostat/internal/test/e2e"
+	"github.com/homeostat/homeostat/internal/test/stage"
+	"github.com/homeostat/homeostat/internal/test/wiretap"
 	"github.com/homeostat/homeostat/operator"
 	"github.com/homeostat/homeostat/reconcile"
 )

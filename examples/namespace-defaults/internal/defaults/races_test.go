@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/homeostat/homeostat/examples/internal/wiretap"
 	"github.com/homeostat/homeostat/examples/namespace-defaults/internal/defaults"
+	"github.com/homeostat/homeostat/internal/test/wiretap"
 )
 
 const (

@@ -5,7 +5,7 @@ package defaults_test
 import (
 	"testing"
 
-	"github.com/homeostat/homeostat/internal/proof/e2e"
+	"github.com/homeostat/homeostat/internal/test/e2e"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/live"
 )
 

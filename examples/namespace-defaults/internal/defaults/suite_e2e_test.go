@@ -10,9 +10,9 @@ import (
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/homeostat/homeostat/examples/internal/stage"
-	"github.com/homeostat/homeostat/examples/internal/wiretap"
 	"github.com/homeostat/homeostat/examples/namespace-defaults/internal/defaults"
+	"github.com/homeostat/homeostat/internal/test/stage"
+	"github.com/homeostat/homeostat/internal/test/wiretap"
 )
 
 func TestE2ENamespaceDefaults(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/homeostat/homeostat/examples/internal/stage"
 	"github.com/homeostat/homeostat/examples/namespace-defaults/internal/defaults"
+	"github.com/homeostat/homeostat/internal/test/stage"
 	"github.com/homeostat/homeostat/operator"
 	"github.com/homeostat/homeostat/reconcile"
 )

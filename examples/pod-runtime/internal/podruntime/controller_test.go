@@ -16,8 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 
-	"github.com/homeostat/homeostat/examples/internal/wiretap"
 	"github.com/homeostat/homeostat/examples/pod-runtime/internal/podruntime"
+	"github.com/homeostat/homeostat/internal/test/wiretap"
 )
 
 func TestALifeIsCountedOnceAndExactly(t *testing.T) {

@@ -25,12 +25,12 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 
-	world "github.com/homeostat/homeostat/examples/internal/stage"
-	"github.com/homeostat/homeostat/examples/internal/wiretap"
 	"github.com/homeostat/homeostat/examples/reboot/api"
 	"github.com/homeostat/homeostat/examples/reboot/internal/controller"
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 	"github.com/homeostat/homeostat/internal/apisim"
+	world "github.com/homeostat/homeostat/internal/test/stage"
+	"github.com/homeostat/homeostat/internal/test/wiretap"
 	"github.com/homeostat/homeostat/reconcile"
 )
 

@@ -12,10 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/homeostat/homeostat/examples/internal/wiretap"
 	"github.com/homeostat/homeostat/examples/reboot/api"
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 	"github.com/homeostat/homeostat/examples/reboot/internal/rules"
+	"github.com/homeostat/homeostat/internal/test/wiretap"
 )
 
 // Where the requests go.

@@ -12,11 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/homeostat/homeostat/examples/internal/stage"
 	"github.com/homeostat/homeostat/examples/reboot/api"
 	"github.com/homeostat/homeostat/examples/reboot/internal/agent"
 	"github.com/homeostat/homeostat/examples/reboot/internal/controller"
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
+	"github.com/homeostat/homeostat/internal/test/stage"
 	"github.com/homeostat/homeostat/leader"
 	"github.com/homeostat/homeostat/queue"
 	"github.com/homeostat/homeostat/reconcile"

@@ -8,7 +8,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/homeostat/homeostat/internal/apisim"
-	"github.com/homeostat/homeostat/internal/proof/mutate/overlay"
+	"github.com/homeostat/homeostat/internal/test/overlay"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 

@@ -18,12 +18,12 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/homeostat/homeostat/cluster"
-	"github.com/homeostat/homeostat/examples/internal/stage"
 	"github.com/homeostat/homeostat/examples/reboot/api"
 	"github.com/homeostat/homeostat/examples/reboot/internal/agent"
 	"github.com/homeostat/homeostat/examples/reboot/internal/controller"
 	"github.com/homeostat/homeostat/examples/reboot/internal/machine"
 	"github.com/homeostat/homeostat/internal/apisim"
+	"github.com/homeostat/homeostat/internal/test/stage"
 )
 
 // scenario describes a world.

@@ -19,11 +19,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
-	"github.com/homeostat/homeostat/examples/internal/stage"
 	"github.com/homeostat/homeostat/examples/reboot/api"
 	"github.com/homeostat/homeostat/examples/reboot/internal/plugin"
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 	"github.com/homeostat/homeostat/internal/apisim"
+	"github.com/homeostat/homeostat/internal/test/stage"
 )
 
 // fixture is a cluster in a bubble. The test plays the operator.

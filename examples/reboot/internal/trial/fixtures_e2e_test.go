@@ -28,12 +28,12 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/homeostat/homeostat/examples/internal/stage"
 	"github.com/homeostat/homeostat/examples/reboot/api"
 	"github.com/homeostat/homeostat/examples/reboot/internal/agent"
 	"github.com/homeostat/homeostat/examples/reboot/internal/controller"
 	"github.com/homeostat/homeostat/examples/reboot/internal/machine"
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
+	"github.com/homeostat/homeostat/internal/test/stage"
 	"github.com/homeostat/homeostat/operator"
 )
 

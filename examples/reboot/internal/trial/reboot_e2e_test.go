@@ -16,7 +16,7 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/api"
 	"github.com/homeostat/homeostat/examples/reboot/internal/machine"
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
-	"github.com/homeostat/homeostat/internal/proof/e2e"
+	"github.com/homeostat/homeostat/internal/test/e2e"
 )
 
 func pauseGroup(ctx context.Context, name string, paused bool) {

@@ -11,7 +11,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"github.com/homeostat/homeostat/internal/proof/mutate/overlay"
+	"github.com/homeostat/homeostat/internal/test/overlay"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 

@@ -53,6 +53,7 @@ require (
 	github.com/google/go-cmp v0.7.0 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/grpc-ecosystem/grpc-gateway/v2 v2.29.0 // indirect
+	github.com/homeostat/homeostat/internal/proof/published v0.0.0-00010101000000-000000000000
 	github.com/huandu/xstrings v1.5.0 // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/json-iterator/go v1.1.12 // indirect
@@ -113,3 +114,5 @@ require (
 )
 
 replace github.com/homeostat/homeostat => ../../../..
+
+replace github.com/homeostat/homeostat/internal/proof/published => ..

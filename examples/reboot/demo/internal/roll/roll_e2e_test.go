@@ -10,7 +10,7 @@ import (
 	"github.com/onsi/gomega"
 
 	"github.com/homeostat/homeostat/examples/reboot/demo/internal/roll"
-	"github.com/homeostat/homeostat/internal/proof/e2e"
+	"github.com/homeostat/homeostat/internal/test/e2e"
 )
 
 // TestE2ERoll rolls twelve nodes, two at a time, with two controllers at once, and

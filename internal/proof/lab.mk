@@ -1,0 +1,156 @@
+# The laboratory: what proves, measures and releases. The Makefile at the root includes it.
+
+# What the API is compared with: the last release, or make api SINCE=HEAD~20.
+SINCE = $(shell git describe --tags --abbrev=0 2>/dev/null)
+# What is found is kept there until all of it is.
+PROOF_RESULTS = $(BIN)/proof.jsonl
+PROOF = PROOF_RESULTS=$(PROOF_RESULTS) GOWORK=off $(TEST) -trimpath -count=1 -v
+# Explorations of examples, and of the reboot operator's cases (CASES= for none: they take 20 minutes and more).
+CASES = TestExplore
+# Nothing for root, who may not have it.
+SUDO = $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+# The commit that is built: make images COMMIT= builds the work tree as it is.
+COMMIT = HEAD
+PLATFORMS = linux/amd64,linux/arm64
+ARM64 = dist/arm64
+
+.PHONY: vulnerabilities
+vulnerabilities: ## Known vulnerabilities in what the modules call. Needs vuln.go.dev.
+	@for module in $$(git ls-files '*go.mod' | xargs -n1 dirname); do echo "$$module"; (cd "$$module" && $(TOOL) govulncheck ./...); done
+
+.PHONY: api
+api: ## How the exported API differs from the last release (SINCE=commit). Never fails.
+	@if [ -z "$(SINCE)" ]; then echo "no tag to compare the API with"; exit 0; fi; \
+	  old="$$(mktemp -d)"; trap 'git worktree remove --force "$$old/tree"; rm -rf "$$old"' EXIT; \
+	  git worktree add --detach --quiet "$$old/tree" "$(SINCE)"; \
+	  (cd "$$old/tree" && $(TOOL) apidiff -m -w "$$old/api" .) && echo "the API since $(SINCE):" && $(TOOL) apidiff -m "$$old/api" . || true
+
+.PHONY: pictures
+pictures: ## Draw docs/pictures/*.svg: from the graphs beside them, and from the trace of a bug that is found.
+	@command -v dot >/dev/null || { echo "dot is not installed: get Debian's package graphviz"; exit 1; }
+	@# the grey of the lines is lighter where the page is dark
+	for graph in docs/pictures/*.dot; do dot -Tsvg "$$graph" | sed '0,/viewBox[^>]*>/s//&\n<style>@media(prefers-color-scheme:dark){[stroke="#57606a"]{stroke:#b1bac4}[fill="#57606a"]{fill:#b1bac4}}<\/style>/' \
+	  > "$${graph%.dot}.svg"; done
+	go test -vet=off ./internal/proof/zoo -run '^TestPictureShowsTheFailure$$' -draw
+
+.PHONY: bench-report
+bench-report: ## Run all benchmarks on this machine, an hour, and make docs/benchmarks/README.md from them (COUNT=5, SUITE=queue for one).
+	cd internal/proof/bench && go run ./report -count $(or $(COUNT),5) -suite "$(SUITE)" run ../../../docs/benchmarks/results.txt
+	$(MAKE) bench-page
+
+.PHONY: bench-page
+bench-page: ## Make what docs/benchmarks has of docs/benchmarks/results.txt again, and what docs/scaling.md has of that.
+	cd internal/proof/bench && go run ./report write ../../../docs/benchmarks/results.txt ../../../docs/benchmarks
+	go test -vet=off . -run '^TestRewriteSnippets$$' -rewrite
+
+.PHONY: proof
+proof: ## Explore controllers that others have published, unmodified, and make docs/proof.md of what is found. Not part of make test.
+	mkdir -p $(BIN) docs/proof
+	go run ./internal/proof/published/page begin $(PROOF_RESULTS) $$(git rev-parse --short HEAD)
+	cd internal/proof/published/kubernetes && $(PROOF) -timeout 60m .
+	cd internal/proof/published/kubernetes && $(PROOF) -modfile v1.35.4.mod -tags before136 -run '^TestPair' -timeout 20m .
+	cd internal/proof/published/resourceslice && $(PROOF) -timeout 10m .
+	cd internal/proof/published/resourceslice && $(PROOF) -modfile v0.36.3.mod -timeout 10m .
+	cd internal/proof/published/resourceclaim && $(PROOF) -timeout 10m .
+	cd internal/proof/published/resourceclaim && $(PROOF) -modfile v1.36.3.mod -tags before137 -timeout 10m .
+	cd internal/proof/published/cluster-api && $(PROOF) -timeout 30m .
+	cd internal/proof/published/cluster-api-fixed && $(PROOF) -timeout 30m .
+	cd internal/proof/published/argo-rollouts && $(PROOF) -timeout 30m .
+	cd internal/proof/published/argo-rollouts && $(PROOF) -modfile fixed.mod -tags fixed -timeout 30m .
+	mv $(PROOF_RESULTS) docs/proof/results.jsonl
+	$(MAKE) --no-print-directory proof-page
+
+.PHONY: proof-page
+proof-page: ## Make docs/proof.md from docs/proof/results.jsonl, and internal/proof/published/page/proof.md, again.
+	go run ./internal/proof/published/page write docs/proof/results.jsonl docs/proof.md
+
+.PHONY: tables
+tables: ## Measure the tables of docs/testing.md again: the zoo, and the explorations of the examples, to their ends.
+	$(TEST) -json -count=1 -timeout 1h -run '^TestZoo$$' ./internal/proof/zoo -twin 30m \
+	  | go run ./internal/proof/tables docs/testing.md
+	RECONCILETEST_BUDGET=1h $(TEST) -json -count=1 -p 1 -timeout 2h -run '^TestItSurvivesEveryFault$$' $(filter ./examples/%,$(MODULES)) \
+	  | go run ./internal/proof/tables docs/testing.md
+	$(if $(CASES),RECONCILETEST_BUDGET=1h $(TEST) -json -count=1 -timeout 2h -run '^$(CASES)' ./examples/reboot/internal/model \
+	  | go run ./internal/proof/tables docs/testing.md)
+
+.PHONY: cover
+cover: ## Coverage of the unit tests.
+	go test -coverprofile cover.out $(SHIPPED)
+	go tool cover -func cover.out | tail -1
+
+.PHONY: fuzz
+fuzz: ## Each fuzz target for FUZZTIME (30s).
+	@grep -rHo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sed 's/func //' | while IFS=: read -r file target; do \
+	  echo "$$target in $$(dirname $$file)"; \
+	  go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(or $(FUZZTIME),30s) "$$(dirname $$file)"; \
+	done
+
+.PHONY: images
+images: ## OCI images of all programs in dist/images, without a Docker daemon (PROGRAMS="website podlog", PLATFORMS, COMMIT).
+	cd internal/ship && GOWORK=off go run . images -root $(CURDIR) -out $(CURDIR)/dist/images -commit "$(COMMIT)" -platforms $(PLATFORMS) $(PROGRAMS)
+
+.PHONY: push
+push: ## Push the images in dist/images, and the charts in dist/charts: make push REGISTRY=ghcr.io/you (PROGRAMS).
+	cd internal/ship && GOWORK=off go run . push -out $(CURDIR)/dist/images -to "$(REGISTRY)" $(PROGRAMS)
+	cd internal/ship && GOWORK=off go run . push-charts -into $(CURDIR)/dist/charts -to "$(REGISTRY)" $(PROGRAMS)
+
+.PHONY: verify-deploy
+verify-deploy: controlplane-build ## Start every program from its image, with its manifests, on the real API server; judge its permissions.
+	$(MAKE) images PLATFORMS=linux/$$(go env GOARCH)
+	cd internal/ship && GOWORK=off go build -o $(BIN)/ship .
+	go build -o $(BIN)/verify-deploy ./internal/proof/deploy
+	@# programs are started within the files of their images, and as other users
+	$(SUDO) $(BIN)/ship unpack -out dist/images -platforms linux/$$(go env GOARCH) -into dist/rootfs $(PROGRAMS)
+	$(SUDO) $(BIN)/verify-deploy -images dist/rootfs $(PROGRAMS)
+	$(MAKE) --no-print-directory verify-arm64 PROGRAMS=
+
+.PHONY: verify-arm64
+verify-arm64: ## Start programs of the arm64 images on this machine: elsewhere under qemu, which it gets from Debian.
+	@found() { command -v qemu-aarch64-static || command -v qemu-aarch64 || ls $(BIN)/qemu/usr/bin/qemu-aarch64-static 2>/dev/null \
+	    || ls $(BIN)/qemu/usr/bin/qemu-aarch64 2>/dev/null || true; }; \
+	qemu=; if [ "$$(go env GOARCH)" != arm64 ]; then qemu="$$(found)"; \
+	  for package in qemu-user-static qemu-user; do \
+	    if [ -z "$$qemu" ] && command -v apt-get >/dev/null; then echo "getting $$package"; mkdir -p $(BIN)/qemu; \
+	      (cd $(BIN)/qemu && apt-get download -qq $$package && dpkg -x $${package}_*.deb . && rm $${package}_*.deb) || true; qemu="$$(found)"; fi; \
+	  done; \
+	  if [ -z "$$qemu" ]; then echo "skipped: no qemu for arm64 here, and no apt-get that brings it"; exit 0; fi; fi; \
+	programs="$(or $(PROGRAMS),podlog observe)"; \
+	(cd internal/ship && GOWORK=off go run . images -root $(CURDIR) -out $(CURDIR)/$(ARM64)/images -commit "$(COMMIT)" -platforms linux/arm64 $$programs && \
+	  go run . unpack -out $(CURDIR)/$(ARM64)/images -platforms linux/arm64 -into $(CURDIR)/$(ARM64)/rootfs $$programs); \
+	for p in $$programs; do \
+	  $$qemu $(ARM64)/rootfs/$$p/$$p --version 2>&1 | grep "(commit [0-9a-f]*)"; \
+	  $$qemu $(ARM64)/rootfs/$$p/$$p --help 2>&1 | grep -- -kubeconfig >/dev/null || { echo "$$p --help does not list its flags"; exit 1; }; \
+	done
+
+.PHONY: manifests
+manifests: ## Write examples/*/deploy/install.yaml from the kustomizations.
+	cd internal/ship && GOWORK=off go run . manifests -root $(CURDIR)
+
+.PHONY: charts
+charts: ## Helm charts of all programs in dist/charts, from the kustomizations.
+	cd internal/ship && GOWORK=off go run . charts -root $(CURDIR) -into $(CURDIR)/dist/charts
+
+.PHONY: release
+release: ## What a release consists of, in dist: notes, changes of the API, images, manifests, charts, docs/proof.md made anew (make release VERSION=v0.1.0).
+	@[ -n "$(VERSION)" ] || { echo "which release? make release VERSION=v0.1.0"; exit 1; }
+	cd internal/ship && GOWORK=off go run . manifests -root $(CURDIR) -tag "$(VERSION)" -check
+	mkdir -p dist
+	cd internal/ship && GOWORK=off go run . notes -root $(CURDIR) -tag "$(VERSION)" > $(CURDIR)/dist/notes.md
+	$(MAKE) --no-print-directory api SINCE="$$(git describe --tags --abbrev=0 HEAD^ 2>/dev/null)" > dist/api.txt
+	cd internal/ship && GOWORK=off go run . manifests -root $(CURDIR) -tag "$(VERSION)" -into $(CURDIR)/dist/manifests
+	cd internal/ship && GOWORK=off go run . charts -root $(CURDIR) -tag "$(VERSION)" -into $(CURDIR)/dist/charts
+	cd internal/ship && GOWORK=off go run . images -root $(CURDIR) -out $(CURDIR)/dist/images -commit "$(COMMIT)" -tag "$(VERSION)" \
+	  -platforms $(PLATFORMS) $(PROGRAMS) | tee $(CURDIR)/dist/images.txt
+	@# last, since it takes longest: images are of the commit, which does not have the new page
+	$(MAKE) --no-print-directory proof
+	cp docs/proof.md dist/proof.md
+
+.PHONY: site
+site: ## The documents as a static site, in bin/site.
+	rm -rf $(BIN)/site
+	cd internal/proof/site && go test . && go run . -root $(CURDIR) -out $(BIN)/site
+
+TIMES = 200
+.PHONY: chance
+chance: ## Look for tests that are red by chance: each package many times, under the race detector, on a busy machine (PACKAGES="./queue ./names", TIMES=200).
+	go run ./internal/proof/chance -n $(TIMES) $$(go list $(or $(PACKAGES),$(SHIPPED)))

@@ -1,5 +1,0 @@
-module github.com/homeostat/homeostat/internal/proof/site
-
-go 1.26.0
-
-require github.com/yuin/goldmark v1.8.7

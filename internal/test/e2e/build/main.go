@@ -1,0 +1,22 @@
+// Command build makes bin/controlplane, unless it is newer than its sources, and says how far it is.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/homeostat/homeostat/internal/test/e2e/compile"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	_, err := compile.ControlPlane(ctx, os.Stdout)
+	stop()
+	if err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,75 @@
+package stage
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/onsi/gomega"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/events"
+
+	"github.com/homeostat/homeostat/internal/apisim"
+	"github.com/homeostat/homeostat/internal/test/wiretap"
+	"github.com/homeostat/homeostat/operator"
+)
+
+// Controller is the user name of the controllers on the simulated server.
+const Controller = "controller"
+
+// World is a simulated API server with its surroundings, in a bubble of virtual time.
+type World struct {
+	*gomega.WithT
+	T   *testing.T
+	Sim *apisim.Server
+	// Tap records the requests of all controllers.
+	Tap *wiretap.Tap
+	// User is the administrator.
+	User kubernetes.Interface
+	// Events records the events of the controllers.
+	Events *events.FakeRecorder
+}
+
+// Simulate calls f in a new world.
+func Simulate(t *testing.T, o *apisim.Options, f func(w *World)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &World{WithT: gomega.NewWithT(t), T: t, Tap: &wiretap.Tap{}, Events: events.NewFakeRecorder(100)}
+		var err error
+		w.Sim, err = apisim.New(o)
+		w.Expect(err).NotTo(gomega.HaveOccurred())
+		w.User, err = kubernetes.NewForConfig(w.Sim.Admin())
+		w.Expect(err).NotTo(gomega.HaveOccurred())
+		f(w)
+	})
+}
+
+// Start runs a controller, and returns when it has nothing to do.
+func (w *World) Start(make Maker) *Run {
+	w.T.Helper()
+	c, err := make(operator.Env{Cluster: Reach(w.Tap.Config(w.Sim.Config(Controller))), Events: w.Events})
+	w.Expect(err).NotTo(gomega.HaveOccurred())
+	stopped := false
+	run := start(w.T.Context(), c, w.Tap, func() { stopped = true })
+	w.T.Cleanup(func() {
+		if !stopped {
+			w.Expect(run.Stop()).To(gomega.Succeed())
+		}
+	})
+	synctest.Wait()
+	return run
+}
+
+// Pass lets time pass, and then waits until the controllers are idle. Work of their
+// goroutines up to then happens before Pass returns; work before a timer fires does
+// not.
+func (w *World) Pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// Writes returns the controllers' writes since the last call, once they are idle.
+func (w *World) Writes() []string {
+	synctest.Wait()
+	return w.Tap.Writes()
+}
