@@ -135,10 +135,12 @@ func TestTheVersionIsThatOfTheProgram(t *testing.T) {
 	forked.Replace = &debug.Module{Path: "example.com/fork", Version: "v1.0.0"}
 	_, err = sourceOf(&debug.BuildInfo{Deps: []*debug.Module{&forked}}, "")
 	g.Expect(err).To(MatchError(ContainSubstring("example.com/fork v1.0.0 replaces " + scaffold)))
-	_, err = sourceOf(nil, ".")
+	_, err = sourceOf(nil, t.TempDir())
 	g.Expect(err).To(MatchError(ContainSubstring("must be the folder of a checkout of Homeostat")))
-	_, err = sourceOf(nil, "../../examples")
-	g.Expect(err).To(MatchError(ContainSubstring(`is one of "github.com/homeostat/homeostat/examples"`)))
+	for folder, module := range map[string]string{"../../examples": homeostat + "/examples", ".": scaffold} {
+		_, err = sourceOf(nil, folder)
+		g.Expect(err).To(MatchError(ContainSubstring("is one of %q", module)))
+	}
 }
 
 func TestAFolderWithContentIsRefused(t *testing.T) {
