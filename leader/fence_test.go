@@ -267,6 +267,10 @@ func TestFenceStaysOpenForWorkThatDrains(t *testing.T) {
 	})
 }
 
+// missing is the server's own answer that the Lease does not exist.
+const missing = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404,` +
+	`"details":{"name":"test","group":"coordination.k8s.io","kind":"leases"}}`
+
 func TestElectorsOwnLeasePassesItsFence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
@@ -274,7 +278,7 @@ func TestElectorsOwnLeasePassesItsFence(t *testing.T) {
 		server := func(req *http.Request) (*http.Response, error) {
 			d.add("%s %s", req.Method, req.URL.Path)
 			if req.Method == http.MethodGet {
-				return reply(req, http.StatusNotFound, `{"kind":"Status","reason":"NotFound","code":404}`), nil
+				return reply(req, http.StatusNotFound, missing), nil
 			}
 			body, err := io.ReadAll(req.Body)
 			return reply(req, http.StatusOK, string(body)), err
@@ -284,7 +288,9 @@ func TestElectorsOwnLeasePassesItsFence(t *testing.T) {
 		var late lateLeases
 		e := newElector(t, leader.Lease{Client: &late, Namespace: "default", Name: "test", Identity: "a"}, nil)
 		late.Interface = kubernetes.NewForConfigOrDie(e.Fence(config))
-		g.Expect(e.Run(t.Context(), func(context.Context) error { return nil })).To(Succeed())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		g.Expect(e.Run(ctx, func(context.Context) error { return nil })).To(Succeed())
 		g.Expect(d.read()).To(Equal([]string{
 			"GET /apis/coordination.k8s.io/v1/namespaces/default/leases/test",
 			"POST /apis/coordination.k8s.io/v1/namespaces/default/leases",

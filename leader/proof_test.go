@@ -1,17 +1,22 @@
 package leader_test
 
 import (
+	"context"
 	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/homeostat/homeostat/internal/absent/absenttest"
 	"github.com/homeostat/homeostat/internal/test/leaseapi"
+	"github.com/homeostat/homeostat/leader"
 )
 
 // pages are the errors that a client makes of answers by others than the server.
@@ -57,6 +62,34 @@ func TestAPageIsNoFreeLease(t *testing.T) {
 			x.Expect(x.read()).To(BeEmpty(), name)
 			x.Expect(e.Ready()).To(MatchError(And(ContainSubstring("reading lease"), Not(ContainSubstring("must exist")))), name)
 			stop()
+		}
+	})
+}
+
+// Whoever answers instead of the server is not asked again at once, nor by all candidates at the same time.
+func TestAfterAPageACandidateWaitsForTheRetryPeriod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, retry := NewWithT(t), 3*time.Second
+		for _, page := range absenttest.Pages(coordinationv1.Resource("leases"), "test") {
+			var asked []time.Time
+			client := kubernetes.NewForConfigOrDie(&rest.Config{Host: "http://proxy", Transport: transport(
+				func(req *http.Request) (*http.Response, error) {
+					asked = append(asked, time.Now())
+					return page.Response(req), nil
+				})}).CoordinationV1()
+			e := newElector(t, leader.Lease{Client: client, Namespace: "default", Name: "test", Identity: "a"},
+				&leader.Options{RetryPeriod: retry})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			g.Expect(e.Run(ctx, func(context.Context) error { return nil })).To(Succeed())
+			cancel()
+			g.Expect(len(asked)).To(BeNumerically(">", 10), page.Name)
+			different := map[time.Duration]bool{}
+			for i, at := range asked[1:] {
+				gap := at.Sub(asked[i])
+				different[gap] = true
+				g.Expect(gap).To(And(BeNumerically(">=", retry), BeNumerically("<=", retry*6/5)), page.Name)
+			}
+			g.Expect(len(different)).To(BeNumerically(">", 1), page.Name)
 		}
 	})
 }

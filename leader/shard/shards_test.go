@@ -15,6 +15,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -161,10 +162,10 @@ func TestMemberThatTakesNothingIsPassedOver(t *testing.T) {
 	})
 }
 
-// slotless is a way to the API on which slots cannot be taken while it has an error.
+// slotless is a way to the API on which slots cannot be taken while it has an error for their records.
 type slotless struct {
 	*leaseapi.Link
-	err atomic.Pointer[error]
+	err atomic.Pointer[func(record string) error]
 
 	mu             sync.Mutex // guards the fields below
 	underWay, most int        // writes of slots at a time
@@ -191,7 +192,7 @@ func (s *slotless) write(
 		return f()
 	}
 	if err := s.err.Load(); err != nil {
-		return nil, *err
+		return nil, (*err)(l.Name)
 	}
 	count := func(n int) {
 		s.mu.Lock()
@@ -205,7 +206,7 @@ func (s *slotless) write(
 }
 
 // slotless starts a replica that cannot take slots because of an error.
-func (x *fixture) slotless(identity string, because error) (s *shard.Shards, way *slotless, stop func()) {
+func (x *fixture) slotless(identity string, because func(record string) error) (s *shard.Shards, way *slotless, stop func()) {
 	x.t.Helper()
 	way = &slotless{Link: x.api.Link(2)}
 	way.err.Store(&because)
@@ -218,22 +219,39 @@ func (x *fixture) slotless(identity string, because error) (s *shard.Shards, way
 
 // Where another was faster, nothing is wrong.
 func TestAReplicaThatCannotTakeSlotsIsNotReady(t *testing.T) {
-	for err, ready := range map[error]bool{
-		errForbidden: false, apierrors.NewConflict(leaseapi.Leases, "test-slot-1", errForbidden): true,
-		apierrors.NewAlreadyExists(leaseapi.Leases, "test-slot-1"): true,
-		apierrors.NewNotFound(leaseapi.Leases, "test-slot-1"):      true,
+	type because = func(record string) error
+	always := func(err error) because { return func(string) error { return err } }
+	foreign := always(apierrors.NewGenericServerResponse(
+		http.StatusConflict, "update", leaseapi.Leases, "test-slot-1", "", 0, true))
+	for name, test := range map[string]struct {
+		err   because
+		ready bool
+	}{
+		"forbidden": {always(errForbidden), false},
+		"conflict": {func(record string) error {
+			return apierrors.NewConflict(leaseapi.Leases, record, errForbidden)
+		}, true},
+		"conflict by a proxy": {foreign, false},
+		"exists": {func(record string) error {
+			return apierrors.NewAlreadyExists(leaseapi.Leases, record)
+		}, true},
+		"not found": {func(record string) error {
+			return apierrors.NewNotFound(leaseapi.Leases, record)
+		}, true},
+		"not found, about another record": {always(apierrors.NewNotFound(leaseapi.Leases, "other")), false},
+		"no namespace":                    {always(apierrors.NewNotFound(corev1.Resource("namespaces"), "default")), false},
 	} {
-		t.Run(err.Error(), func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(x *fixture) {
-				s, way, stop := x.slotless("a", err)
+				s, way, stop := x.slotless("a", test.err)
 				pass(5 * time.Second)
 				for range 100 { // also after events of the watch
 					pass(100 * time.Millisecond)
-					if ready {
+					if test.ready {
 						x.Expect(s.Ready()).To(Succeed())
 						continue
 					}
-					x.Expect(s.Ready()).To(MatchError(err))
+					x.Expect(s.Ready()).To(MatchError(test.err("")))
 					x.Expect(s.Ready()).To(MatchError(HavePrefix(`writing a record of lease "default/test"`)))
 				}
 				way.err.Store(nil)
@@ -252,7 +270,7 @@ func TestAMemberThatCanTakeSlotsAgainGetsItsShare(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		a := x.shards("a", nil)
 		pass(10 * time.Second)
-		_, way, stop := x.slotless("b", errForbidden)
+		_, way, stop := x.slotless("b", func(string) error { return errForbidden })
 		pass(time.Minute)
 		x.Expect(x.shares()).To(Equal(map[string]int{"a": 64}))
 		way.err.Store(nil)
