@@ -41,8 +41,10 @@ const (
 	answerWithin = 15 * time.Second
 	// askEvery is how often a further cluster is asked whether it is there.
 	askEvery = 30 * time.Second
-	// askAgain is how soon it is asked again after a failure.
-	askAgain = 10 * time.Second
+	// askAgain is how soon it is asked again after a failure. It doubles each time.
+	askAgain = time.Second
+	// askAgainEvery is how often it is asked at least while it fails.
+	askAgainEvery = 10 * time.Second
 )
 
 // remote is one of Program.Clusters while the program runs.
@@ -61,6 +63,7 @@ type remote struct {
 
 // watch asks the cluster whether it is there, until ctx ends.
 func (r *remote) watch(ctx context.Context) {
+	again := askAgain
 	for {
 		err := r.ask(ctx)
 		if ctx.Err() != nil {
@@ -69,7 +72,9 @@ func (r *remote) watch(ctx context.Context) {
 		r.note(ctx, err)
 		pause := askEvery
 		if err != nil {
-			pause = askAgain
+			pause, again = again, min(2*again, askAgainEvery)
+		} else {
+			again = askAgain
 		}
 		select {
 		case <-ctx.Done():

@@ -16,15 +16,24 @@ import (
 
 	. "github.com/onsi/gomega"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/homeostat/homeostat/operator"
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// answers is an API server that says what may be done, and knows nothing else.
+// answers is an API server that says what may be done, has Pods, and knows nothing else.
 func answers(t *testing.T, allowed func(asked authorizationv1.ResourceAttributes) bool) (kubeconfigFile string) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/api/v1" {
+			w.Header().Set("Content-Type", "application/json")
+			_ = json.NewEncoder(w).Encode(&metav1.APIResourceList{
+				TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: "v1",
+				APIResources: []metav1.APIResource{{Name: "pods", Kind: "Pod", Namespaced: true}},
+			})
+			return
+		}
 		body, _ := io.ReadAll(r.Body)
 		asked, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
 		review, ok := asked.(*authorizationv1.SelfSubjectAccessReview)
