@@ -41,9 +41,9 @@ const (
 	answerWithin = 15 * time.Second
 	// askEvery is how often a further cluster is asked whether it is there.
 	askEvery = 30 * time.Second
-	// askAgain is how soon it is asked again after a failure. It doubles each time.
-	askAgain = time.Second
-	// askAgainEvery is how often it is asked at least while it fails.
+	// askAgain is how soon a server is asked again after a failure. It doubles each time.
+	askAgain = 250 * time.Millisecond
+	// askAgainEvery is how often a further cluster is asked at least while it fails.
 	askAgainEvery = 10 * time.Second
 )
 

@@ -20,6 +20,7 @@ import (
 	"github.com/homeostat/homeostat/internal/absent"
 )
 
+// preflightInterval is how often a server is asked at least while it does not answer at the start.
 const preflightInterval = 2 * time.Second
 
 // ErrPermission is the error of [CheckPermissions] if the server has said that a
@@ -81,7 +82,7 @@ func persist(ctx context.Context, c *cluster.Cluster, timeout time.Duration, ask
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	host := c.Config().Host
-	for {
+	for pause := askAgain; ; pause = min(2*pause, preflightInterval) {
 		err := within(limited, ask)
 		if err == nil || answered(err) {
 			starting(ctx, host, "")
@@ -98,7 +99,7 @@ func persist(ctx context.Context, c *cluster.Cluster, timeout time.Duration, ask
 		case <-limited.Done():
 			return fmt.Errorf("reaching the API server at %s: no answer in %v: check that it runs and that the "+
 				"kubeconfig names it: %w", host, timeout, err)
-		case <-time.After(preflightInterval):
+		case <-time.After(pause):
 		}
 	}
 }
