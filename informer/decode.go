@@ -77,7 +77,7 @@ func metadataOf(object any) *metav1.ObjectMeta {
 	if !field.IsValid() || !field.CanAddr() {
 		return nil
 	}
-	metadata, _ := field.Addr().Interface().(*metav1.ObjectMeta)
+	metadata, _ := reflect.TypeAssert[*metav1.ObjectMeta](field.Addr())
 	return metadata
 }
 

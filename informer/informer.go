@@ -62,7 +62,8 @@ func ForNamespaces[C Client[T, L], T Object, L runtime.Object](of func(namespace
 			s.err = fmt.Errorf("informer.ForNamespaces: the client of namespace %q is nil", namespace)
 		}
 		if shown := s.reach; s.err == nil && shown.namespace != "" && shown.namespace != namespace {
-			s.err = fmt.Errorf("informer.ForNamespaces: the client of namespace %q reads namespace %q", namespace, shown.namespace)
+			s.err = fmt.Errorf("informer.ForNamespaces: the client of namespace %q reads namespace %q",
+				namespace, shown.namespace)
 		}
 		s.namespace, s.reach = namespace, reach{namespace, certain}
 		return s

@@ -49,7 +49,8 @@ const clusterClients = "github.com/homeostat/homeostat/cluster"
 // itemwiseOf returns how to read what a client reads object by object, nil if that is
 // not known: for fakes, and for clients that hide how they send their requests.
 func itemwiseOf[T Object](client any, resource schema.GroupVersionResource) *itemwise {
-	if _, ok := stubOf[T](metav1.ObjectMeta{}, &refusal{causeDecode, errNoClient}); !ok || resource.Resource == "" || isFake(client) {
+	_, ok := stubOf[T](metav1.ObjectMeta{}, &refusal{causeDecode, errNoClient})
+	if !ok || resource.Resource == "" || isFake(client) {
 		return nil
 	}
 	inner, through := senderOf(client)
@@ -257,8 +258,8 @@ func soundsUndecodable(err error) bool {
 // clientWatchDecoding is the cause of client-go's error about an event that it cannot
 // read, and undecodableObject is what it says if that is because of the object.
 const (
-	clientWatchDecoding metav1.CauseType = "ClientWatchDecoding"
-	undecodableObject                    = "unable to decode watch event"
+	clientWatchDecoding = metav1.CauseType("ClientWatchDecoding")
+	undecodableObject   = "unable to decode watch event"
 )
 
 // endsUndecodable turns i on at an event whose object client-go cannot decode, and reports

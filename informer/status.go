@@ -117,7 +117,8 @@ func (i *Informer[T]) Status() Status {
 	}
 	slices.Sort(s.Namespaces)
 	s.Problems = append(s.Problems, i.feed.missing()...)
-	s.Problems = append(s.Problems, firstProblems(slices.Concat(i.store.unreadable.problems(), i.store.delivery.problems()))...)
+	ofObjects := slices.Concat(i.store.unreadable.problems(), i.store.delivery.problems())
+	s.Problems = append(s.Problems, firstProblems(ofObjects)...)
 	if !waiting.IsZero() {
 		s.Lag = max(time.Since(waiting), 1)
 	}

@@ -154,7 +154,8 @@ func (s *store[T]) retain(stays func(namespace string) bool) {
 
 // retainLocked is retain without the delivery. The caller holds writing.
 func (s *store[T]) retainLocked(stays func(namespace string) bool) {
-	next, changes, _ := s.list(everywhere, slices.DeleteFunc(s.latest.Load().root.appendItems(nil), func(it *item[T]) bool {
+	known := s.latest.Load().root.appendItems(nil)
+	next, changes, _ := s.list(everywhere, slices.DeleteFunc(known, func(it *item[T]) bool {
 		return !stays(it.key.Namespace)
 	}), relist, "")
 	s.publishChanges(next, changes, relist, nil)

@@ -212,7 +212,8 @@ type refusedItem[T Object] struct {
 func (s *store[T]) refuse(r refusedItem[T]) {
 	e := &UnreadableError{
 		Kind: s.identity.Kind(), Key: r.it.key, UID: r.it.object.GetUID(),
-		ResourceVersion: r.it.object.GetResourceVersion(), Since: time.Now(), Err: r.why.error, cause: r.why.cause, stored: r.stored,
+		ResourceVersion: r.it.object.GetResourceVersion(), Since: time.Now(),
+		Err: r.why.error, cause: r.why.cause, stored: r.stored,
 	}
 	if s.unreadable.set(e) {
 		s.delivery.log().Error(e, "object cannot be cached, waiting for a change of it",

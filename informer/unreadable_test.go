@@ -44,9 +44,9 @@ type job struct {
 
 type jobSpec struct {
 	Replicas int32               `json:"replicas,omitempty"`
-	Every    metav1.Duration     `json:"every,omitempty"`
+	Every    metav1.Duration     `json:"every"`
 	Start    *metav1.Time        `json:"start,omitempty"`
-	Memory   resource.Quantity   `json:"memory,omitempty"`
+	Memory   resource.Quantity   `json:"memory"`
 	Port     *intstr.IntOrString `json:"port,omitempty"`
 	Rules    []jobRule           `json:"rules,omitempty"`
 	Panics   panics              `json:"panics,omitempty"`

@@ -42,8 +42,10 @@ func TestNewRefusesNamesThatNoServerTakes(t *testing.T) {
 		"a name in upper case": {func(l *leader.Lease) { l.Name = "Reboot" }, `leader.Lease.Name is "Reboot": a lowercase RFC 1123`},
 		"a name with a slash":  {func(l *leader.Lease) { l.Name = "system/reboot" }, `leader.Lease.Name is "system/reboot"`},
 		"a long name":          {func(l *leader.Lease) { l.Name = strings.Repeat("a", 254) }, "must be no more than 253"},
-		"a namespace with a dot": {func(l *leader.Lease) { l.Namespace = "kube.system" },
-			`leader.Lease.Namespace is "kube.system": must not contain dots`},
+		"a namespace with a dot": {
+			func(l *leader.Lease) { l.Namespace = "kube.system" },
+			`leader.Lease.Namespace is "kube.system": must not contain dots`,
+		},
 		"a namespace with a blank": {func(l *leader.Lease) { l.Namespace = "kube-system " }, `leader.Lease.Namespace is "kube-system "`},
 	} {
 		t.Run(name, func(t *testing.T) {

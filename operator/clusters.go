@@ -178,7 +178,9 @@ func (p Program) watchClusters(ctx context.Context, env Env, files map[string]*k
 			admitted: !c.Optional,
 		}
 		if p.Needs != nil && c.Optional {
-			r.needs = slices.DeleteFunc(p.needs(f), func(need permission) bool { return need.cluster != c.Name || need.mayBeMissing })
+			r.needs = slices.DeleteFunc(p.needs(f), func(need permission) bool {
+				return need.cluster != c.Name || need.mayBeMissing
+			})
 		}
 		reportProblems(ctx, r.problems)
 		watching.Go(func() { r.watch(ctx) })

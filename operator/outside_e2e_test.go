@@ -204,7 +204,9 @@ func deadClusters(t *testing.T, server *e2e.Cluster) {
 	die := alive(t, address)
 	r := runs(t, operator.Program{
 		Clusters: []operator.Cluster{
-			{Name: "closed", Optional: true}, {Name: "hole", Optional: true}, {Name: "later", Optional: true},
+			{Name: "closed", Optional: true},
+			{Name: "hole", Optional: true},
+			{Name: "later", Optional: true},
 			{Name: "mortal"},
 		},
 		Needs: []string{"list,watch namespaces", "list,watch namespaces on closed", "list,watch namespaces on hole", "list,watch namespaces on later"},

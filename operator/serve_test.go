@@ -152,8 +152,10 @@ func TestACollectorThatClashesIsNamedAtTheStart(t *testing.T) {
 			c, err := idleOn(env.Cluster)
 			return []*reconcile.Controller{c}, err
 		}}
-		code := p.Main([]string{"--kubeconfig=" + kubeconfigOf(t, server.URL), "--listen-addr=" + freeAddress(g),
-			"--startup-timeout=1s"}, &said)
+		code := p.Main([]string{
+			"--kubeconfig=" + kubeconfigOf(t, server.URL), "--listen-addr=" + freeAddress(g),
+			"--startup-timeout=1s",
+		}, &said)
 		g.Expect(code).To(Equal(1))
 		g.Expect(said.String()).To(And(MatchRegexp(name), ContainSubstring("other names than those of docs/operating.md")))
 	}

@@ -115,7 +115,8 @@ func isGeneric(t reflect.Type) bool {
 	return t.Implements(reflect.TypeFor[runtime.Unstructured]()) || t == reflect.TypeFor[*metav1.PartialObjectMetadata]()
 }
 
-// covers knows nothing of a namespace that the client may read or not. It decodes an answer only if a field selector needs that: labels are known of most.
+// covers knows nothing of a namespace that the client may read or not. It decodes an
+// answer only if a field selector needs that: labels are known of most.
 func (s typed[T]) covers(w *write) (in, known bool) {
 	status := s.Status()
 	if _, known := s.Parts().Reads(w.key().Namespace); !known && !status.Wrapped { // which nobody can ask

@@ -54,14 +54,14 @@ type cronJob struct {
 	metav1.ObjectMeta `json:"metadata"`
 
 	Spec struct {
-		Every    metav1.Duration `json:"every,omitempty"`
+		Every    metav1.Duration `json:"every"`
 		Replicas int32           `json:"replicas,omitempty"`
 	} `json:"spec"`
 }
 
 func (j *cronJob) DeepCopyObject() runtime.Object {
 	to := *j
-	to.ObjectMeta = *j.ObjectMeta.DeepCopy()
+	j.DeepCopyInto(&to.ObjectMeta)
 	return &to
 }
 

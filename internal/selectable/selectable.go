@@ -6,6 +6,7 @@ package selectable
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -85,7 +86,7 @@ func Of(resource schema.GroupResource) map[string]Rule { return parsed()[resourc
 
 // TakesNamespace reports whether a kind can be selected by metadata.namespace.
 func TakesNamespace(resource schema.GroupResource) bool {
-	return !strings.Contains(" "+unnamespaced, " "+resource.String()+" ")
+	return !slices.Contains(strings.Fields(unnamespaced), resource.String())
 }
 
 // RuleFor returns the rule of a field of a kind. known is false if the server has none, as far as this package knows.

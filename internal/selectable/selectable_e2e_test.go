@@ -116,8 +116,6 @@ func takes(ctx context.Context, client dynamic.Interface, kind schema.GroupVersi
 }
 
 // objects are in lines of their own, however long.
-//
-//nolint:lll // manifests
 const objects = `
 {apiVersion: v1, kind: ServiceAccount, metadata: {name: x-sa}}
 ---

@@ -145,7 +145,7 @@ type Link struct {
 	LoseAsk  float64       // the share of requests that never arrive
 	LoseTell float64       // the share of answers that never arrive
 	Fail     error
-	FailGet  error         // of reads alone
+	FailGet  error // of reads alone
 	Calls    int
 	Cut      chan struct{} // while not nil: requests wait until it closes
 	Stall    chan struct{} // while not nil: events wait until it closes
