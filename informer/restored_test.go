@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -155,19 +156,19 @@ func TestAnotherObjectOfTheSameResourceVersionIsSeenAfterARestore(t *testing.T) 
 // A watch that ends when it should, or is ended by the program, is of a server that works.
 func TestOnlyAWatchThatBreaksOffIsChecked(t *testing.T) {
 	inRestoredFixture(t, nil, func(x *restoredFixture) {
-		lists := 0
+		var lists atomic.Int32
 		x.sim.Deny(func(c apisim.Call) error {
 			if c.Verb == "list" {
-				lists++
+				lists.Add(1)
 			}
 			return nil
 		})
 		<-time.After(time.Hour)
 		x.Expect(x.in.Status().Watches).To(BeNumerically(">", 5))
-		x.Expect(lists).To(BeZero())
+		x.Expect(lists.Load()).To(BeZero())
 		x.sim.DropWatches("", "")
 		<-time.After(time.Minute)
-		x.Expect(lists).To(Equal(1))
+		x.Expect(lists.Load()).To(BeEquivalentTo(1))
 		x.Expect(x.in.Status().Restores).To(BeZero())
 	})
 }
