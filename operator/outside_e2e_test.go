@@ -27,6 +27,7 @@ import (
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/test/e2e"
 	"github.com/homeostat/homeostat/operator"
+	"github.com/homeostat/homeostat/queue"
 	"github.com/homeostat/homeostat/reconcile"
 )
 
@@ -151,6 +152,7 @@ func kubeconfigReplaced(ctx context.Context, t *testing.T, server *e2e.Cluster) 
 			kubeconfigWith(g, file, one, outside)
 			r := runs(t, operator.Program{}, func(env operator.Env, ran chan<- string) ([]*reconcile.Controller, error) {
 				maps := env.Cluster.Client().CoreV1().ConfigMaps(namespace)
+				options := &reconcile.Options{Backoff: queue.Backoff{Cap: time.Second}} // or the next attempt is minutes away
 				c, err := reconcile.New("maps", informer.For(maps, nil), reconcile.Func[*corev1.ConfigMap](
 					func(ctx context.Context, q reconcile.Request[*corev1.ConfigMap]) (reconcile.Result, error) {
 						if object, ok := q.Object(); ok && object.Labels["seen"] == "" && object.Labels["test"] != "" {
@@ -163,7 +165,7 @@ func kubeconfigReplaced(ctx context.Context, t *testing.T, server *e2e.Cluster) 
 							return reconcile.Result{}, err
 						}
 						return reconcile.Result{}, nil
-					}), nil)
+					}), options)
 				return []*reconcile.Controller{c}, err
 			}, "--kubeconfig="+file)
 			admin := kubernetes.NewForConfigOrDie(server.Config()).CoreV1()
