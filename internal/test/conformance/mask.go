@@ -88,12 +88,33 @@ func (m *Mask) object(o map[string]any) map[string]any {
 			delete(o, k)
 			continue
 		}
+		if owners, ok := o[k].([]any); ok && k == "managedFields" {
+			sortOwners(owners)
+		}
 		o[k] = m.value(o[k], k)
 		if left, ok := o[k].(map[string]any); ok && k == "annotations" && len(left) == 0 {
 			delete(o, k) // there were only defaults
 		}
 	}
 	return o
+}
+
+// sortOwners puts entries of managedFields in the order in which servers have them if all are of one second: they
+// sort by the time, too, which depends on when the clock ticks.
+func sortOwners(owners []any) {
+	of := func(owner any, key string) string {
+		o, _ := owner.(map[string]any)
+		s, _ := o[key].(string)
+		return s
+	}
+	slices.SortStableFunc(owners, func(a, b any) int {
+		for _, key := range []string{"operation", "manager", "apiVersion", "subresource"} {
+			if c := strings.Compare(of(a, key), of(b, key)); c != 0 {
+				return c
+			}
+		}
+		return 0
+	})
 }
 
 func sortedFields(o map[string]any) []string {
