@@ -84,9 +84,23 @@ func (k *gatekeeper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // RoundTrip lets k be asked without a network: in virtual time.
 func (k *gatekeeper) RoundTrip(r *http.Request) (*http.Response, error) {
+	if asked := r.URL.Scheme + "://" + r.URL.Host; asked != k.URL {
+		return nil, fmt.Errorf("it is %s, and was asked as %s", k.URL, asked)
+	}
 	answer := httptest.NewRecorder()
 	k.ServeHTTP(answer, r)
 	return answer.Result(), nil
+}
+
+// asks is a client of a config that asks k without a network.
+func (k *gatekeeper) asks(g *WithT, config *rest.Config) func() error {
+	through, err := rest.HTTPWrappersForConfig(config, k)
+	g.Expect(err).NotTo(HaveOccurred())
+	client, err := kubernetes.NewForConfigAndClient(config, &http.Client{Transport: through})
+	g.Expect(err).NotTo(HaveOccurred())
+	return func() error {
+		return client.CoreV1().RESTClient().Get().AbsPath("/version").Do(context.Background()).Error()
+	}
 }
 
 // admits lets in those who are known by another name from now on.
@@ -156,6 +170,7 @@ func asks(g *WithT, config *rest.Config) map[string]func(context.Context) error 
 func TestAChangedKubeconfigIsReadAgain(t *testing.T) {
 	g := NewWithT(t)
 	ours, theirs := certificate(g, "ours"), certificate(g, "theirs")
+	var changed []func()
 	for name, c := range map[string]struct {
 		before, after string // of the user in the kubeconfig
 		was, is       string // as the server sees it
@@ -168,27 +183,28 @@ func TestAChangedKubeconfigIsReadAgain(t *testing.T) {
 		"a token, as another user":            {"token: a, as: one", "token: b, as: two", "a as one", "b as two"},
 		"a token, and no longer another user": {"token: a, as: one", "token: b", "a as one", "b"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel() // each waits for a second
-			g := NewWithT(t)
-			server := newGatekeeper(t, c.was)
-			file := filepath.Join(t.TempDir(), "config")
-			write(g, file, server.kubeconfig(c.before))
-			config, err := operator.Config(file)
-			g.Expect(err).NotTo(HaveOccurred())
-			clients := asks(g, config)
-			for _, ask := range clients {
-				g.Expect(ask(t.Context())).To(Succeed())
-			}
-			server.admits(c.is)
-			for _, ask := range clients {
-				g.Expect(ask(t.Context())).To(Satisfy(apierrors.IsUnauthorized), "the file is as it was")
-			}
-			write(g, file, server.kubeconfig(c.after))
+		server := newGatekeeper(t, c.was)
+		file := filepath.Join(t.TempDir(), "config")
+		write(g, file, server.kubeconfig(c.before))
+		config, err := operator.Config(file)
+		g.Expect(err).NotTo(HaveOccurred(), name)
+		clients := asks(g, config)
+		for client, ask := range clients {
+			g.Expect(ask(t.Context())).To(Succeed(), name+", "+client)
+		}
+		server.admits(c.is)
+		for client, ask := range clients {
+			g.Expect(ask(t.Context())).To(Satisfy(apierrors.IsUnauthorized), name+", "+client+": the file is as it was")
+		}
+		write(g, file, server.kubeconfig(c.after))
+		changed = append(changed, func() { // when all have changed, since each waits for a second
 			for client, ask := range clients {
-				g.Eventually(func() error { return ask(t.Context()) }, patience).Should(Succeed(), client)
+				g.Eventually(func() error { return ask(t.Context()) }, patience).Should(Succeed(), name+", "+client)
 			}
 		})
+	}
+	for _, isRead := range changed {
+		isRead()
 	}
 }
 
@@ -201,11 +217,7 @@ func TestAKubeconfigIsReadAgainBeforeTheServerRefuses(t *testing.T) {
 		write(g, file, server.kubeconfig("token: a"))
 		config, err := operator.Config(file)
 		g.Expect(err).NotTo(HaveOccurred())
-		through, err := rest.HTTPWrappersForConfig(config, server)
-		g.Expect(err).NotTo(HaveOccurred())
-		client, err := kubernetes.NewForConfigAndClient(config, &http.Client{Transport: through})
-		g.Expect(err).NotTo(HaveOccurred())
-		ask := func() error { return client.CoreV1().RESTClient().Get().AbsPath("/version").Do(t.Context()).Error() }
+		ask := server.asks(g, config)
 		write(g, file, server.kubeconfig("token: b"))
 		for range 10 {
 			g.Expect(ask()).To(Succeed())
@@ -219,61 +231,70 @@ func TestAKubeconfigIsReadAgainBeforeTheServerRefuses(t *testing.T) {
 
 // What is no kubeconfig, or is that of another server, changes nothing.
 func TestCredentialsAreKeptWhileTheFileHasNoOthersForThisServer(t *testing.T) {
-	t.Parallel()
-	other := newGatekeeper(t, "b")
-	t.Cleanup(func() { NewWithT(t).Expect(other.seen).To(BeEmpty()) })
-	for name, textFor := range map[string]func(server *gatekeeper) string{
-		"empty":         func(*gatekeeper) string { return "" },
-		"broken":        func(*gatekeeper) string { return "{" },
-		"half of it":    func(server *gatekeeper) string { return server.kubeconfig("token: b")[:200] },
-		"other server":  func(*gatekeeper) string { return other.kubeconfig("token: b") },
-		"another shape": func(*gatekeeper) string { return "kind: Secret" },
-		"no user": func(server *gatekeeper) string {
-			return strings.Replace(server.kubeconfig("token: b"), "user: u}", "user: nobody}", 1)
-		},
+	g := NewWithT(t)
+	server, other := newGatekeeper(t, "a"), newGatekeeper(t, "b")
+	for name, text := range map[string]string{
+		"empty":         "",
+		"broken":        "{",
+		"half of it":    server.kubeconfig("token: b")[:200],
+		"other server":  other.kubeconfig("token: b"),
+		"no user":       strings.Replace(server.kubeconfig("token: b"), "user: u}", "user: nobody}", 1),
+		"another shape": "kind: Secret",
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel() // each waits for two seconds
-			g := NewWithT(t)
-			server := newGatekeeper(t, "a")
-			file := filepath.Join(t.TempDir(), "config")
-			write(g, file, server.kubeconfig("token: a"))
-			config, err := operator.Config(file)
-			g.Expect(err).NotTo(HaveOccurred())
-			ask := asks(g, config)["built-in kinds"]
-			g.Expect(ask(t.Context())).To(Succeed())
-			write(g, file, textFor(server))
-			server.admits("c") // so that the file is read after a second
-			g.Consistently(func() error { return ask(t.Context()) }, "1200ms", "100ms").ShouldNot(Succeed())
-			server.admits("a")
-			g.Expect(ask(t.Context())).To(Succeed())
-			server.admits("c")
-			write(g, file, server.kubeconfig("token: c"))
-			g.Eventually(func() error { return ask(t.Context()) }, patience).Should(Succeed(), "it heals")
+			synctest.Test(t, func(t *testing.T) {
+				g := NewWithT(t)
+				server.admits("a")
+				file := filepath.Join(t.TempDir(), "config")
+				write(g, file, server.kubeconfig("token: a"))
+				config, err := operator.Config(file)
+				g.Expect(err).NotTo(HaveOccurred())
+				ask := server.asks(g, config)
+				g.Expect(ask()).To(Succeed())
+				write(g, file, text)
+				server.admits("c") // so that the file is read after a second
+				for range 20 {
+					g.Expect(ask()).NotTo(Succeed())
+					<-time.After(100 * time.Millisecond)
+				}
+				server.admits("a")
+				g.Expect(ask()).To(Succeed())
+				server.admits("c")
+				write(g, file, server.kubeconfig("token: c"))
+				<-time.After(time.Second)
+				g.Expect(ask()).To(Satisfy(apierrors.IsUnauthorized))
+				g.Expect(ask()).To(Succeed(), "it heals")
+			})
 		})
 	}
+	g.Expect(other.seen).To(BeEmpty())
 }
 
 // The context that was current at the start is that of the program, whatever kubectl config use-context does to the file.
 func TestTheContextOfTheStartStays(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
 	server := newGatekeeper(t, "a")
-	file := filepath.Join(t.TempDir(), "config")
-	write(g, file, server.kubeconfig("token: a"))
-	config, err := operator.Config(file)
-	g.Expect(err).NotTo(HaveOccurred())
-	ask := asks(g, config)["built-in kinds"]
-	two := strings.NewReplacer("users: [", "users: [{name: v, user: {token: wrong}}, ",
-		"contexts: [", "contexts: [{name: second, context: {cluster: c, user: v}}, ").Replace(server.kubeconfig("token: b"))
-	write(g, file, strings.Replace(two, "current-context: x", "current-context: second", 1))
-	server.admits("b")
-	g.Eventually(func() error { return ask(t.Context()) }, patience).Should(Succeed())
-	g.Expect(server.seen).NotTo(ContainElement("wrong"))
-	write(g, file, strings.NewReplacer("name: x", "name: z", "current-context: x", "current-context: z").
-		Replace(server.kubeconfig("token: c")))
-	server.admits("c")
-	g.Eventually(func() error { return ask(t.Context()) }, patience).Should(Succeed(), "a new file may name it otherwise")
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		file := filepath.Join(t.TempDir(), "config")
+		write(g, file, server.kubeconfig("token: a"))
+		config, err := operator.Config(file)
+		g.Expect(err).NotTo(HaveOccurred())
+		ask := server.asks(g, config)
+		two := strings.NewReplacer("users: [", "users: [{name: v, user: {token: wrong}}, ",
+			"contexts: [", "contexts: [{name: second, context: {cluster: c, user: v}}, ").Replace(server.kubeconfig("token: b"))
+		write(g, file, strings.Replace(two, "current-context: x", "current-context: second", 1))
+		server.admits("b")
+		<-time.After(time.Second)
+		g.Expect(ask()).To(Satisfy(apierrors.IsUnauthorized))
+		g.Expect(ask()).To(Succeed())
+		g.Expect(server.seen).NotTo(ContainElement("wrong"))
+		write(g, file, strings.NewReplacer("name: x", "name: z", "current-context: x", "current-context: z").
+			Replace(server.kubeconfig("token: c")))
+		server.admits("c")
+		<-time.After(time.Second)
+		g.Expect(ask()).To(Satisfy(apierrors.IsUnauthorized))
+		g.Expect(ask()).To(Succeed(), "a new file may name it otherwise")
+	})
 }
 
 // A file that says nothing does not stand for the cluster that the program runs in.
