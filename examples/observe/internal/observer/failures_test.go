@@ -97,9 +97,16 @@ func TestAnObjectThatLeavesTheSelectionIsAskedAboutSoonAndThenMoreRarely(t *test
 
 func TestANameOfAnObjectOutOfTheSelectionIsLeftToTheSweeps(t *testing.T) {
 	inWorld(t, func(w *world) {
-		var asked atomic.Int32
+		var asked, read atomic.Int32
+		w.client.PrependReactor("list", "services", func(a clienttesting.Action) (bool, runtime.Object, error) {
+			if list, ok := a.(clienttesting.ListAction); ok && list.GetListRestrictions().Fields.String() ==
+				"metadata.name=other,metadata.namespace=d" {
+				asked.Add(1)
+			}
+			return false, nil, nil
+		})
 		w.client.PrependReactor("get", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
-			asked.Add(1)
+			read.Add(1)
 			return false, nil, nil
 		})
 		made := w.made(observer.Options{Each: each, Delete: []string{"forget"}, Names: listing("d/other\n"), MaxErrors: -1},
@@ -110,8 +117,12 @@ func TestANameOfAnObjectOutOfTheSelectionIsLeftToTheSweeps(t *testing.T) {
 		go func() { ended <- made.Run(ctx) }()
 		<-time.After(time.Hour)
 		w.Expect(made.HasSynced()).To(BeTrue())
-		w.Expect(asked.Load()).To(BeEquivalentTo(made.Controller.Sweep().Stats().Sweeps), "once in a sweep")
+		w.Expect(asked.Load()).To(And(BeNumerically(">", 1), BeEquivalentTo(made.Controller.Sweep().Stats().Sweeps)), "once in a sweep")
+		w.Expect(read.Load()).To(BeZero(), "the observer does not hear of it")
 		w.Expect(w.ran()).To(BeEmpty())
+		w.delete("d", "other")
+		<-time.After(time.Hour)
+		w.Expect(w.ran()).To(HaveEach("forget d other"), "the next sweep finds that it is gone")
 		stop()
 		w.Expect(<-ended).To(Succeed())
 		w.Expect(made.Run(w.t.Context())).To(MatchError(ContainSubstring("it has run already")))

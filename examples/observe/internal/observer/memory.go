@@ -38,7 +38,8 @@ type memory struct {
 type record struct {
 	tried, succeeded version
 	failing          bool
-	asked            int // how often the server has been asked since the object left the selection
+	told             bool // the reconciler has been called without the object, and retries by itself
+	asked            int  // how often the server has been asked since the object left the selection
 }
 
 // The interval between checks whether an object that has left the selection still
@@ -79,7 +80,7 @@ func (m *memory) begin(key reconcile.Key, v version) (t Type, retry bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.of(key)
-	r.tried, r.asked = v, 0
+	r.tried, r.asked, r.told = v, 0, false
 	_, initial := m.initial[key]
 	switch {
 	case r.succeeded == v:
@@ -103,8 +104,26 @@ func (m *memory) left(key reconcile.Key) (after time.Duration, first bool) {
 	if r == nil || r.tried == (version{}) {
 		return 0, true
 	}
+	r.told = true
+	return r.ask(), r.asked == 1
+}
+
+// ask returns when to ask again.
+func (r *record) ask() (after time.Duration) {
 	r.asked++
-	return min(firstQuestion<<min(r.asked-1, 10), mostQuestions), r.asked == 1
+	return min(firstQuestion<<min(r.asked-1, 10), mostQuestions)
+}
+
+// question returns when to ask again about an object that has left the cache, and false
+// if the reconciler knows, or never observed it here.
+func (m *memory) question(key reconcile.Key) (after time.Duration, open bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.keys[key]
+	if r == nil || r.told || r.tried == (version{}) {
+		return 0, false
+	}
+	return r.ask(), true
 }
 
 // beginDelete returns the last state that was tried, and whether that failed.
@@ -112,6 +131,7 @@ func (m *memory) beginDelete(key reconcile.Key) (last version, retry bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.of(key)
+	r.told = true
 	return r.tried, r.failing
 }
 

@@ -24,6 +24,7 @@ type Observer struct {
 	options *Options
 	memory  *memory
 	counts  *counts
+	leavers *leavers
 	synced  func() bool
 	remove  func()
 	stop    context.CancelCauseFunc // set by Run, before any reconcile
@@ -46,12 +47,24 @@ func New[T informer.Object](
 	if made.Controller, err = reconcile.New(Name, in, r, &o.Controller); err != nil {
 		return nil, err
 	}
+	made.leavers = &leavers{
+		memory: made.memory, enqueue: made.Controller.Enqueue, timers: map[reconcile.Key]*time.Timer{},
+	}
 	made.remove = in.Handle(func(e informer.Event[T]) {
-		if e.Initial {
-			made.memory.listed(reconcile.Key{Namespace: e.New.GetNamespace(), Name: e.New.GetName()})
+		switch {
+		case e.Initial:
+			made.memory.listed(keyOf(e.New))
+		case e.Type == informer.Added:
+			made.leavers.returned(keyOf(e.New))
+		case e.Type == informer.Deleted && len(o.Delete) > 0 && !o.Once:
+			made.leavers.left(keyOf(e.Old))
 		}
 	})
 	return made, nil
+}
+
+func keyOf(o informer.Object) reconcile.Key {
+	return reconcile.Key{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
 // Collectors of the runs, for Prometheus.
@@ -74,6 +87,7 @@ func (o *Observer) Summary() Summary {
 // Errors: [ErrTooManyErrors], [ErrKeysFailed], [ErrNamesFailed]; those of the
 // controller.
 func (o *Observer) Run(ctx context.Context) error {
+	defer o.leavers.stop()
 	defer o.remove()
 	working, stop := context.WithCancelCause(ctx)
 	defer stop(nil)

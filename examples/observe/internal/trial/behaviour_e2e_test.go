@@ -112,7 +112,7 @@ var _ = DescribeTable("A single pass", func(_ SpecContext, code int, args []stri
 	Entry("a live name outside the selection", 0, []string{
 		"svc", "-l", "a=b", "--names=echo", "--names=default/kubernetes",
 		"--delete=echo",
-	}, "^$", "not deleted: the object exists[\\s\\S]*0 deletions"),
+	}, "^$", "not reconciling a key[\\s\\S]*0 deletions"),
 	Entry("garbage", 3, []string{"svc", "--names=echo", "--names=a b c", "--delete=echo"}, "Sync ended", "line 1"),
 	Entry("half garbage", 3, []string{"svc", "--names=printf", `--names=default/gone\n***\n`, "--delete=echo"}, "", "0 deletions"),
 	Entry("names that fail", 3, []string{
