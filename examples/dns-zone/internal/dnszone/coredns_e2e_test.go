@@ -32,7 +32,7 @@ func served(ctx context.Context, zone string) nameServer {
 	dir := GinkgoT().TempDir()
 	program := filepath.Join(dir, "coredns")
 	build := exec.CommandContext(ctx, "go", "build", "-C", "../../../../internal/proof/coredns", "-o", program, ".")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off") // a module outside of the workspace
 	build.Stdout, build.Stderr = GinkgoWriter, GinkgoWriter
 	Expect(build.Run()).To(Succeed())
 
