@@ -138,7 +138,7 @@ var _ = Describe("What oc observe has", func() {
 		s := observe("services", "-n", ns, "-l", "app=web", "--delete=echo", "--delete=remove", "--", "echo", "seen")
 		Eventually(s.Out, patience).Should(gbytesSay("seen %s a\n", ns))
 		label(`{"metadata":{"labels":null}}`)
-		Eventually(s.Err, patience).Should(gbytesSay("not deleted: the object exists"))
+		Eventually(s.Err, patience).Should(gbytesSay("not reconciling a key"))
 		removeService(ctx, ns, "a")
 		Eventually(s.Out, patience).Should(gbytesSay("remove %s a\n", ns))
 	}, SpecTimeout(2*time.Minute))
