@@ -73,7 +73,7 @@ e2e: controlplane-build ## Tests against the real API server; part of make check
 
 .PHONY: lint
 lint: shellcheck ## Linters, formats, dead code, documents, modules, generated files, other platforms; part of make check.
-	$(TOOL) actionlint
+	go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 	@unformatted="$$($(TOOL) gofumpt -l $(GO_FILES))"; \
 	  if [ -n "$$unformatted" ]; then echo "run make fmt; not formatted:"; echo "$$unformatted"; exit 1; fi
 	@for module in $(MODULES) ./internal/ship/...; do echo "linting $$module"; \
