@@ -28,7 +28,7 @@ func TestMutantsAreKilledAndSurvive(t *testing.T) {
 		"testdata/sample/sample.go:26 survives\nin Wait\n- for n > 0 {\n+ for n > 1 {\n\n",
 		"",
 	))
-	g.Expect(table).To(ContainSubstring("| internal/proof/mutate/testdata/sample | 9 | 1 | 8 | 5 | 1 | 62 % |"))
+	g.Expect(table).To(ContainSubstring("| mutate/testdata/sample | 9 | 1 | 8 | 5 | 1 | 62 % |"))
 	g.Expect(err).NotTo(HaveOccurred())
 }
 

@@ -11,12 +11,12 @@ import (
 	"testing"
 )
 
-// limit is the most that ingress-per-service may weigh, as a part of its twin. It has 0.96 of it.
-const limit = 0.97
+// limit is the most that ingress-per-service may weigh, as a part of its twin. It has 0.98 of it.
+const limit = 0.99
 
-// most is how many MB that may be where Go's own part is known: on measured. It has 45.11.
+// most is how many MB that may be where Go's own part is known: on measured. It has 45.79: a program that meets the world outside carries 0.7 MB for it.
 const (
-	most     = 45.2
+	most     = 46.0
 	measured = "go1.26 linux/amd64"
 )
 
