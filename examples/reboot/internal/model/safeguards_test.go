@@ -169,21 +169,31 @@ func nodeUnlocked(end string) []overlay.Edit {
 	}
 }
 
-// groupUnlocked removes the lock from a write of the ledger. Package patch locks the status of a custom kind by
-// itself; editing the old state as if it were the server's present one avoids that lock.
+// groupUnlocked removes the lock from a write of the ledger, as a program without package patch would write it: the old
+// state with its edit is sent as a merge patch, in which lists replace lists. Package patch locks each list of a custom
+// kind by itself.
 func groupUnlocked(edits ...overlay.Edit) []overlay.Edit {
 	return append(edits,
 		overlay.Edit{File: write, Old: "edit func(*api.RebootGroupStatus),\n) error {", New: `edit func(*api.RebootGroupStatus), unlocked ...bool,
 ) error {
 	if len(unlocked) > 0 {
-		live, err := w.groups.Get(ctx, group.Name, metav1.GetOptions{})
-		if err != nil {
+		next := group.DeepCopy()
+		edit(&next.Status)
+		was, _ := json.Marshal(group)
+		is, _ := json.Marshal(next)
+		body, err := jsonmergepatch.CreateThreeWayJSONMergePatch(was, is, was)
+		if err != nil || string(body) == "{}" {
 			return err
 		}
-		group = group.DeepCopy()
-		group.ResourceVersion = live.ResourceVersion
+		_, err = w.groups.Patch(ctx, group.Name, types.MergePatchType, body, metav1.PatchOptions{}, "status")
+		return err
 	}`},
-		overlay.Edit{File: write, Old: "import (\n", New: "import (\n\tmetav1 \"k8s.io/apimachinery/pkg/apis/meta/v1\"\n"})
+		overlay.Edit{File: write, Old: "import (\n", New: `import (
+	"encoding/json"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
+`})
 }
 
 // slotsUnlocked takes the lock from the write of slots whose edit ends with that text.
