@@ -99,7 +99,7 @@ func TestE2EWhatAnOlderTypeDoesNotKnowSurvives(t *testing.T) {
 		var count outcome
 		for n := range int64(150) {
 			if err := olderEdit(rand.New(rand.NewSource(seed+n)), edits, s.apply, &count); err != nil {
-				t.Fatalf("seed %d: %v", seed+n, err)
+				t.Fatalf("%d edits, seed %d: %v", edits, seed+n, err)
 			}
 		}
 		t.Logf("%d edits: %+v", edits, count)
