@@ -42,5 +42,6 @@ func onlyItsOwnAnswer(t *testing.T) {
 	err = client.AppsV1().Deployments("d").Delete(t.Context(), "web", metav1.DeleteOptions{})
 	g.Expect(names.IsNotFound(err, appsv1.Resource("deployments"), "web")).To(BeTrue())
 	g.Expect(names.IsNotFound(err, appsv1.Resource("deployments"), "other")).To(BeFalse())
+	g.Expect(names.IsNotFound(err, appsv1.Resource("replicasets"), "web")).To(BeFalse())
 	g.Expect(names.IsNotFound(nil, appsv1.Resource("deployments"), "web")).To(BeFalse())
 }

@@ -3,6 +3,7 @@ package patch_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -18,10 +19,10 @@ import (
 	"github.com/homeostat/homeostat/patch"
 )
 
-// A page with status 404 is a failure of every write, of every kind of client.
+// A page with status 404 or 409 is a failure of every write, of every kind of client.
 func onlyItsOwnAnswer(t *testing.T) {
 	r := corev1.SchemeGroupVersion.WithResource("pods")
-	for _, page := range absenttest.Pages(r.GroupResource(), "x") {
+	for _, page := range slices.Concat(absenttest.Pages(r.GroupResource(), "x"), absenttest.Conflicts()) {
 		t.Run(page.Name, func(t *testing.T) {
 			g, ctx, cached := NewWithT(t), t.Context(), blankPod("a")
 			cached.UID, cached.ResourceVersion = "u", "3"

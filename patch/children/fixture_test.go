@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/absent/absenttest"
 	"github.com/homeostat/homeostat/internal/apisim"
 	"github.com/homeostat/homeostat/patch/children"
 )
@@ -39,6 +40,9 @@ type fixture struct {
 	dynamic dynamic.Interface
 	// fault, if set, is what becomes of the nth request, from 1: it is not sent, or its answer is lost.
 	fault func(n int) (before, after error)
+	// page, if set, answers the requests of that method instead of the server.
+	page   *absenttest.Page
+	method string
 
 	mu   sync.Mutex // guards sent
 	sent []string
@@ -171,6 +175,9 @@ func (r recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	r.w.sent = append(r.w.sent, req.Method+" "+strings.TrimPrefix(req.URL.Path, "/api/v1/namespaces/d/"))
 	n := len(r.w.sent)
 	r.w.mu.Unlock()
+	if r.w.page != nil && req.Method == r.w.method {
+		return r.w.page.Response(req), nil
+	}
 	if r.w.fault == nil {
 		return r.next.RoundTrip(req)
 	}

@@ -1,7 +1,9 @@
-// Package absenttest has the answers with status 404 that prove nothing.
+// Package absenttest has the answers with status 404 that prove nothing, and those with status 409 that are not
+// the API server's own.
 package absenttest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -14,8 +16,11 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// A Page is an answer with status 404.
-type Page struct{ Name, ContentType, Body string }
+// A Page is an answer with status 404, unless Status is another one.
+type Page struct {
+	Name, ContentType, Body string
+	Status                  int
+}
 
 const jsonType = "application/json"
 
@@ -26,30 +31,36 @@ func Pages(resource schema.GroupResource, name string) []Page {
 		return fmt.Sprintf(`"reason":"NotFound","details":{"group":%q,"kind":%q,"name":%q},"code":404}`, group, kind, name)
 	}
 	const status = `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",`
+	page := func(name, contentType, body string) Page {
+		return Page{Name: name, ContentType: contentType, Body: body}
+	}
 	return []Page{
-		{"text of a server without the version", "text/plain; charset=utf-8", "404 page not found\n"},
-		{"HTML", "text/html", "<html><body><h1>404 Not Found</h1></body></html>"},
-		{"nothing", "", ""},
-		{"nothing, said to be JSON", jsonType, ""},
-		{"a gateway's JSON", jsonType, `{"message":"no Route matched with those values"}`},
-		{"a gateway's kind", jsonType, `{"kind":"Error","apiVersion":"v1",` + about(resource.Group, resource.Resource, name)},
-		{"a Status without details", jsonType, status + `"reason":"NotFound","code":404}`},
-		{"a Status with empty details", jsonType, status + `"reason":"NotFound","details":{},"code":404}`},
-		{"a Status about another object", jsonType, status + about(resource.Group, resource.Resource, "other")},
-		{"a Status about the namespace", jsonType, status + about("", "namespaces", "other")},
-		{
-			"a Status without a reason", jsonType,
-			status + strings.Replace(about(resource.Group, resource.Resource, name), `"reason":"NotFound",`, "", 1),
-		},
-		{
-			"a Status of another code", jsonType,
-			status + strings.Replace(about(resource.Group, resource.Resource, name), "404", "503", 1),
-		},
-		{
-			"the refusal of a webhook", jsonType,
-			status + `"message":"admission webhook \"a.example.com\" denied the request: not found",` +
-				about(resource.Group, resource.Resource, name),
-		},
+		page("text of a server without the version", "text/plain; charset=utf-8", "404 page not found\n"),
+		page("HTML", "text/html", "<html><body><h1>404 Not Found</h1></body></html>"),
+		page("nothing", "", ""),
+		page("nothing, said to be JSON", jsonType, ""),
+		page("a gateway's JSON", jsonType, `{"message":"no Route matched with those values"}`),
+		page("a gateway's kind", jsonType, `{"kind":"Error","apiVersion":"v1",`+about(resource.Group, resource.Resource, name)),
+		page("a Status without details", jsonType, status+`"reason":"NotFound","code":404}`),
+		page("a Status with empty details", jsonType, status+`"reason":"NotFound","details":{},"code":404}`),
+		page("a Status about another object", jsonType, status+about(resource.Group, resource.Resource, "other")),
+		page("a Status about the namespace", jsonType, status+about("", "namespaces", "other")),
+		page("a Status without a reason", jsonType,
+			status+strings.Replace(about(resource.Group, resource.Resource, name), `"reason":"NotFound",`, "", 1)),
+		page("a Status of another code", jsonType,
+			status+strings.Replace(about(resource.Group, resource.Resource, name), "404", "503", 1)),
+		page("the refusal of a webhook", jsonType,
+			status+`"message":"admission webhook \"a.example.com\" denied the request: not found",`+
+				about(resource.Group, resource.Resource, name)),
+	}
+}
+
+// Conflicts returns answers with status 409 that are not the API server's own: no object has changed.
+func Conflicts() []Page {
+	return []Page{
+		{"HTML with status 409", "text/html", "<html><body><h1>409 Conflict</h1></body></html>", http.StatusConflict},
+		{"nothing with status 409", "", "", http.StatusConflict},
+		{"a gateway's JSON with status 409", jsonType, `{"message":"conflict"}`, http.StatusConflict},
 	}
 }
 
@@ -59,8 +70,9 @@ func (p Page) Response(req *http.Request) *http.Response {
 	if p.ContentType != "" {
 		header.Set("Content-Type", p.ContentType)
 	}
+	code := cmp.Or(p.Status, http.StatusNotFound)
 	return &http.Response{
-		Status: "404 Not Found", StatusCode: http.StatusNotFound, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Status: fmt.Sprint(code, " ", http.StatusText(code)), StatusCode: code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: header, ContentLength: int64(len(p.Body)), Body: io.NopCloser(strings.NewReader(p.Body)), Request: req,
 	}
 }

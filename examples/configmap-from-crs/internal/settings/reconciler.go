@@ -95,7 +95,7 @@ func (r *reconciler) create(ctx context.Context, key reconcile.Key, data map[str
 		Data: data,
 	}, metav1.CreateOptions{FieldManager: Name})
 	switch {
-	case apierrors.IsAlreadyExists(err):
+	case patch.IsStale(err): // it exists
 		return reconcile.After(lateCache), nil // whose it is, the cache will tell
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return result{}, nil // the Settings go with the namespace

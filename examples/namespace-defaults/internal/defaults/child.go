@@ -84,7 +84,7 @@ func (c child[T]) create(ctx context.Context, key reconcile.Key) (result, error)
 	object.SetNamespace(key.Namespace)
 	_, err := c.clients(key.Namespace).Create(ctx, object, metav1.CreateOptions{FieldManager: Name})
 	switch {
-	case apierrors.IsAlreadyExists(err):
+	case patch.IsStale(err): // it exists
 		return reconcile.After(lateCache), nil // whose it is, the cache will tell
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause),
 		names.IsNotFound(err, corev1.Resource("namespaces"), key.Namespace):

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/homeostat/homeostat/examples/namespace-defaults/internal/defaults"
+	"github.com/homeostat/homeostat/internal/absent/absenttest"
 	"github.com/homeostat/homeostat/internal/test/wiretap"
 )
 
@@ -133,6 +134,32 @@ func TestWithoutTheWatchesOfItsOutputsNothingIsRestored(t *testing.T) {
 				w.Pass(time.Minute)
 				w.Expect(w.Writes()).To(BeEmpty())
 				stop()
+			})
+		})
+	}
+}
+
+// What answers instead of the server has neither a child nor a deleted namespace.
+func TestAPageIsNoAnswerAboutAChild(t *testing.T) {
+	pages := absenttest.Pages(corev1.Resource("namespaces"), "team")
+	for _, page := range append(pages, absenttest.Conflicts()...) {
+		t.Run(page.Name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.Tap.Before = func(r *http.Request) *http.Response {
+					if r.Method == http.MethodPost && r.URL.Path == quotas {
+						return page.Response(r)
+					}
+					return nil
+				}
+				run := w.Start(makerOf(w.policy))
+				w.create()
+				w.Pass(time.Minute)
+				w.Expect(run.Status(1).Keys[0].Failure).To(ContainSubstring("creating ResourceQuota"))
+				w.Tap.Before = nil
+				w.Writes()
+				w.Pass(5 * time.Minute)
+				w.Expect(w.Writes()).To(ContainElement(quotaCreated))
+				w.Expect(run.Stop()).To(Succeed())
 			})
 		})
 	}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/homeostat/homeostat/examples/pod-runtime/internal/podruntime"
+	"github.com/homeostat/homeostat/internal/absent/absenttest"
 	"github.com/homeostat/homeostat/internal/test/wiretap"
 )
 
@@ -208,6 +209,33 @@ func (w *world) edit(edit func(*corev1.ConfigMap)) {
 	edit(object)
 	_, err := w.User.CoreV1().ConfigMaps("d").Update(w.T.Context(), object, metav1.UpdateOptions{})
 	w.Expect(err).NotTo(HaveOccurred())
+}
+
+// The namespace is alive, whatever something between the controller and the server answers.
+func TestAPageKeepsTheLedger(t *testing.T) {
+	pages := absenttest.Pages(corev1.Resource("configmaps"), podruntime.Name)
+	pages = append(pages, absenttest.Pages(corev1.Resource("namespaces"), "d")...)
+	for _, page := range append(pages, absenttest.Conflicts()...) {
+		t.Run(page.Name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				run := w.Start(maker(period))
+				w.runs("a")
+				w.passes(5 * time.Minute)
+				w.Tap.Before = func(r *http.Request) *http.Response {
+					if r.Method == http.MethodPost && r.URL.Path == collection {
+						return page.Response(r)
+					}
+					return nil
+				}
+				w.Expect(w.User.CoreV1().ConfigMaps("d").Delete(t.Context(), podruntime.Name, metav1.DeleteOptions{})).To(Succeed())
+				w.Pass(3 * time.Minute)
+				w.Expect(run.Status(1).Keys[0].Failure).To(ContainSubstring("creating ConfigMap"))
+				w.Tap.Before = nil
+				w.passes(10 * time.Minute)
+				w.Expect(w.ledger()).To(And(HaveField("Total", BeNumerically(">=", 1020)), HaveField("Estimated", 0)))
+			})
+		})
+	}
 }
 
 // Another replica has led meanwhile: this one continues from that replica's ledger, and not from its own memory.

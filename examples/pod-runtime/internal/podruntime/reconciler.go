@@ -136,7 +136,7 @@ func (r *reconciler) create(
 		Data: data,
 	}, metav1.CreateOptions{FieldManager: Name})
 	switch {
-	case apierrors.IsAlreadyExists(err):
+	case patch.IsStale(err): // it exists
 		return reconcile.After(lateCache), nil // whose it is, the cache will tell
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause),
 		names.IsNotFound(err, corev1.Resource("namespaces"), key.Namespace):

@@ -1,0 +1,84 @@
+package children_test
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/homeostat/homeostat/internal/absent/absenttest"
+	"github.com/homeostat/homeostat/patch"
+	"github.com/homeostat/homeostat/patch/children"
+)
+
+// inPages runs test with each answer that is not the server's own, which comes instead of the server's to requests of
+// the method about the object.
+func inPages(
+	t *testing.T, o *children.Options, method, resource, name string, test func(w *fixture, answer func()),
+) {
+	pages := absenttest.Pages(corev1.Resource(resource), name)
+	for _, page := range slices.Concat(pages, absenttest.Conflicts()) {
+		t.Run(method+"/"+page.Name, func(t *testing.T) {
+			inFixture(t, o, func(w *fixture) {
+				w.Expect(w.ensure("a", "b")).To(Succeed())
+				w.requests()
+				test(w, func() { w.page, w.method = &page, method })
+			})
+		})
+	}
+}
+
+// isFailure is neither a success nor what the next reconcile cures.
+var isFailure = And(HaveOccurred(), Not(MatchError(patch.IsStale, "IsStale")))
+
+func TestAPageIsNoChild(t *testing.T) {
+	inPages(t, nil, http.MethodPost, "secrets", "c", func(w *fixture, answer func()) {
+		answer()
+		w.Expect(w.ensure("b", "c")).To(isFailure)
+		w.Expect(w.has()).To(Equal([]string{"a", "b"}), "nothing is deleted before all are there")
+	})
+	inPages(t, nil, http.MethodPatch, "secrets", "b", func(w *fixture, answer func()) {
+		w.edit("b", func(s *corev1.Secret) { s.Data["is"] = []byte("tampered") })
+		answer()
+		w.Expect(w.ensure("b")).To(isFailure)
+		w.Expect(w.has()).To(Equal([]string{"a", "b"}))
+	})
+}
+
+func TestAPageIsNoAnswerAboutTheOwner(t *testing.T) {
+	inPages(t, nil, http.MethodGet, "configmaps", "site", func(w *fixture, answer func()) {
+		answer()
+		w.Expect(w.ensure("b")).To(isFailure)
+		w.Expect(w.has()).To(Equal([]string{"a", "b"}))
+		w.Expect(w.requests()).To(Equal([]string{"GET configmaps/site"}))
+	})
+	inPages(t, marked, http.MethodGet, "configmaps", "site", func(w *fixture, answer func()) {
+		orphan := w.create("c", ours)
+		answer()
+		w.Expect(w.ensure("a", "b", "c")).To(isFailure)
+		w.Expect(w.secret("c")).To(Equal(orphan), "it is not adopted")
+	})
+}
+
+func TestAPageIsNoDeletionOfAChild(t *testing.T) {
+	inPages(t, nil, http.MethodDelete, "secrets", "a", func(w *fixture, answer func()) {
+		answer()
+		w.Expect(w.ensure()).To(isFailure)
+		w.Expect(w.requests()).To(Equal([]string{"GET configmaps/site", "DELETE secrets/a", "DELETE secrets/b"}))
+		w.page = nil
+		w.Expect(w.ensure()).To(Succeed())
+		w.Expect(w.has()).To(BeEmpty())
+	})
+	inPages(t, &children.Options{MaxRecreate: 1}, http.MethodDelete, "secrets", "a", func(w *fixture, answer func()) {
+		w.set = children.New(ownerKind, w.client.CoreV1().ConfigMaps, w.secrets,
+			func(namespace string) strict { return strict{w.client.CoreV1().Secrets(namespace)} },
+			&children.Options{MaxRecreate: 1})
+		synctest.Wait()
+		answer()
+		w.Expect(ensureAll(w, relabelled("a", "b")...)).To(isFailure)
+		w.Expect(w.has()).To(Equal([]string{"a", "b"}), "no child is taken for one that is created again")
+	})
+}
