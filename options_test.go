@@ -82,7 +82,7 @@ var optionTypes = map[string]optionType{
 		},
 		good:  patch.Options{},
 		wrong: map[string]any{"Subresource": "a/b", "FieldManager": strings.Repeat("a", 129), "TakeOver": []string{""}},
-		taken: "Lock DryRun Propagation NoForce",
+		taken: "Lock DryRun Propagation Adopt NoForce",
 	},
 	"patch.Finalizer": {
 		refuse: func(o any) error {
@@ -103,7 +103,8 @@ var optionTypes = map[string]optionType{
 			return err
 		},
 		good:  children.Options{},
-		wrong: map[string]any{"MaxCount": -1, "MaxShare": 1.5, "MaxRecreate": -1, "Mark": map[string]string{"a b": ""}},
+		wrong: map[string]any{"MaxCount": -1, "MaxShare": 1.5, "MaxRecreate": -1, "Mark": map[string]string{"a b": ""}, "Parallel": -1},
+		taken: "ByLabel Adopt",
 	},
 	"names.Options": {
 		refuse: func(o any) error {

@@ -27,11 +27,13 @@ import (
 // base is not written to. Sends at most one request. If the cache was wrong and the
 // object exists, it sends two more: it reads the object and patches it, locked by
 // its resourceVersion. The edit is called once per object it is tried on, and may
-// retain that object.
+// retain that object. If a controlled object needs a patch, that includes a copy without
+// owner references, which shows whose the edit makes it.
 //
 // Errors: as for [Merge]. An object that was deleted since it was read satisfies
-// [IsStale] as well. An object that another owner controls is not adopted: an edit
-// that gives it a controller is refused.
+// [IsStale] as well. An object that another owner controls is neither adopted nor
+// written, but a [ForeignError]: the edit must make that owner the controller itself.
+// [Options].Adopt lifts this.
 func Ensure[C CreateClient[T], T informer.Object](
 	ctx context.Context, of func(namespace string) C, base T, o *Options, edit func(T),
 ) (T, error) {
@@ -40,7 +42,7 @@ func Ensure[C CreateClient[T], T informer.Object](
 		return none, errNilArgument
 	}
 	if base.GetUID() != "" {
-		got, err := merge(ctx, of, base, o, edit, checkController)
+		got, err := merge(ctx, of, base, o, edit, checkController(o, edit))
 		if absent.Object(err, base) {
 			err = fmt.Errorf("it was deleted since it was read: %w",
 				apierrors.NewConflict(schema.GroupResource{Resource: kindOf(base)}, base.GetName(), err))
@@ -59,7 +61,7 @@ func Ensure[C CreateClient[T], T informer.Object](
 		return none, describe("reading", base, err)
 	}
 	locked := lockIf(ptr.Deref(o, Options{}), live, true)
-	return merge(ctx, of, live, &locked, edit, checkController)
+	return merge(ctx, of, live, &locked, edit, checkController(o, edit))
 }
 
 // create creates a copy of base as edit has changed it, with one request. The caller
@@ -117,20 +119,4 @@ func read[C CreateClient[T], T informer.Object](ctx context.Context, of func(nam
 		err = checkAnswer(base, live)
 	}
 	return live, err
-}
-
-// checkController refuses an edit that makes an owner the controller of an
-// object that a different owner controls.
-func checkController(cached, edited informer.Object) error {
-	was := metav1.GetControllerOfNoCopy(cached)
-	if was == nil {
-		return nil
-	}
-	for _, is := range edited.GetOwnerReferences() {
-		if is.Controller != nil && *is.Controller && is.UID != was.UID {
-			return fmt.Errorf("%s %q with UID %q controls it, %s %q with UID %q cannot adopt it: choose another name",
-				was.Kind, was.Name, was.UID, is.Kind, is.Name, is.UID)
-		}
-	}
-	return nil
 }

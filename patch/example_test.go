@@ -2,6 +2,7 @@ package patch_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -178,4 +179,22 @@ func ExampleFinalizer() {
 	// true [example.com/disk] <nil>
 	// wiping disk
 	// false [] <nil>
+}
+
+// An object of another controller is not written, and the error says whose it is.
+func ExampleForeignError() {
+	ctx := context.Background()
+	theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "settings", UID: "1", OwnerReferences: []metav1.OwnerReference{
+		*metav1.NewControllerRef(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "2"}}, corev1.SchemeGroupVersion.WithKind("Node")),
+	}}}
+	_, err := patch.Ensure(ctx, fake.NewClientset(theirs).CoreV1().ConfigMaps, theirs, nil, func(m *corev1.ConfigMap) {
+		m.Data = map[string]string{"a": "b"}
+	})
+	fmt.Println(errors.Is(err, patch.ErrForeign))
+	if foreign, ok := errors.AsType[*patch.ForeignError](err); ok {
+		fmt.Println(foreign.Kind, foreign.Key, "is of", foreign.Owner)
+	}
+	// Output:
+	// true
+	// ConfigMap d/settings is of Node "n1"
 }

@@ -172,7 +172,7 @@ func merge[C Client[T], T informer.Object](
 	if len(edited.GetManagedFields()) > 0 { // the edit has replaced the copy, by one of its own for example
 		before = cached
 	}
-	if err := cmp.Or(checkIdentity(cached, edited, cached.GetResourceVersion()), check(cached, edited)); err != nil {
+	if err := checkIdentity(cached, edited, cached.GetResourceVersion()); err != nil {
 		return none, describe("patching", cached, err)
 	}
 	style := diff.StyleOf(cached)
@@ -183,7 +183,7 @@ func merge[C Client[T], T informer.Object](
 	if p.Data == nil {
 		return cached, nil
 	}
-	if err := checkEndpoint(p, style, opts.Subresource); err != nil {
+	if err := cmp.Or(checkEndpoint(p, style, opts.Subresource), check(cached, edited)); err != nil {
 		return none, describe("patching", cached, err)
 	}
 	if log := klog.FromContext(ctx).V(4); log.Enabled() {

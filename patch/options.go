@@ -49,6 +49,9 @@ type Options struct {
 	// manager of controller-runtime. Their finalizers and owner references stay. It costs
 	// one more request, once. Defaults to none.
 	TakeOver []string
+	// Adopt lets [Ensure] write an object that another owner controls, and make another
+	// owner its controller. Without it such an object is a [ForeignError].
+	Adopt bool
 	// NoForce makes the server refuse an [Applier.Apply] of fields that other field
 	// managers own.
 	NoForce bool

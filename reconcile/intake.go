@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/homeostat/homeostat/internal/mark"
 	"github.com/homeostat/homeostat/queue"
 )
 
@@ -41,24 +42,28 @@ func (c *intake) enqueueBehind(key Key, trigger, causeType string, after time.Du
 	}})
 }
 
-// owners recognises the objects of a controller in owner references.
+// owners recognises the objects of a controller in owner references, and in the marks of
+// children.Options.ByLabel.
 type owners struct {
 	kind, group string
 	anyGroup    bool // the group is unknown
 	namespaced  bool
 }
 
-// keyOf returns the key of the controller owner of child, if it is one of o.
+// keyOf returns the key of the controller owner of child, or of the owner by its mark, if
+// it is one of o.
 func (o owners) keyOf(child metav1.Object) (Key, bool) {
 	owner := metav1.GetControllerOfNoCopy(child)
-	if owner == nil || owner.Kind != o.kind {
-		return Key{}, false
+	if owner == nil {
+		marked, ok := mark.Of(child)
+		return marked.NamespacedName, ok && marked.Name != "" && o.areOf(marked.Group, marked.Kind) &&
+			o.namespaced == (marked.Namespace != "")
 	}
 	group, _, found := strings.Cut(owner.APIVersion, "/")
 	if !found {
 		group = "" // "v1" is a version of the core group
 	}
-	if group != o.group && !o.anyGroup {
+	if !o.areOf(group, owner.Kind) {
 		return Key{}, false
 	}
 	if !o.namespaced {
@@ -66,6 +71,11 @@ func (o owners) keyOf(child metav1.Object) (Key, bool) {
 	}
 	// Garbage collection ignores a namespaced owner of a cluster-scoped child.
 	return Key{Namespace: child.GetNamespace(), Name: owner.Name}, child.GetNamespace() != ""
+}
+
+// areOf reports whether the owners are of that kind.
+func (o owners) areOf(group, kind string) bool {
+	return kind == o.kind && (group == o.group || o.anyGroup)
 }
 
 // maxExternal is how many keys of external triggers may wait for a worker.

@@ -13,11 +13,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/mark"
 	"github.com/homeostat/homeostat/reconcile"
 )
 
@@ -92,5 +94,59 @@ func TestOwnedNeedsAKindAndAScope(t *testing.T) {
 			continue
 		}
 		g.Expect(err).To(MatchError(And(ContainSubstring(`making controller "test"`), ContainSubstring(fault))))
+	}
+}
+
+// secretMarkedBy is a Secret that a ConfigMap owns by its labels.
+func secretMarkedBy(namespace, name, owner string) *corev1.Secret {
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	mark.Owner{GroupKind: schema.GroupKind{Kind: "ConfigMap"}, NamespacedName: key(owner), UID: "1"}.Put(s)
+	return s
+}
+
+func TestOwnedFindsTheOwnerByTheMarkFromEveryNamespace(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		secrets := informer.For(w.client.CoreV1().Secrets(""), nil)
+		_, err := w.client.CoreV1().Secrets("e").Create(t.Context(), secretMarkedBy("e", "s", "was-deleted"), metav1.CreateOptions{})
+		w.Expect(err).NotTo(HaveOccurred())
+		stop := w.start(&reconcile.Options{Triggers: []reconcile.Trigger{reconcile.Owned(secrets)}},
+			func(_ context.Context, r request) (reconcile.Result, error) {
+				w.ran(r.Key.String())
+				return nothing, nil
+			})
+		w.Expect(w.reconciled()).To(Equal([]string{"d/was-deleted"}), "an owner that was deleted before the start")
+		_, err = w.client.CoreV1().Secrets("e").Update(t.Context(), secretMarkedBy("e", "s", "a"), metav1.UpdateOptions{})
+		w.Expect(err).NotTo(HaveOccurred())
+		w.Expect(w.reconciled()).To(ConsistOf("d/was-deleted", "d/a"))
+		w.Expect(w.client.CoreV1().Secrets("e").Delete(t.Context(), "s", metav1.DeleteOptions{})).To(Succeed())
+		w.Expect(w.reconciled()).To(Equal([]string{"d/a"}))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+func TestOwnedLeavesMarksOfOtherKinds(t *testing.T) {
+	for name, owner := range map[string]mark.Owner{
+		"group":              {GroupKind: schema.GroupKind{Group: "example.com", Kind: "ConfigMap"}, NamespacedName: key("a"), UID: "1"},
+		"kind":               {GroupKind: schema.GroupKind{Kind: "Node"}, NamespacedName: key("a"), UID: "1"},
+		"without namespace":  {GroupKind: schema.GroupKind{Kind: "ConfigMap"}, NamespacedName: reconcile.Key{Name: "a"}, UID: "1"},
+		"without a UID":      {GroupKind: schema.GroupKind{Kind: "ConfigMap"}, NamespacedName: key("a")},
+		"without annotation": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inFixture(t, func(w *fixture) {
+				stop := w.startWith(reconcile.Owned[*corev1.Secret])
+				s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "s"}}
+				if owner.Kind == "" {
+					s = secretMarkedBy("d", "s", "a")
+					s.Annotations = nil
+				} else {
+					owner.Put(s)
+				}
+				_, err := w.client.CoreV1().Secrets("d").Create(t.Context(), s, metav1.CreateOptions{})
+				w.Expect(err).NotTo(HaveOccurred())
+				w.Expect(w.reconciled()).To(BeEmpty())
+				w.Expect(stop()).To(Succeed())
+			})
+		})
 	}
 }

@@ -32,13 +32,15 @@ type binding struct {
 	run    func(context.Context) // nil, or the function that feeds the queue
 }
 
-// Owned reconciles the controller owner (metav1.GetControllerOf) of every object
-// of in that changes, if the owner is of the controller's kind and API group.
-// [New] must know whether that kind has a namespace: see informer.Options.Scope.
+// Owned reconciles the owner of every object of in that changes, if the owner is of the
+// controller's kind and API group: the object's controller (metav1.GetControllerOf) or,
+// without one, its owner by the labels of children.Options.ByLabel. [New] must know
+// whether that kind has a namespace: see informer.Options.Scope.
 //
 // The owner's UID is not compared: when a child of a deleted owner is deleted, a
 // recreated owner may have been waiting for the name. If a change moves an object
-// to another owner, both owners are reconciled.
+// to another owner, both owners are reconciled. An owner that is not found is
+// reconciled, too: so what it has left by label can be deleted.
 func Owned[O informer.Object](in *informer.Informer[O]) Trigger {
 	return owned[O]{in}
 }

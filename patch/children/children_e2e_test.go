@@ -13,6 +13,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/homeostat/homeostat/informer"
@@ -184,6 +185,58 @@ var _ = Describe("On the real server", func() {
 		f.owner = changed
 		Expect(f.ensure(ctx)).To(Succeed())
 		Expect(f.has(ctx)).To(BeEmpty())
+	}, SpecTimeout(2*time.Minute))
+
+	It("a namespaced owner has children by label in other namespaces, which nothing else deletes", func(ctx SpecContext) {
+		f := newFamily(ctx, nil)
+		elsewhere, err := server.Namespace(ctx, "elsewhere")
+		Expect(err).NotTo(HaveOccurred())
+		secrets := informer.For(client.CoreV1().Secrets(""), nil)
+		set := children.New(ownerKind, client.CoreV1().ConfigMaps, secrets, client.CoreV1().Secrets, byLabel)
+		running, stop := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() { ended <- secrets.Run(running) }()
+		DeferCleanup(func() {
+			stop()
+			Expect(<-ended).To(Succeed())
+		})
+		Expect(secrets.WaitForSync(ctx)).To(Succeed())
+		ensure := func(owner *corev1.ConfigMap, namespaces ...string) error {
+			Expect(secrets.WaitForLatest(ctx)).To(Succeed())
+			_, err := set.Ensure(ctx, owner, in(namespaces...)...)
+			return err
+		}
+		get := func(namespace string) (*corev1.Secret, error) {
+			return client.CoreV1().Secrets(namespace).Get(ctx, "copy", metav1.GetOptions{})
+		}
+		Expect(ensure(f.owner, f.space, elsewhere)).To(Succeed())
+		before, err := get(elsewhere)
+		Expect(err).NotTo(HaveOccurred())
+		Consistently(ctx, func() error {
+			_, err := get(elsewhere)
+			return err
+		}, 5*time.Second).Should(Succeed(), "the garbage collector has nothing against it")
+
+		Expect(client.CoreV1().ConfigMaps(f.space).Delete(ctx, "site", metav1.DeleteOptions{})).To(Succeed())
+		recreated := f.newOwner(ctx)
+		Expect(ensure(f.owner, elsewhere)).To(MatchError(patch.IsStale, "IsStale"), "the cached owner is deleted")
+		Expect(ensure(recreated, elsewhere)).To(Succeed())
+		after, err := get(elsewhere)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(after.UID).To(Equal(before.UID), "it is adopted")
+		Expect(after.Labels).To(HaveKeyWithValue("homeostat.dev/owner-uid", string(recreated.UID)))
+		_, err = get(f.space)
+		Expect(err).To(MatchError(apierrors.IsNotFound, "IsNotFound"), "the other one is not wanted")
+
+		Expect(secrets.WaitForLatest(ctx)).To(Succeed())
+		key := types.NamespacedName{Namespace: f.space, Name: "site"}
+		Expect(set.DeleteOrphans(ctx, key)).To(Succeed())
+		_, err = get(elsewhere)
+		Expect(err).NotTo(HaveOccurred(), "its owner is there")
+		Expect(client.CoreV1().ConfigMaps(f.space).Delete(ctx, "site", metav1.DeleteOptions{})).To(Succeed())
+		Expect(set.DeleteOrphans(ctx, key)).To(Succeed())
+		_, err = get(elsewhere)
+		Expect(err).To(MatchError(apierrors.IsNotFound, "IsNotFound"))
 	}, SpecTimeout(2*time.Minute))
 
 	It("the references that Own refuses are punished", func(ctx SpecContext) {

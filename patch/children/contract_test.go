@@ -20,6 +20,10 @@ func TestContract(t *testing.T) {
 		"An owner reference that the garbage collector would mishandle is refused: to an owner without a UID, and to a " +
 			"namespaced owner from a child in a different namespace or in " +
 			"none.": all(TestOwnRefusesWhatWouldBePunished, ensureRefusesWhatWouldBePunished),
+		"A mark owns across namespaces, and from a namespaced owner to a cluster-scoped child.": all(
+			TestAMarkOwnsAcrossNamespaces, TestANamespacedOwnerHasClusterScopedChildrenByLabel),
+		"An object is by its mark the child of the owner with that UID only.": all(
+			TestWhatIsNotMarkedWithTheUIDIsNeitherWrittenNorDeleted, TestADeletedOwnerDoesNotTakeTheChildrenOfTheNewOne),
 		"A child that another owner controls is neither written nor deleted.": all(
 			TestOwnRefusesAChildOfAnotherOwner, foreignChildrenAreLeftAlone),
 		"Ensure sends no request when all children are as wanted and there are no others.": sendsNothing,
@@ -27,10 +31,14 @@ func TestContract(t *testing.T) {
 		"An owner that is being deleted gets no children.":                                 dyingOwnersGetNothing,
 		"A wanted child that fails does not stop the others from being " +
 			"written.": TestAFailureIsReportedAndTheOthersAreWritten,
-		"Nothing is deleted unless every wanted child is there and stays.": all(wantedComeFirst,
+		"Nothing is deleted in a namespace unless every wanted child there exists and stays.": all(wantedComeFirst,
+			TestAFailureInANamespaceKeepsTheChildrenOfThatNamespaceOnly,
 			TestNothingIsDeletedWhileAWantedChildIsBeingDeleted, TestAContextThatEndsDeletesNothing),
 		"Nothing is deleted if more than MaxCount children and more than MaxShare of those that were there before would be: " +
 			"ErrLimit names the owner and the numbers.": all(TestTheLimitOfAHundredChildren, TestAllChildrenRenamedAreTooMany),
+		"The limit does not apply after a change of the owner's spec that the Set has seen, and to deletions that " +
+			"ConfirmAnnotation confirms.": all(TestAChangedSpecMayWantFewerChildren, TestAfterARestartNoChangeOfTheSpecIsKnown,
+			TestAnAnnotationOfTheOwnerConfirmsTheDeletionsThatTheErrorIsAbout),
 		"A child whose edit changes an immutable field is an error that names the field, and its other changes are " +
 			"written.": TestAnImmutableFieldIsNamedAndTheRestIsWritten,
 		"At most MaxRecreate children in a call are deleted instead, to be created again.": all(
@@ -38,7 +46,11 @@ func TestContract(t *testing.T) {
 		"Before children are deleted or adopted, the server confirms that the owner is unchanged since it was read, so " +
 			"that a late cache does no harm.": all(TestALateOwnerDeletesNothing, TestALateOwnerAdoptsNothing),
 		"A child is deleted only as it was cached, by its UID and resourceVersion.": TestAChildIsDeletedAsItWasCached,
-		"An object that no owner controls is left alone, unless it has the name of a wanted child and the labels of Options.Mark.": all(
-			orphansAreLeftAlone, TestAMarkedOrphanIsAdopted, TestAnOrphanThatTheCacheDoesNotHaveIsAdoptedToo),
+		"An object that nobody owns is left alone, unless it has the name of a wanted child and the labels of " +
+			"Options.Mark, or Options.Adopt takes it.": all(orphansAreLeftAlone, TestAMarkedOrphanIsAdopted,
+			TestAnOrphanThatTheCacheDoesNotHaveIsAdoptedToo, TestAdoptTakesWhatNobodyOwnsAndNothingElse),
+		"What a deleted owner has left by label is deleted when the server says that no owner has that UID, and adopted " +
+			"or deleted by a recreated owner.": all(TestOrphansOfADeletedOwnerAreDeletedWhenTheServerSaysThatItIs,
+			TestAnAnswerThatProvesNothingDeletesNoOrphans, TestTheOrphansOfARecreatedOwnerAreAdoptedOrDeleted),
 	})
 }

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/homeostat/homeostat/informer"
@@ -51,7 +52,7 @@ func ExampleOwn() {
 	fmt.Println(children.Own(exampleOwner(), kind, there))
 	// Output:
 	// <nil> ConfigMap
-	// owning "bank/page": ConfigMap "shop/site" cannot own a child in namespace "bank": the garbage collector would delete the child; clean it up with a patch.Finalizer instead
+	// owning "bank/page": ConfigMap "shop/site" cannot own a child in namespace "bank": the garbage collector would delete the child; own it by label instead, see children.Options.ByLabel
 }
 
 // The safety limit has an error of its own, so that a status can say so.
@@ -74,7 +75,42 @@ func ExampleSet_Ensure() {
 	fmt.Println(err)
 	// Output:
 	// true
-	// keeping the children of ConfigMap "shop/site": safety limit: 4 of 4 children are no longer wanted (such as shop/page-0), more than 2 and more than 50 %: none is deleted; let the owner want fewer step by step, or raise children.Options.MaxCount or MaxShare
+	// keeping the children of ConfigMap "shop/site": safety limit: 4 of 4 children are no longer wanted (such as shop/page-0), more than 2 and more than 50 %: none is deleted; if that is right, annotate the owner with homeostat.dev/confirm-deletion=a4021776, or raise children.Options.MaxCount or MaxShare
+}
+
+// A copy in each namespace is owned by label: an owner reference does not reach there.
+func ExampleSet_DeleteOrphans() {
+	ctx, site := context.Background(), exampleOwner()
+	client := fake.NewClientset(site).CoreV1()
+	secrets := informer.For(client.Secrets(""), nil)
+	copies := children.New(corev1.SchemeGroupVersion.WithKind("ConfigMap"), client.ConfigMaps, secrets, client.Secrets,
+		&children.Options{ByLabel: true})
+
+	var wanted []children.Child[*corev1.Secret]
+	for _, namespace := range []string{"bank", "zoo"} {
+		wanted = append(wanted, children.Child[*corev1.Secret]{Namespace: namespace, Name: "pass", Edit: func(s *corev1.Secret) {
+			s.Data = map[string][]byte{"token": []byte("t")}
+		}})
+	}
+	all, err := copies.Ensure(ctx, site, wanted...)
+	for _, s := range all {
+		fmt.Println(s.Namespace, s.Name, s.Labels["homeostat.dev/owner-name"])
+	}
+	fmt.Println(err)
+
+	_ = client.ConfigMaps("shop").Delete(ctx, "site", metav1.DeleteOptions{}) // while the program was down
+	stop := started(secrets)
+	defer stop()
+	// In the reconcile of a key whose object is not found, of which reconcile.Owned(secrets) is a cause:
+	fmt.Println(copies.DeleteOrphans(ctx, types.NamespacedName{Namespace: "shop", Name: "site"}))
+	left, _ := client.Secrets("").List(ctx, metav1.ListOptions{})
+	fmt.Println(len(left.Items), "left")
+	// Output:
+	// bank pass site
+	// zoo pass site
+	// <nil>
+	// <nil>
+	// 0 left
 }
 
 // started runs an informer until stop is called, as a controller does.

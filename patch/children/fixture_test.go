@@ -1,6 +1,7 @@
 package children_test
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/absent/absenttest"
@@ -61,7 +63,7 @@ func inFixture(t *testing.T, o *children.Options, f func(w *fixture)) {
 		w.dynamic = dynamic.NewForConfigOrDie(config)
 		w.secrets = informer.For(kubernetes.NewForConfigOrDie(sim.Admin()).CoreV1().Secrets(""), nil)
 		w.secrets.Handle(func(informer.Event[*corev1.Secret]) {}) // which keeps the cache when the watch has ended
-		w.set = children.New(ownerKind, w.client.CoreV1().ConfigMaps, w.secrets, w.client.CoreV1().Secrets, o)
+		w.set = children.New(ownerKind, w.client.CoreV1().ConfigMaps, w.secrets, w.client.CoreV1().Secrets, inOrder(o))
 		w.owner = w.newOwner("site")
 
 		ctx, stop := context.WithCancel(t.Context())
@@ -75,6 +77,13 @@ func inFixture(t *testing.T, o *children.Options, f func(w *fixture)) {
 		synctest.Wait()
 		f(w)
 	})
+}
+
+// inOrder returns options with which requests are sent one after the other, unless o says how many are.
+func inOrder(o *children.Options) *children.Options {
+	one := ptr.Deref(o, children.Options{})
+	one.Parallel = cmp.Or(one.Parallel, 1)
+	return &one
 }
 
 func (w *fixture) newOwner(name string) *corev1.ConfigMap {

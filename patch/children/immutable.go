@@ -85,14 +85,15 @@ func withoutChanges(before, edited runtime.Object, fields []string) error {
 func (c *call[T]) afterImmutable(ctx context.Context, w Child[T], base T, fields []string, refusal error) (T, error) {
 	refusal = fmt.Errorf("fields %s of it are immutable: delete it, give the child another name, or set "+
 		"children.Options.MaxRecreate: %w", strings.Join(fields, ", "), refusal)
-	if c.recreated >= c.options.MaxRecreate {
+	if c.options.MaxRecreate > 0 {
+		if err := c.confirm(); err != nil {
+			return base, err
+		}
+	}
+	if int(c.recreated.Add(1)) > c.options.MaxRecreate {
 		got, err := c.write(ctx, w, base, fields)
 		return got, errors.Join(refusal, err)
 	}
-	if err := c.confirm(ctx); err != nil {
-		return base, err
-	}
-	c.recreated++
 	if err := patch.Delete(ctx, c.of, base, &patch.Options{Lock: base.GetResourceVersion() != ""}); err != nil {
 		return base, err
 	}

@@ -39,7 +39,7 @@ func inStrict(t *testing.T, o *children.Options, test func(w *fixture, ensure fu
 	inFixture(t, o, func(w *fixture) {
 		w.Expect(w.ensure("a", "b", "c")).To(Succeed())
 		w.set = children.New(ownerKind, w.client.CoreV1().ConfigMaps, w.secrets,
-			func(namespace string) strict { return strict{w.client.CoreV1().Secrets(namespace)} }, o)
+			func(namespace string) strict { return strict{w.client.CoreV1().Secrets(namespace)} }, inOrder(o))
 		synctest.Wait()
 		w.requests()
 		test(w, func(wanted ...child) error { return ensureAll(w, wanted...) })

@@ -4,23 +4,39 @@ import (
 	"cmp"
 	"errors"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
 
 	"github.com/homeostat/homeostat/internal/option"
+	"github.com/homeostat/homeostat/patch"
 )
 
 const (
 	defaultMaxCount = 10
 	defaultMaxShare = 0.5
+	defaultParallel = 10
 )
 
-// ErrLimit means that the safety limit refused to delete. It is terminal: nothing is
-// retried until the owner or a child changes.
-var ErrLimit = errors.New("safety limit")
+var (
+	// ErrLimit means that the safety limit refused to delete. It is terminal: nothing is
+	// retried until the owner or a child changes.
+	ErrLimit = errors.New("safety limit")
+	// ErrForeign means that an object with the name of a wanted child belongs to another
+	// owner, or to none. The error is a [patch.ForeignError], which names both.
+	ErrForeign = patch.ErrForeign
+)
 
 // Options of a [Set]. Nil and zero fields mean the defaults.
 type Options struct {
+	// ByLabel makes labels with the owner's kind, name and UID, not an owner reference,
+	// connect children with their owner. So a namespaced owner can have children in other
+	// namespaces and cluster-scoped ones. The garbage collector does not delete them: see
+	// [Set.DeleteOrphans].
+	ByLabel bool
+	// Parallel is how many requests one call has under way at a time. Edits are never
+	// called at the same time. Defaults to 10.
+	Parallel int
 	// MaxCount is one half of the safety limit: nothing is deleted if more than MaxCount
 	// children of an owner, and more than MaxShare of them, are no longer wanted.
 	// Defaults to 10.
@@ -36,13 +52,18 @@ type Options struct {
 	// to 0.
 	MaxRecreate int
 	// Mark is the set of labels that each child gets. They identify a child that has
-	// lost its owner reference: an object with these labels, the name of a wanted child
-	// and no controller is adopted. Defaults to none: such an object is an error.
+	// lost its owner: an object with these labels, the name of a wanted child and no owner
+	// is adopted. Defaults to none: such an object is an [ErrForeign].
 	Mark map[string]string
+	// Adopt reports whether an object without an owner, with the name of a wanted child,
+	// is to become a child, in addition to those with the labels of Mark. The object is
+	// as the cache or the server has it; do not modify it. Defaults to adopting none.
+	Adopt func(object metav1.Object) bool
 }
 
 func (o *Options) withDefaults() Options {
 	set := ptr.Deref(o, Options{})
+	set.Parallel = cmp.Or(set.Parallel, defaultParallel)
 	set.MaxCount = cmp.Or(set.MaxCount, defaultMaxCount)
 	set.MaxShare = cmp.Or(set.MaxShare, defaultMaxShare)
 	return set
@@ -50,6 +71,7 @@ func (o *Options) withDefaults() Options {
 
 func (o Options) validate() error {
 	check := option.Of("children.Options")
+	check.That(o.Parallel > 0, "Parallel", o.Parallel, option.Negative)
 	check.That(o.MaxCount >= 0, "MaxCount", o.MaxCount, option.Negative)
 	check.That(o.MaxRecreate >= 0, "MaxRecreate", o.MaxRecreate, option.Negative)
 	isShare := o.MaxShare > 0 && o.MaxShare <= 1 // NaN is neither
@@ -57,4 +79,10 @@ func (o Options) validate() error {
 	_, err := labels.ValidatedSelectorFromSet(o.Mark)
 	check.That(err == nil, "Mark", o.Mark, "must be labels: %w", err)
 	return check.Err()
+}
+
+// adopts reports whether an object without an owner is to become a child.
+func (o Options) adopts(object metav1.Object) bool {
+	return len(o.Mark) > 0 && labels.SelectorFromSet(o.Mark).Matches(labels.Set(object.GetLabels())) ||
+		o.Adopt != nil && o.Adopt(object)
 }

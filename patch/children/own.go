@@ -1,7 +1,6 @@
 package children
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -9,7 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/homeostat/homeostat/internal/bound"
+	"github.com/homeostat/homeostat/internal/mark"
 	"github.com/homeostat/homeostat/internal/terminal"
+	"github.com/homeostat/homeostat/patch"
 )
 
 // Own makes owner, which is of the given kind, the controller of child: the server
@@ -20,7 +21,7 @@ import (
 //	service := &corev1.Service{ … }
 //	err := children.Own(site, v1.GroupVersion.WithKind("Website"), service)
 //
-// Errors, with child unchanged: a child that another owner controls. Terminal ones are
+// Errors, with child unchanged: [ErrForeign] of a child that another owner has. Terminal ones are
 // nil arguments, an owner without a UID, name or kind, which cannot come from the
 // server, and a namespaced owner whose child is in a different namespace, where the
 // garbage collector would delete it at once, or in none, where it would never delete
@@ -33,7 +34,7 @@ func Own(owner metav1.Object, kind schema.GroupVersionKind, child metav1.Object)
 		return terminal.Mark(fmt.Errorf("owning %q: %w", bound.KeyOf(child), err))
 	}
 	if err := free(owner, kind, child); err != nil {
-		return fmt.Errorf("owning %q: %w", bound.KeyOf(child), err)
+		return fmt.Errorf("owning %w", err)
 	}
 	ref := *metav1.NewControllerRef(owner, kind)
 	refs := slices.Clone(child.GetOwnerReferences())
@@ -58,30 +59,40 @@ func mayOwn(owner metav1.Object, kind schema.GroupVersionKind, namespace string)
 		return nil
 	case namespace == "":
 		return fmt.Errorf("%s is in a namespace and its child in none: the garbage collector would never delete the child; "+
-			"clean it up with a patch.Finalizer instead", what)
+			"own it by label instead, see children.Options.ByLabel", what)
 	default:
 		return fmt.Errorf("%s cannot own a child in namespace %q: the garbage collector would delete the child; "+
-			"clean it up with a patch.Finalizer instead", what, namespace)
+			"own it by label instead, see children.Options.ByLabel", what, namespace)
 	}
 }
 
-// free returns which other owner controls child.
+// free returns which other owner has child.
 func free(owner metav1.Object, kind schema.GroupVersionKind, child metav1.Object) error {
+	refusal := &patch.ForeignError{Kind: kindOf(child), Key: bound.KeyOf(child)}
 	is := metav1.GetControllerOfNoCopy(child)
+	if is == nil {
+		marked, ok := mark.Of(child)
+		if !ok || marked.UID == owner.GetUID() {
+			return nil
+		}
+		refusal.Owner = marked.String()
+		refusal.Reason = fmt.Sprintf("%s owns it by its labels: choose another name than %s does",
+			marked, nameOf(owner, kind))
+		return refusal
+	}
+	refusal.Owner = fmt.Sprintf("%s %q", is.Kind, is.Name)
 	switch {
-	case is == nil || is.UID == owner.GetUID():
+	case is.UID == owner.GetUID():
 		return nil
 	case is.Kind == kind.Kind && is.Name == owner.GetName():
-		return fmt.Errorf("it belongs to a deleted %s of that name, with UID %q: "+
+		refusal.Reason = fmt.Sprintf("it belongs to a deleted %s of that name, with UID %q: "+
 			"the garbage collector has to delete it first", nameOf(owner, kind), is.UID)
 	default:
-		return fmt.Errorf("%s %q with UID %q controls it: choose another name than %s does",
+		refusal.Reason = fmt.Sprintf("%s %q with UID %q controls it: choose another name than %s does",
 			is.Kind, is.Name, is.UID, nameOf(owner, kind))
 	}
+	return refusal
 }
-
-var errOrphan = errors.New("it exists, and no owner controls it: delete it, or give it the " +
-	"labels of children.Options.Mark")
 
 func nameOf(owner metav1.Object, kind schema.GroupVersionKind) string {
 	return fmt.Sprintf("%s %q", kind.Kind, bound.KeyOf(owner))

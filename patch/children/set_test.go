@@ -96,7 +96,7 @@ func foreignChildrenAreLeftAlone(t *testing.T) {
 			w.create("unwanted", ours, other)
 			err := w.ensure("a", "b")
 			w.Expect(err).To(MatchError(And(ContainSubstring(`keeping the children of ConfigMap "d/site"`),
-				ContainSubstring(`writing "d/a"`), ContainSubstring(`ConfigMap "other" with UID`))))
+				ContainSubstring(`writing Secret "d/a"`), ContainSubstring(`ConfigMap "other" with UID`))))
 			w.Expect(terminal.Is(err)).To(BeFalse())
 			w.Expect(w.secret("a")).To(Equal(before))
 			w.Expect(w.has()).To(Equal([]string{"a", "b", "unwanted"}))
@@ -241,7 +241,7 @@ func orphansAreLeftAlone(t *testing.T) {
 			}
 			before := w.create("a", map[string]string{"ours": "no"})
 			w.create("unwanted", ours)
-			w.Expect(w.ensure("a")).To(MatchError(ContainSubstring("no owner controls it: delete it, or give it the labels")))
+			w.Expect(w.ensure("a")).To(MatchError(ContainSubstring("nobody owns it: delete it, give it the labels")))
 			w.Expect(w.secret("a")).To(Equal(before))
 			w.Expect(w.ensure("b")).To(Succeed())
 			w.Expect(w.has()).To(Equal([]string{"a", "b", "unwanted"}))
@@ -249,7 +249,7 @@ func orphansAreLeftAlone(t *testing.T) {
 	}
 	inFixture(t, nil, func(w *fixture) {
 		w.create("a", nil)
-		w.Expect(w.ensure("a")).To(MatchError(ContainSubstring("no owner controls it")), "without a mark there is none to adopt")
+		w.Expect(w.ensure("a")).To(MatchError(ContainSubstring("nobody owns it")), "without a mark there is none to adopt")
 	})
 }
 

@@ -1,0 +1,123 @@
+package children
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/homeostat/homeostat/internal/simhook"
+	"github.com/homeostat/homeostat/patch"
+)
+
+// sideBySide calls do for 0 to n-1, for so many at a time, and returns the errors in
+// that order. After the end of ctx it begins no more, and reports false.
+//
+// A panic, or the end of the goroutine, is passed on to the caller. In a simulation the
+// calls come one after the other, so that a run can be repeated.
+func sideBySide(ctx context.Context, n, parallel int, do func(i int) error) (errs []error, all bool) {
+	if simhook.Current() != nil {
+		parallel = 1
+	}
+	errs = make([]error, n)
+	var next, done atomic.Int64
+	var running sync.WaitGroup
+	var failed atomic.Pointer[string]
+	work := func() {
+		for ctx.Err() == nil && failed.Load() == nil {
+			i := int(next.Add(1)) - 1
+			if i >= n {
+				return
+			}
+			errs[i] = do(i)
+			done.Add(1)
+		}
+	}
+	if min(n, parallel) <= 1 {
+		work()
+		return errs, int(done.Load()) == n
+	}
+	ended := make(chan struct{}, parallel) // goroutines that have returned
+	workers := min(n, parallel)
+	for range workers {
+		running.Go(func() {
+			defer func() {
+				if r := recover(); r != nil {
+					text := fmt.Sprintf("%v\n%s", r, debug.Stack())
+					failed.Store(&text)
+				}
+			}()
+			work()
+			ended <- struct{}{}
+		})
+	}
+	running.Wait()
+	if text := failed.Load(); text != nil {
+		panic(*text)
+	}
+	if len(ended) < workers {
+		runtime.Goexit()
+	}
+	return errs, int(done.Load()) == n
+}
+
+const (
+	shownErrors = 10
+	shownBytes  = 1000 // of each
+)
+
+// failures are the errors of many children. All can be found with errors.Is and As, and
+// the text has the first ones only: it ends up in logs, Events and conditions.
+type failures []error
+
+func (f failures) Error() string {
+	var text strings.Builder
+	for i, err := range f[:min(len(f), shownErrors)] {
+		if i > 0 {
+			text.WriteString("\n")
+		}
+		one := err.Error()
+		if len(one) > shownBytes {
+			one = strings.ToValidUTF8(one[:shownBytes], "") + "…"
+		}
+		text.WriteString(one)
+	}
+	if more := len(f) - shownErrors; more > 0 {
+		fmt.Fprintf(&text, "\nand %d more errors", more)
+	}
+	return text.String()
+}
+
+func (f failures) Unwrap() []error { return f }
+
+// summed returns the errors in one. Refusals of stale objects, which the next
+// reconcile cures, are left out beside others: the whole would pass for one.
+func summed(errs ...error) error {
+	var stale, others failures
+	for _, err := range errs {
+		some, ok := err.(failures) //nolint:errorlint // itself, not what it wraps
+		if !ok && err != nil {
+			some = failures{err}
+		}
+		if patch.IsStale(err) {
+			stale = append(stale, some...)
+		} else {
+			others = append(others, some...)
+		}
+	}
+	switch {
+	case others != nil:
+		return others
+	case stale != nil:
+		return stale
+	}
+	return nil
+}
+
+// stopped is the error of a call whose context has ended.
+func stopped(ctx context.Context, what string) error {
+	return fmt.Errorf("stopping before all are %s: %w", what, ctx.Err())
+}

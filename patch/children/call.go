@@ -1,0 +1,183 @@
+package children
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/bound"
+	"github.com/homeostat/homeostat/internal/mark"
+	"github.com/homeostat/homeostat/patch"
+)
+
+// call is one call of Ensure.
+type call[T informer.Object] struct {
+	*Set[T]
+	owner  metav1.Object
+	mark   mark.Owner // of the children, with ByLabel
+	scope  meta.RESTScopeName
+	wanted map[types.NamespacedName]bool
+	// confirm returns nil if the server has the owner as it was read, which it is asked
+	// once in a call.
+	confirm   func() error
+	before    int // how many children there were before the call
+	recreated atomic.Int64
+	editing   sync.Mutex // held during edits, which share nothing else
+}
+
+// begin returns a call for owner, which may be used to describe the error.
+func (s *Set[T]) begin(ctx context.Context, owner metav1.Object) (*call[T], error) {
+	c := &call[T]{Set: s, owner: owner, wanted: map[types.NamespacedName]bool{}}
+	c.mark = markOf(s.kind, bound.KeyOf(owner), owner.GetUID())
+	if s.err != nil {
+		return c, s.err
+	}
+	read, err := s.reader(bound.KeyOf(owner))
+	if err != nil {
+		return c, fmt.Errorf("reading the owner: %w", err)
+	}
+	c.confirm = sync.OnceValue(func() error { return c.confirmOwner(ctx, read) })
+	mapping, err := s.in.Mapping()
+	if mapping.Scope != nil {
+		c.scope = mapping.Scope.Name()
+	}
+	return c, err
+}
+
+func (c *call[T]) describe(err error) error {
+	return fmt.Errorf("keeping the children of %s: %w", nameOf(c.owner, c.kind), err)
+}
+
+// validate returns the errors of the arguments, and notes the names.
+func (c *call[T]) validate(wanted []Child[T]) error {
+	if err := c.mayOwn(c.owner.GetNamespace()); err != nil {
+		return err
+	}
+	var errs []error
+	if c.owner.GetDeletionTimestamp() != nil {
+		errs = append(errs, errors.New("it is being deleted: return before, or guard it with a patch.Finalizer"))
+	}
+	divided := c.in.Status().Divided
+	for _, w := range wanted {
+		key := c.keyOf(w)
+		if err := c.mayBeIn(w, key.Namespace, divided); err != nil {
+			errs = append(errs, fmt.Errorf("owning %q: %w", key, err))
+		}
+		if w.Name == "" || w.Edit == nil || c.wanted[key] {
+			errs = append(errs, fmt.Errorf("child %q must have a name and an Edit, and be wanted once", key))
+		}
+		c.wanted[key] = true
+	}
+	return summed(errs...)
+}
+
+// mayBeIn returns why the owner cannot have a child in that namespace.
+func (c *call[T]) mayBeIn(w Child[T], namespace string, divided bool) error {
+	switch {
+	case c.scope == meta.RESTScopeNameNamespace && namespace == "":
+		return errors.New("it has no namespace, and neither has its owner: set children.Child.Namespace")
+	case c.scope == meta.RESTScopeNameRoot && w.Namespace != "":
+		return errors.New("its kind has no namespaces: leave children.Child.Namespace empty")
+	case divided && namespace != c.owner.GetNamespace():
+		return errors.New("it is in another namespace than its owner, and the informer keeps the objects of this replica's " +
+			"shards only: set informer.Options.Whole")
+	}
+	return c.mayOwn(namespace)
+}
+
+// mayOwn returns why the owner cannot own a child in namespace.
+func (c *call[T]) mayOwn(namespace string) error {
+	if !c.options.ByLabel {
+		return mayOwn(c.owner, c.kind, namespace)
+	}
+	for _, why := range c.mark.Errors() {
+		return fmt.Errorf("its kind %q and its UID %q must be values of labels: %s", c.kind.Kind, c.owner.GetUID(), why)
+	}
+	return mayOwn(c.owner, c.kind, c.owner.GetNamespace())
+}
+
+func (c *call[T]) keyOf(w Child[T]) types.NamespacedName {
+	if w.Namespace == "" && c.scope != meta.RESTScopeNameRoot {
+		w.Namespace = c.owner.GetNamespace()
+	}
+	return types.NamespacedName{Namespace: w.Namespace, Name: w.Name}
+}
+
+// ensure returns a wanted child as the server has it.
+func (c *call[T]) ensure(ctx context.Context, w Child[T]) (T, error) {
+	base, ok := c.in.Get(c.keyOf(w))
+	if !ok {
+		var err error
+		if base, err = c.blank(c.keyOf(w)); err != nil {
+			return base, err
+		}
+	}
+	got, err := c.write(ctx, w, base, nil)
+	if fields := immutableFields(err); len(fields) > 0 && base.GetUID() != "" {
+		return c.afterImmutable(ctx, w, base, fields, err)
+	}
+	return got, err
+}
+
+// write writes a wanted child, but leaves those fields as they are.
+func (c *call[T]) write(ctx context.Context, w Child[T], base T, except []string) (T, error) {
+	// A replica that adopts an orphan must not miss its new owner. Whose the object is, is decided here.
+	o := &patch.Options{Lock: c.relationOf(base) != mine && base.GetResourceVersion() != "", Adopt: true}
+	var refusal error
+	got, err := patch.Ensure(ctx, c.of, base, o, func(obj T) {
+		if refusal = c.mayWrite(obj); refusal != nil {
+			return
+		}
+		var before runtime.Object
+		if len(except) > 0 {
+			before = obj.DeepCopyObject()
+		}
+		c.edit(w, obj)
+		if refusal = c.own(obj); refusal == nil && before != nil {
+			refusal = withoutChanges(before, obj, except)
+		}
+	})
+	switch {
+	case errors.Is(refusal, ErrForeign): // it names the object
+		return got, fmt.Errorf("writing %w", refusal)
+	case refusal != nil:
+		return got, fmt.Errorf("writing %q: %w", c.keyOf(w), refusal)
+	}
+	return got, err
+}
+
+// edit calls the edit of a child, one at a time.
+func (c *call[T]) edit(w Child[T], obj T) {
+	c.editing.Lock()
+	defer c.editing.Unlock()
+	w.Edit(obj)
+}
+
+// blank returns a new object.
+func (c *call[T]) blank(key types.NamespacedName) (T, error) {
+	t := reflect.TypeFor[T]()
+	if t.Kind() != reflect.Pointer {
+		var none T
+		return none, fmt.Errorf("type %v is not a pointer: no object can be made", t)
+	}
+	obj := reflect.New(t.Elem()).Interface().(T) //nolint:forcetypeassert // it is T
+	obj.SetNamespace(key.Namespace)
+	obj.SetName(key.Name)
+	if u, ok := any(obj).(runtime.Unstructured); ok {
+		mapping, err := c.in.Mapping()
+		if err != nil || mapping.GroupVersionKind.Kind == "" || mapping.GroupVersionKind.Version == "" {
+			return obj, errors.Join(err, fmt.Errorf("the kind of %q is unknown: set informer.Options.Kind", key))
+		}
+		u.GetObjectKind().SetGroupVersionKind(mapping.GroupVersionKind)
+	}
+	return obj, nil
+}

@@ -1,0 +1,109 @@
+package children
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/bound"
+	"github.com/homeostat/homeostat/internal/mark"
+	"github.com/homeostat/homeostat/patch"
+)
+
+// ownersIn are the values under which a child is found: the UID of its controller, or
+// else, by its mark, the UID and the name of its owner.
+func ownersIn[T informer.Object](child T) []string {
+	if controller := metav1.GetControllerOfNoCopy(child); controller != nil {
+		return []string{string(controller.UID)}
+	}
+	owner, ok := mark.Of(child)
+	switch {
+	case !ok:
+		return nil
+	case owner.Name == "":
+		return []string{string(owner.UID)}
+	}
+	return []string{string(owner.UID), owner.ID()}
+}
+
+// markOf is the mark of the children of an owner.
+func markOf(kind schema.GroupVersionKind, key types.NamespacedName, uid types.UID) mark.Owner {
+	return mark.Owner{GroupKind: kind.GroupKind(), NamespacedName: key, UID: uid}
+}
+
+// relation is what an object is to an owner.
+type relation int
+
+const (
+	mine    relation = iota
+	orphan           // nobody owns it
+	former           // marked by an owner of the same name with another UID
+	foreign          // another owner has it
+)
+
+// relationOf returns what obj is to the owner. A reference to a controller counts more
+// than a mark.
+func (c *call[T]) relationOf(obj metav1.Object) relation {
+	if controller := metav1.GetControllerOfNoCopy(obj); controller != nil {
+		if controller.UID == c.owner.GetUID() {
+			return mine
+		}
+		return foreign
+	}
+	owner, ok := mark.Of(obj)
+	switch {
+	case !ok:
+		return orphan
+	case owner.UID == c.owner.GetUID():
+		return mine
+	case c.options.ByLabel && owner.ID() == c.mark.ID():
+		return former
+	}
+	return foreign
+}
+
+// mayWrite returns why obj, which may be new, must not be written.
+func (c *call[T]) mayWrite(obj T) error {
+	switch relation := c.relationOf(obj); {
+	case relation == mine, relation == orphan && obj.GetUID() == "": // it is new
+		return nil
+	case relation == former, relation == orphan && c.options.adopts(obj):
+		return c.confirm() // a dead owner must not take it
+	case relation == orphan:
+		return &patch.ForeignError{Kind: kindOf(obj), Key: bound.KeyOf(obj), Reason: "it exists, and nobody owns it: " +
+			"delete it, give it the labels of children.Options.Mark, or set children.Options.Adopt"}
+	}
+	return free(c.owner, c.kind, obj)
+}
+
+// kindOf returns the kind of an object as far as it is known.
+func kindOf(obj metav1.Object) string {
+	if o, ok := obj.(informer.Object); ok {
+		if kind := o.GetObjectKind().GroupVersionKind().Kind; kind != "" {
+			return kind
+		}
+	}
+	name := fmt.Sprintf("%T", obj)
+	return name[strings.LastIndexAny(name, ".*")+1:]
+}
+
+// own makes obj a child, whatever an edit has done to its labels and controllers.
+func (c *call[T]) own(obj T) error {
+	obj.SetLabels(labels.Merge(obj.GetLabels(), c.options.Mark))
+	byLabel, uid := c.options.ByLabel, c.owner.GetUID()
+	refs := slices.Clone(obj.GetOwnerReferences())
+	obj.SetOwnerReferences(slices.DeleteFunc(refs, func(r metav1.OwnerReference) bool {
+		return r.Controller != nil && *r.Controller && (byLabel || r.UID != uid)
+	}))
+	if byLabel {
+		c.mark.Put(obj)
+		return nil
+	}
+	return Own(c.owner, c.kind, obj)
+}

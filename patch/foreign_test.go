@@ -1,0 +1,82 @@
+package patch_test
+
+import (
+	"errors"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/homeostat/homeostat/patch"
+)
+
+// An edit that names no owner would overwrite what another controller has made.
+func TestEnsureDoesNotWriteWhatAnotherOwnerControls(t *testing.T) {
+	theirs := configMap("u3")
+	theirs.OwnerReferences = controlledBy("theirs")
+	for name, base := range map[string]*corev1.ConfigMap{"cached": theirs, "not in the cache": configMap("")} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			s := &store{has: theirs}
+			s.answer = theirs
+			_, err := patch.Ensure(t.Context(), always(s), base, nil, setB)
+			g.Expect(err).To(MatchError(patch.ErrForeign))
+			foreign, _ := errors.AsType[*patch.ForeignError](err)
+			g.Expect(foreign).To(HaveField("Kind", "ConfigMap"))
+			g.Expect(foreign.Key.String()).To(Equal("ns/c"))
+			g.Expect(foreign.Owner).To(ContainSubstring(`"of-theirs"`))
+			g.Expect(patch.IsStale(err)).To(BeFalse())
+			g.Expect(s.requests).To(BeEmpty())
+
+			_, err = patch.Ensure(t.Context(), always(s), base, &patch.Options{Adopt: true}, setB)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(s.requests).To(HaveLen(1), "it is asked for")
+		})
+	}
+}
+
+// An edit may leave alone the reference that it has set when it created the object.
+func TestEnsureWritesWhatItsEditWouldControl(t *testing.T) {
+	g := NewWithT(t)
+	mine := configMap("u3")
+	mine.OwnerReferences = controlledBy("mine")
+	s := &store{has: mine}
+	s.answer = mine
+	_, err := patch.Ensure(t.Context(), always(s), mine, nil, func(m *corev1.ConfigMap) {
+		if len(m.OwnerReferences) == 0 {
+			m.OwnerReferences = controlledBy("mine")
+		}
+		setB(m)
+	})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(s.requests).To(HaveLen(1))
+}
+
+func TestEnsureCallsAnEditTwiceOnlyForAControlledObjectThatChanges(t *testing.T) {
+	g := NewWithT(t)
+	mine := configMap("u3")
+	mine.OwnerReferences = controlledBy("mine")
+	s := &store{has: mine}
+	s.answer = mine
+	calls := 0
+	_, err := patch.Ensure(t.Context(), always(s), mine, nil, func(m *corev1.ConfigMap) {
+		calls++
+		m.OwnerReferences = controlledBy("mine")
+	})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(calls).To(Equal(1))
+	g.Expect(s.requests).To(BeEmpty())
+}
+
+// A program may adopt what it recognises.
+func TestAdoptLetsAnEditReplaceTheController(t *testing.T) {
+	g := NewWithT(t)
+	theirs := configMap("u3")
+	theirs.OwnerReferences = controlledBy("theirs")
+	s := &store{has: theirs}
+	s.answer = theirs
+	_, err := patch.Ensure(t.Context(), always(s), theirs, &patch.Options{Adopt: true},
+		func(m *corev1.ConfigMap) { m.OwnerReferences = controlledBy("mine") })
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(s.requests).To(HaveLen(1))
+}
