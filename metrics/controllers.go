@@ -80,7 +80,7 @@ func (s sender) reconciles(c *reconcile.Controller) {
 	s.gauge(float64(stats.Failing), failing, name)
 	if status := c.Status(0); status.Elects {
 		s.gauge(valueOf(status.Phase == inspect.Working), leading, name)
-		s.slots(c, status.Slots)
+		s.slots(c, status)
 	}
 }
 
@@ -186,21 +186,24 @@ var (
 	slots = named("homeostat_slots",
 		"Slots by state, as this replica sees it: here, elsewhere, claimable or unavailable.", "controller", "state")
 	heavyNamespaces = named("homeostat_heavy_namespaces",
-		"Slots with a namespace that had more objects than the fair share of a replica, when the ranges were recorded: "+
+		"Slots with a namespace that had more objects than the fair share of a replica, when the ranges were chosen: "+
 			"it is not divided.", "controller")
+	imbalance = named("homeostat_shard_imbalance",
+		"Objects of the replica with the most, relative to the mean of all: 0 while they are balanced, or not known. "+
+			"Scaling to zero and up divides them anew.", "controller")
 )
 
 // slots sends the states of the slots of a controller with Shards: a gauge for
-// each slot, the number of slots in each state, and, if their weights are known, that of
-// namespaces that are too heavy.
-func (s sender) slots(c *reconcile.Controller, all []shard.SlotStatus) {
-	if all == nil {
+// each slot, the number of slots in each state, and, if their weights are known, the number
+// of namespaces that are too heavy, and the imbalance.
+func (s sender) slots(c *reconcile.Controller, of inspect.Status) {
+	if of.Slots == nil {
 		return
 	}
 	// With each state, so that one without a slot is 0 and does not vanish from a graph.
 	counts := map[shard.State]int{shard.Here: 0, shard.Elsewhere: 0, shard.Claimable: 0, shard.Unavailable: 0}
 	heavy, weighed := 0, false
-	for slot, status := range all {
+	for slot, status := range of.Slots {
 		counts[status.State]++
 		weighed = weighed || status.Weight > 0
 		if status.Heavy != "" {
@@ -213,5 +216,6 @@ func (s sender) slots(c *reconcile.Controller, all []shard.SlotStatus) {
 	}
 	if weighed {
 		s.gauge(float64(heavy), heavyNamespaces, c.Name())
+		s.gauge(of.Imbalance, imbalance, c.Name())
 	}
 }

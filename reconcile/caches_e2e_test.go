@@ -6,10 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
+
 	"net/http"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,7 +19,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/ptr"
 
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/test/e2e"
@@ -156,65 +154,30 @@ func cachedBy(replicas map[string]*realReplica) (all int, counts []int) {
 	return all, counts
 }
 
-// changeRanges joins ten ranges to five, halves five others, and waits until all replicas have come to that.
-func (x *realFleet) changeRanges(client kubernetes.Interface) {
+// ranges returns the recorded ones.
+func (x *realFleet) ranges(client kubernetes.Interface) string {
 	x.t.Helper()
-	const annotation = "leader.homeostat.dev/ranges"
-	leases := client.CoordinationV1().Leases("default")
-	config, err := leases.Get(x.t.Context(), "fleet", metav1.GetOptions{})
+	config, err := client.CoordinationV1().Leases("default").Get(x.t.Context(), "fleet", metav1.GetOptions{})
 	x.Expect(err).NotTo(HaveOccurred())
-	var changed []string
-	config.Annotations[annotation], changed = joinAndHalve(x.WithT, strings.Fields(config.Annotations[annotation]), 5)
-	_, err = leases.Update(x.t.Context(), config, metav1.UpdateOptions{})
-	x.Expect(err).NotTo(HaveOccurred())
-	began := time.Now()
-	x.Eventually(func() (held int) {
-		for _, slot := range changed {
-			lease, err := leases.Get(x.t.Context(), "fleet-slot-"+slot, metav1.GetOptions{})
-			x.Expect(err).NotTo(HaveOccurred())
-			of := lease.Annotations["leader.homeostat.dev/division"]
-			if strings.HasPrefix(of, "2") && ptr.Deref(lease.Spec.HolderIdentity, "") != "" {
-				held++
-			}
-		}
-		return held
-	}).WithTimeout(2 * time.Minute).WithPolling(100 * time.Millisecond).Should(Equal(len(changed)))
-	x.t.Logf("%d slots had other ranges and owners after %v", len(changed), time.Since(began))
+	return config.Annotations["leader.homeostat.dev/ranges"]
 }
 
-// joinAndHalve returns recorded ranges of which the first 2n are joined in pairs, and the last n halved, and the slots
-// that this changes.
-func joinAndHalve(g *WithT, ranges []string, n int) (text string, changed []string) {
-	var bounds []uint64
-	var weights []string
-	for _, field := range ranges {
-		hash, weight, _ := strings.Cut(field, ":")
-		bound, err := strconv.ParseUint(hash, 16, 64)
-		g.Expect(err).NotTo(HaveOccurred())
-		bounds, weights = append(bounds, bound), append(weights, weight)
+// scaleToZeroAndUp starts a replica when no other runs, and one namespace has become heavy.
+func (x *realFleet) scaleToZeroAndUp(client kubernetes.Interface) {
+	x.t.Helper()
+	before := x.ranges(client)
+	for n := range e2eNamespaces {
+		object := e2eObject(keyOf(0), 0)
+		object.Name = fmt.Sprint("heavy-", n)
+		_, err := client.CoreV1().ConfigMaps(object.Namespace).Create(x.t.Context(), object, metav1.CreateOptions{})
+		x.Expect(err).NotTo(HaveOccurred())
 	}
-	var fields []string
-	add := func(bound uint64, weight string, slot int, changes bool) {
-		since := 1
-		if changes {
-			since, changed = 2, append(changed, strconv.Itoa(slot))
-		}
-		fields = append(fields, fmt.Sprintf("%x:%s:%d:%d", bound, weight, slot, since))
-	}
-	last := len(bounds) - n
-	for slot, bound := range bounds {
-		if slot >= 2*n || slot%2 == 0 {
-			add(bound, weights[slot], slot, slot < 2*n || slot >= last)
-		}
-		if slot >= last { // its other half has the slot of a range that was joined
-			end := uint64(math.MaxUint64)
-			if slot+1 < len(bounds) {
-				end = bounds[slot+1]
-			}
-			add(bound+(end-bound)/2, weights[slot], 2*(slot-last)+1, true)
-		}
-	}
-	return strings.Join(fields, " "), changed
+	r := x.join("e")
+	x.Eventually(func() int { return r.in.Snapshot().Len() }).
+		WithTimeout(time.Minute).WithPolling(100 * time.Millisecond).Should(Equal(2 * e2eNamespaces))
+	x.Expect(x.ranges(client)).NotTo(Equal(before))
+	r.stop()
+	x.Expect(<-r.done).To(Succeed())
 }
 
 func TestE2EEachReplicaCachesItsRangesOnly(t *testing.T) {
@@ -271,8 +234,6 @@ func inRealFleet(t *testing.T, side string) {
 	dead.stop()
 	delete(replicas, "b")
 	settled()
-	x.changeRanges(client)
-	settled()
 	<-time.After(e2eChurn)
 	end()
 	<-churned
@@ -288,11 +249,12 @@ func inRealFleet(t *testing.T, side string) {
 	<-dead.done
 	l := x.ledger
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	t.Logf("%d writes, %.0f a second, %d reconciles, %d for nothing; longest from a write to its reconcile: %v",
 		l.writes, float64(l.writes)/lasted.Seconds(), l.reconciles, len(l.twice), l.worst)
 	g.Expect(l.faults).To(BeEmpty())
 	g.Expect(len(l.twice)).To(BeNumerically("<=", l.writes/e2eTwice), "once for each change")
 	g.Expect(l.worst).To(BeNumerically("<", unowned+e2eLate))
 	g.Expect(l.reconciles).To(BeNumerically("<=", l.writes+5*e2eNamespaces), "once for a change, and for each new owner")
+	l.mu.Unlock()
+	x.scaleToZeroAndUp(client)
 }

@@ -162,7 +162,7 @@ func (n *noting) Remember(_ context.Context, primary slots.Cache, _ time.Duratio
 	n.remembered = primary
 }
 
-func (*noting) Measure(context.Context, func() slots.Work) {}
+func (*noting) Measure(context.Context, func() int) {}
 
 func (n *noting) Deleted(
 	_ context.Context, primary slots.Cache, _ []int, _ time.Duration, _ func(types.NamespacedName),

@@ -248,7 +248,7 @@ func (c *Controller) runShards(ctx context.Context) error {
 			return err
 		}
 		running.Go(func() { s.caches.ranger.Remember(background, c.sources[0].Shards(), s.keepDeleted()) })
-		running.Go(func() { s.caches.ranger.Measure(background, s.work) })
+		running.Go(func() { s.caches.ranger.Measure(background, s.objects) })
 	}
 	s.fill = coalescer{running: &running, do: s.enqueue}
 	defer s.cancelSweep()
@@ -271,10 +271,6 @@ func (c *Controller) reconcileNext(ctx context.Context, w *worker) bool {
 		return true
 	}
 	defer r.running.Done()
-	if c.slots.caches != nil {
-		r.busy.add(1)
-		defer r.busy.add(-1)
-	}
 	c.reconcileOnce(r.reconciles, item, w)
 	return true
 }

@@ -61,7 +61,6 @@ type slotRun struct {
 	reconciles context.Context //nolint:containedctx // the parent of all its reconciles
 	abandon    context.CancelCauseFunc
 	running    sync.WaitGroup
-	busy       busy // if the slots are ranges
 }
 
 // runSlot works on a slot until owned ends. It begins when the caches have seen
@@ -93,7 +92,7 @@ func (s *shardRunner) cachesWith(slot int) (call *coalescedCall, leave func()) {
 // begin lets the keys of a slot be reconciled. Call it before enqueuing them: a
 // key dispatched earlier would be dropped.
 func (s *shardRunner) begin(owned context.Context, slot int) {
-	r := &slotRun{busy: busy{since: time.Now()}}
+	r := &slotRun{}
 	r.reconciles, r.abandon = context.WithCancelCause(context.WithoutCancel(owned))
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -249,18 +248,20 @@ func (s *shardRunner) enqueue() error {
 	return nil
 }
 
-// work returns the costs of this replica's slots.
-func (s *shardRunner) work() slots.Work {
-	w := slots.Work{Objects: map[string]int{}, Slots: map[int]slots.Busy{}}
-	for _, key := range s.controller.primary.keys() {
-		w.Objects[key.Namespace]++
-	}
+// objects returns how many cached objects the slots of this replica have.
+func (s *shardRunner) objects() (n int) {
+	mine := map[int]bool{}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	for slot, r := range s.runs {
-		w.Slots[slot] = slots.Busy{Since: r.busy.since, Time: r.busy.time()}
+	for slot := range s.runs {
+		mine[slot] = true
 	}
-	return w
+	s.mu.Unlock()
+	for _, key := range s.controller.primary.keys() {
+		if mine[s.slotOf(key)] {
+			n++
+		}
+	}
+	return n
 }
 
 // cancelSweep stops the timer of a planned sweep.

@@ -33,7 +33,8 @@ func (c *Controller) Status(keys int) inspect.Status {
 		s.LeaseName = lease.LeaseName()
 	}
 	if r, ok := c.options.Shards.(shard.Reporter); ok {
-		s.Slots = r.Status().Slots
+		of := r.Status()
+		s.Slots, s.Imbalance = of.Slots, of.Imbalance
 	}
 	for _, t := range c.options.Triggers {
 		if e, ok := t.(external); ok {

@@ -75,7 +75,7 @@ func (sharing) Ready() error           { return nil }
 func (sharing) Healthy() error         { return nil }
 
 func (sharing) Status() shard.Status {
-	return shard.Status{Slots: []shard.SlotStatus{
+	return shard.Status{Imbalance: 1.72, Slots: []shard.SlotStatus{
 		{State: shard.Here, Owner: "a", Since: time.Now().Add(-time.Minute)},
 		{State: shard.Elsewhere, Owner: hostile, Since: time.Now().Add(-time.Hour), Weight: 0.613, Heavy: "team-a"},
 		{State: shard.Claimable},

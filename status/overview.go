@@ -1,6 +1,7 @@
 package status
 
 import (
+	"fmt"
 	"cmp"
 	"maps"
 	"slices"
@@ -73,6 +74,7 @@ func (o *overview) controller(c *controllerReport) {
 	}
 	o.add(".</p>\n")
 	o.slots(c.Slots)
+	o.imbalance(c.Imbalance)
 	o.add("<div class=\"facts\">\n")
 	o.lanes(c.Lanes)
 	o.table("Reconciles")
@@ -103,6 +105,14 @@ func (o *overview) slots(slots []slotReport) {
 			o.add("<p>The namespace %s in shard %d is too heavy: its objects are more than the fair share of a replica, "+
 				"and are not divided.</p>\n", s.Heavy, n)
 		}
+	}
+}
+
+// imbalance writes that a replica has far more objects than the mean.
+func (o *overview) imbalance(heaviest float64) {
+	if heaviest > 1.5 {
+		o.add("<p>The replica with the most objects has %s times the mean of all replicas. Scaling to zero and up divides "+
+			"the namespaces anew.</p>\n", fmt.Sprintf("%.1f", heaviest))
 	}
 }
 

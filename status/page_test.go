@@ -64,6 +64,7 @@ func TestThePageShowsWhoHasWhichSlot(t *testing.T) {
 			"claimable: claimable", "unavailable: unavailable, c",
 		}))
 		c.Expect(text(body)).To(ContainSubstring("The namespace team-a in shard 1 is too heavy"))
+		c.Expect(text(body)).To(ContainSubstring("has 1.7 times the mean of all replicas. Scaling to zero and up divides"))
 	})
 }
 

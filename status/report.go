@@ -30,13 +30,15 @@ type problem struct {
 // controllerReport describes a controller, its queue and its sweeps. Counts are since the start
 // of the process.
 type controllerReport struct {
-	Name     string          `json:"name"`
-	Kind     string          `json:"kind"`
-	Phase    inspect.Phase   `json:"phase"`
-	Leader   string          `json:"leader,omitempty"`
-	Slots    []slotReport    `json:"slots,omitempty"`
-	Triggers []triggerReport `json:"triggers"`
-	Outputs  []outputReport  `json:"outputs"`
+	Name   string        `json:"name"`
+	Kind   string        `json:"kind"`
+	Phase  inspect.Phase `json:"phase"`
+	Leader string        `json:"leader,omitempty"`
+	Slots  []slotReport  `json:"slots,omitempty"`
+	// Imbalance is the field of shard.Status, where it is explained.
+	Imbalance float64         `json:"imbalance,omitempty"`
+	Triggers  []triggerReport `json:"triggers"`
+	Outputs   []outputReport  `json:"outputs"`
 	// Workers is how many reconciles may run at once, and Active how many do.
 	Workers int `json:"workers"`
 	Active  int `json:"active"`
@@ -214,6 +216,7 @@ func controllerOf(c *reconcile.Controller, informers []inspect.InformerStatus, k
 		Held: q.Held, Delayed: q.Delayed, BackingOff: q.BackingOff, Retrying: q.Failing, Sweep: sweepOf(c),
 		Outputs: []outputReport{}, Keys: []keyReport{},
 	}
+	r.Imbalance = status.Imbalance
 	for _, s := range status.Slots {
 		r.Slots = append(r.Slots, slotReport{string(s.State), s.Owner, s.Since, s.Weight, s.Heavy})
 	}

@@ -14,10 +14,9 @@ import (
 // of the namespace, as the API server's shard selectors have them: then the caches of a
 // replica hold the objects of its own slots only. shard.Ranges implement it.
 type Ranger interface { //nolint:interfacebloat // one implementation, for which packages must not know each other
-	// Divide makes sure that the ranges are known, and that the server lists the objects of
-	// all caches, of which the primary is the first. The first replica of all chooses the
-	// ranges, by the objects in each namespace. Call it before Run. It returns the error of
-	// ctx.
+	// Divide makes sure that the server lists the objects of all caches, of which the
+	// primary is the first: Run counts its objects if it chooses the ranges. Call it before
+	// Run. It returns the error of ctx.
 	Divide(ctx context.Context, caches []Cache) error
 	// RunCache keeps a cache of the slots that Fill has added up to date until ctx ends. It
 	// calls joined when this caller has joined the others that use the cache.
@@ -25,29 +24,15 @@ type Ranger interface { //nolint:interfacebloat // one implementation, for which
 	// Remember notes how far a cache is, now and then until ctx ends, so that Deleted can
 	// look that far back.
 	Remember(ctx context.Context, primary Cache, ago time.Duration)
-	// Measure calls work once a minute until ctx ends, publishes what it returns with the
-	// membership, and records better ranges when they are worth their moves.
-	Measure(ctx context.Context, work func() Work)
+	// Measure calls objects once a minute until ctx ends, and publishes what it returns with
+	// the membership.
+	Measure(ctx context.Context, objects func() int)
 	// Fill adds slots to caches, and returns when the caches have all objects of these slots,
 	// as new as the server was at the call. drop removes the objects of a slot.
 	Fill(ctx context.Context, caches []Cache, slots []int) (drop func(slot int), err error)
 	// Deleted calls found with the keys of objects that were deleted up to that long
 	// ago, before a cache had them.
 	Deleted(ctx context.Context, primary Cache, slots []int, ago time.Duration, found func(types.NamespacedName)) error
-}
-
-// Work is the cost of a replica's slots to it.
-type Work struct {
-	Objects map[string]int // of the primary kind that are cached, by namespace
-	Slots   map[int]Busy   // those that the replica works on
-}
-
-// Busy is the time in reconciles of a slot.
-type Busy struct {
-	Since time.Time // when the replica began to work on it
-	// Time is that of all reconciles since then: those that run at once add up, and those
-	// that still run count up to now.
-	Time time.Duration
 }
 
 // Cache has the methods of an informer that a [Ranger] needs. Those of package informer

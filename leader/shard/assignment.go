@@ -73,6 +73,11 @@ type Status struct {
 	Member  leader.Status // this replica's membership
 	Members []string      // the live members, sorted
 	Slots   []SlotStatus  // by number
+	// Imbalance is how many objects the replica with the most has, relative to the mean of
+	// all: 1.5 is half more. Stopping all replicas and starting them again chooses ranges
+	// that suit the present objects. It is zero while they are balanced, while the objects of
+	// a replica are not known, and unless the slots are [Ranges].
+	Imbalance float64
 }
 
 // SlotStatus describes the owner of one slot, as this replica sees it.
@@ -80,13 +85,11 @@ type SlotStatus struct {
 	State State
 	Owner string    // empty if there is none
 	Since time.Time // when this replica saw the slot's record change
-	// Weight is the slot's share of the total weight, from 0 to 1, by which slots are assigned:
-	// its share of all objects when the ranges were chosen, or, once ranges were recorded again,
-	// the mean of its shares of all objects and of all time in reconciles. It is zero unless the
-	// slots are [Ranges].
+	// Weight is the slot's share of all objects when the ranges were chosen, from 0 to 1, by
+	// which slots are assigned. It is zero unless the slots are [Ranges].
 	Weight float64
 	// Heavy is the heaviest namespace of the slot, if it had more objects when the ranges
-	// were recorded than a replica's fair share is now, and more than a 64th of all. It is
+	// were chosen than a replica's fair share is now, and more than a 64th of all. It is
 	// not divided, so adding replicas does not relieve its owner. Empty if there is none.
 	Heavy string
 }

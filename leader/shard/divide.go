@@ -11,7 +11,7 @@ import (
 // divide returns n ranges whose weights are as equal as possible without dividing a
 // namespace: the heaviest range with two namespaces is halved until there are enough.
 // If no range has two, the widest is halved, for future namespaces.
-func divide(namespaces map[string]int, n int) division {
+func divide(namespaces map[string]int, n int) *division {
 	all := &piece{Range: keyspace.Range{Last: math.MaxUint64}}
 	for name, objects := range namespaces {
 		all.names = append(all.names, &weighed{keyspace.Of(name), float64(objects)})
@@ -28,10 +28,9 @@ func divide(namespaces map[string]int, n int) division {
 		pieces[at] = a
 		pieces = slices.Insert(pieces, at+1, b)
 	}
-	d := division{version: 1, heavy: heaviestOf(namespaces, all.weight)}
-	for slot, p := range pieces {
-		d.bounds, d.slots = append(d.bounds, p.First), append(d.slots, slot)
-		d.weights, d.since = append(d.weights, p.weight), append(d.since, 1)
+	d := &division{heavy: heaviestOf(namespaces, all.weight)}
+	for _, p := range pieces {
+		d.bounds, d.weights = append(d.bounds, p.First), append(d.weights, p.weight)
 	}
 	return d
 }

@@ -24,9 +24,11 @@
 //   - A member that stops gives up its slots as they drain, and gets no more.
 //   - Keys left with a slot ([Shards.Leave]) go to its next owner, and stay with the slot until that owner releases
 //     it.
-//   - Newly recorded ranges take effect while replicas run. A namespace never has more than one owner meanwhile, and
-//     slots whose ranges do not change keep working.
-//   - Keys left with a slot whose range changes go to the owners of their namespaces.
+//   - Ranges are chosen only when certainly no replica has a slot: at the first start, or after all replicas have
+//     stopped.
+//   - Replicas of ranges that start at once have the same ones, and a namespace never has more than one owner.
+//   - A replica whose ranges are no longer the recorded ones ends: [ErrConfig].
+//   - Keys left with slots go to the owners of their namespaces when ranges are chosen anew.
 //   - While one replica is undisturbed, a slot has an owner again at most 2 × LeaseDuration, 30 s, after its last
 //     owner released it or last renewed its membership, whatever happens to the other replicas.
 //   - A replica that disagrees with the recorded number of slots, hash or key part does not join: [ErrConfig].

@@ -75,6 +75,8 @@ func (x *fixture) free(name string) bool {
 	return l.Spec.HolderIdentity == nil
 }
 
+var errDead = errors.New("dead")
+
 // A shardReplica is one that runs. The fixture knows which slots are its.
 type shardReplica struct {
 	*shard.Shards
@@ -103,7 +105,7 @@ func (r *shardReplica) end() {
 
 // die is kill -9: no further request of the replica reaches the API.
 func (r *shardReplica) die() {
-	r.link.Set(func(l *leaseapi.Link) { l.Fail = errors.New("dead") })
+	r.link.Set(func(l *leaseapi.Link) { l.Fail = errDead })
 	r.stop()
 	_ = r.wait()
 }

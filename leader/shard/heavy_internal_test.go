@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 
-	"github.com/homeostat/homeostat/internal/keyspace"
 	"github.com/homeostat/homeostat/leader"
 	"github.com/homeostat/homeostat/leader/internal/record"
 )
@@ -50,10 +49,12 @@ func TestANamespaceIsHeavyBesideTheFairShareOfAReplica(t *testing.T) {
 	for _, slot := range r.Status().Slots { // the ranges are not known
 		g.Expect(slot.Weight).To(BeZero())
 	}
-	first, config := divide(uneven(), 64), map[string]string{}
-	r.proposal.Store(&first)
-	r.propose(config)
-	g.Expect(r.adopt(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Annotations: config}})).To(Succeed())
+	first := divide(uneven(), 64)
+	recorded, err := r.parse(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
+		rangesAnnotation: first.String(), heavyAnnotation: formatHeavy(first.heavy),
+	}}})
+	g.Expect(err).NotTo(HaveOccurred())
+	r.recorded.Store(recorded)
 	join := func(name string) {
 		lease := &coordinationv1.Lease{}
 		lease.Name, lease.Labels = r.records.memberName(name), record.MemberLabels("test")
@@ -70,7 +71,7 @@ func TestANamespaceIsHeavyBesideTheFairShareOfAReplica(t *testing.T) {
 		g.Expect(weight).To(BeNumerically("~", 1, 1e-6))
 		return found
 	}
-	bigger, big := r.divided().slotOf(keyspace.Of("bigger")), r.divided().slotOf(keyspace.Of("big"))
+	bigger, big := r.current().slotOf("bigger"), r.current().slotOf("big")
 	join("a")
 	join("b")
 	g.Expect(heavy()).To(BeEmpty(), "each of two can have half")
@@ -78,11 +79,11 @@ func TestANamespaceIsHeavyBesideTheFairShareOfAReplica(t *testing.T) {
 	g.Expect(heavy()).To(Equal(map[int]string{bigger: "bigger", big: "big"}))
 	g.Expect(r.Status().Slots[bigger].Weight).To(BeNumerically("~", 0.5, 0.02))
 	for n := range uint64(1_000_000) {
-		if name := fmt.Sprintf("%x", n*0x9e3779b97f4a7c15); r.divided().slotOf(keyspace.Of(name)) == big {
-			r.divided().heavy = []namespaceShare{{"big", 0.45}, {name, 0.4}}
+		if name := fmt.Sprintf("%x", n*0x9e3779b97f4a7c15); r.current().slotOf(name) == big {
+			r.current().heavy = []namespaceShare{{"big", 0.45}, {name, 0.4}}
 			break
 		}
 	}
-	g.Expect(r.divided().heavy).To(HaveLen(2))
+	g.Expect(r.current().heavy).To(HaveLen(2))
 	g.Expect(heavy()).To(Equal(map[int]string{big: "big"}), "the heaviest of a slot")
 }

@@ -16,26 +16,16 @@ import (
 type divider interface {
 	slotOf(namespace string) int
 	plan(owners, members []string) plan
-	foreign(slot int, lease *coordinationv1.Lease) []types.NamespacedName
-
-	recorder
-	changer
-}
-
-// recorder adds this replica's ranges to a configuration that may be recorded, and adopts
-// the recorded ones.
-type recorder interface {
-	propose(config map[string]string)
-	adopt(config *coordinationv1.Lease) error
-}
-
-// changer takes part in changes of the ranges, for a keeper.
-type changer interface {
-	change(ctx context.Context, k *keeper) (inMotion bool, err error)
-	allows(ctx context.Context, k *keeper, slot int, now time.Time) bool
-	claimed(ctx context.Context, slot int, next *coordinationv1.Lease)
-	isCurrent(slot int, lease *coordinationv1.Lease) bool
-	stampAfter(slot int) stamp
+	// choose chooses the ranges if no replica has a slot, before this replica joins.
+	choose(ctx context.Context) error
+	// enter adopts the recorded ranges at the beginning of a term, before any claim.
+	enter(ctx context.Context) error
+	// decide is called before each decision. It reports whether slots may be claimed.
+	decide(ctx context.Context, self string, now time.Time) (claims bool, err error)
+	// mark returns the text in the record of a slot that is claimed.
+	mark(slot int) string
+	// left returns the keys of a slot, of which its record has some.
+	left(slot int, recorded []types.NamespacedName) []types.NamespacedName
 }
 
 // maxRequests bounds a keeper's concurrent requests, and maxPending the events it notes

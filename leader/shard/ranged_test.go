@@ -2,38 +2,27 @@ package shard_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
 	"sync"
-	"time"
 
 	. "github.com/onsi/gomega"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/types"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 
 	"github.com/homeostat/homeostat/internal/keyspace"
+	"github.com/homeostat/homeostat/internal/slots"
 	"github.com/homeostat/homeostat/internal/test/leaseapi"
 	"github.com/homeostat/homeostat/leader/shard"
 )
 
-// The ranges of the tests below: four equal ones; of the next version, in which the first two have become one and the
-// last was halved; and of one after it.
-const (
-	firstRanges  = "0:1 4000000000000000:1 8000000000000000:1 c000000000000000:1"
-	secondRanges = "0:1:0:2 8000000000000000:1:2:1 c000000000000000:1:3:2 e000000000000000:1:1:2"
-	thirdRanges  = "0:1:0:2 8000000000000000:1:2:3 a000000000000000:1:3:3 e000000000000000:1:1:2"
-)
-
-// newOverOld has, for each eighth, one of each old slot that its new one waits for: those that its range overlaps, and
-// the slot itself.
-var newOverOld = [][]int{{0, 2}, {0, 2}, {0, 2}, {0, 2}, {4}, {4}, {6}, {6, 2}}
+// equalRanges are chosen without objects.
+const equalRanges = "0:0 4000000000000000:0 8000000000000000:0 c000000000000000:0"
 
 // eighths are namespaces, one in each eighth of the hashes.
 func eighths() (names []string) {
-	equal := newChangingRanges()
 	for n := range 8 {
-		for _, name := range equal.names {
+		for _, name := range placeNames() {
 			if keyspace.Of(name)>>61 == uint64(n) {
 				names = append(names, name)
 				break
@@ -43,7 +32,26 @@ func eighths() (names []string) {
 	return names
 }
 
-// ranged is a replica of ranges that change. The fixture knows which of the eighths are its.
+// heavyEighths are namespaces of which the first four eighths have most objects.
+func heavyEighths() map[string]int {
+	objects := map[string]int{}
+	for n, name := range eighths() {
+		objects[name] = 1 + 99*(7-n)/4
+	}
+	return objects
+}
+
+// counted is a cache that only knows the number of its objects, by namespace.
+type counted struct {
+	slots.Cache
+	of func() map[string]int
+}
+
+func (counted) LastResourceVersion() string { return "1" }
+
+func (c counted) CountNamespaces(context.Context) (map[string]int, error) { return c.of(), nil }
+
+// ranged is a replica of ranges. The fixture knows which of the eighths are its.
 type ranged struct {
 	*shard.Ranges
 	name    string
@@ -54,52 +62,66 @@ type ranged struct {
 	wait    func() error
 
 	mu    sync.Mutex // guards the fields below
-	drain time.Duration
-	left  map[int][]types.NamespacedName // the keys it leaves with slots
-	found map[string]int                 // keys, and how often
-	runs  map[int][][]int                // the eighths with which functions of slots were called
+	left  []types.NamespacedName
+	found map[string]int // keys, and how often
 }
 
-func (x *fixture) ranged(identity string) *ranged {
+// ranged starts a replica that counts these objects when it chooses the ranges.
+func (x *fixture) ranged(identity string, objects map[string]int) *ranged {
 	x.t.Helper()
-	l := x.api.Link(int64(len(identity)))
-	s, err := shard.NewRanges(leaseOf(l, identity), &shard.Options{Slots: 4})
-	x.Expect(err).NotTo(HaveOccurred())
-	r := &ranged{
-		Ranges: s, name: identity, fixture: x, link: l,
-		left: map[int][]types.NamespacedName{}, found: map[string]int{}, runs: map[int][][]int{},
-	}
-	var ctx context.Context
-	ctx, r.stop = context.WithCancel(x.t.Context())
-	r.wait = background(func() error { return r.Run(r.logs.log(ctx), r.work) })
+	return x.rangedBy(identity, objects, x.api.Link(int64(len(identity))))
+}
+
+// rangedBy is ranged, with a client.
+func (x *fixture) rangedBy(identity string, objects map[string]int, client coordinationclient.LeasesGetter) *ranged {
+	x.t.Helper()
+	r := x.newRanged(identity, client)
+	x.Expect(r.Divide(x.t.Context(), []slots.Cache{counted{of: func() map[string]int { return objects }}})).To(Succeed())
+	r.start()
 	return r
+}
+
+func (x *fixture) newRanged(identity string, client coordinationclient.LeasesGetter) *ranged {
+	x.t.Helper()
+	lease := leaseOf(nil, identity)
+	lease.Client = client
+	s, err := shard.NewRanges(lease, &shard.Options{Slots: 4})
+	x.Expect(err).NotTo(HaveOccurred())
+	link, _ := client.(*leaseapi.Link)
+	return &ranged{Ranges: s, name: identity, fixture: x, link: link, found: map[string]int{}}
+}
+
+func (r *ranged) start() {
+	var ctx context.Context
+	ctx, r.stop = context.WithCancel(r.fixture.t.Context())
+	r.wait = background(func() error { return r.Run(r.logs.log(ctx), r.work) })
 }
 
 func (r *ranged) work(ctx context.Context, slot int) error {
 	var mine []int
-	for n, name := range eighths() {
-		if r.Slot(types.NamespacedName{Namespace: name}) == slot {
+	for n, of := range r.slots() {
+		if of == slot {
 			mine = append(mine, n)
+			r.fixture.take(n, r.name)
 		}
 	}
-	for _, n := range mine {
-		r.fixture.take(n, r.name)
-	}
 	r.mu.Lock()
-	r.runs[slot] = append(r.runs[slot], mine)
 	for _, key := range r.Left(slot) {
-		r.found[key.String()]++
+		if r.Slot(key) == slot {
+			r.found[key.String()]++
+		}
 	}
 	r.mu.Unlock()
 	<-ctx.Done()
-	if errors.Is(context.Cause(ctx), shard.ErrMoved) {
-		r.fixture.add("slot %d: %v", slot, context.Cause(ctx))
-	}
 	r.mu.Lock()
-	drain := r.drain
-	r.Leave(slot, r.left[slot])
+	var left []types.NamespacedName
+	for _, key := range r.left {
+		if r.Slot(key) == slot {
+			left = append(left, key)
+		}
+	}
+	r.Leave(slot, left)
 	r.mu.Unlock()
-	leaseapi.Wait(drain)
 	for _, n := range mine {
 		r.fixture.leave(n)
 	}
@@ -114,24 +136,9 @@ func (r *ranged) end() {
 
 // die is kill -9: no further request of the replica reaches the API.
 func (r *ranged) die() {
-	r.link.Set(func(l *leaseapi.Link) { l.Fail = errors.New("dead") })
+	r.link.Set(func(l *leaseapi.Link) { l.Fail = errDead })
 	r.stop()
 	_ = r.wait()
-}
-
-// set changes the replica while it runs.
-func (r *ranged) set(f func(*ranged)) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	f(r)
-}
-
-// calls is how often the function of a slot was called by the replicas.
-func calls(slot int, of ...*ranged) (n int) {
-	for _, r := range of {
-		r.set(func(r *ranged) { n += len(r.runs[slot]) })
-	}
-	return n
 }
 
 // slots returns the slots of the eighths, as the replica divides them.
@@ -142,30 +149,32 @@ func (r *ranged) slots() (slots []int) {
 	return slots
 }
 
-// divide records other ranges.
-func (x *fixture) divide(text string) {
+// ranges returns the recorded ones.
+func (x *fixture) ranges() string {
+	x.t.Helper()
+	return x.config().Annotations["leader.homeostat.dev/ranges"]
+}
+
+func (x *fixture) config() *coordinationv1.Lease {
 	x.t.Helper()
 	config, err := x.api.Get("test")
 	x.Expect(err).NotTo(HaveOccurred())
+	return config
+}
+
+// divide records other ranges, as another client can.
+func (x *fixture) divide(text string) {
+	x.t.Helper()
+	config := x.config()
 	config.Annotations["leader.homeostat.dev/ranges"] = text
-	_, err = x.api.Update(config)
+	_, err := x.api.Update(config)
 	x.Expect(err).NotTo(HaveOccurred())
 }
 
-// record returns that of a slot.
+// record returns the record of a slot.
 func (x *fixture) record(slot int) *coordinationv1.Lease {
 	x.t.Helper()
 	l, err := x.api.Get(fmt.Sprint("test-slot-", slot))
 	x.Expect(err).NotTo(HaveOccurred())
 	return l
-}
-
-// versions are those of the records, by slot.
-func (x *fixture) versions() (versions []string) {
-	x.t.Helper()
-	for slot := range 4 {
-		version, _, _ := strings.Cut(x.record(slot).Annotations["leader.homeostat.dev/division"], "/")
-		versions = append(versions, version)
-	}
-	return versions
 }

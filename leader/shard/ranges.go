@@ -5,17 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/sharding"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	"github.com/homeostat/homeostat/internal/absent"
-	"github.com/homeostat/homeostat/internal/keyspace"
 	"github.com/homeostat/homeostat/internal/option"
 	"github.com/homeostat/homeostat/internal/slots"
 	"github.com/homeostat/homeostat/leader"
@@ -24,23 +23,20 @@ import (
 
 // Ranges are [Shards] that keep the objects of a namespace together and divide the
 // namespaces into ranges, so that each replica's caches need only its own share. They are
-// chosen by the number of objects in each namespace when the very first replica starts, so
-// that the heaviest replica starts with at most a fifth more than the mean, unless single
-// namespaces are too heavy for that.
-//
-// Each replica publishes, with its Lease, how many objects its slots have and how long
-// their reconciles take. When the heaviest replica has been more than a fifth above the
-// mean for some time, the first member by name records better ranges, if they are worth the
-// moves: with different weights, or with heavy ranges split and light ones joined. The
-// others adopt them while they run.
+// chosen by the number of objects in each namespace when no replica has a slot: at the
+// first start, and whenever all replicas have been stopped. Then the heaviest replica
+// starts with at most a fifth more than the mean, unless single namespaces are too heavy
+// for that. While replicas run the ranges stay: Status.Imbalance tells how far the
+// heaviest replica is above the mean meanwhile.
 //
 // Ranges are safe for concurrent use.
 type Ranges struct {
 	*Shards
-	current // the ranges that all replicas have
-	changes
 
-	proposal atomic.Pointer[division] // the ranges of this replica, if it is the first
+	equal    *adopted                // equal ranges, until the recorded ones are known
+	recorded atomic.Pointer[adopted] // nil until then
+	primary  slots.Cache             // counts the objects; nil before Divide
+	foreign  time.Time               // when an owner with another range was last seen; the mutex of replica guards it
 
 	mu      sync.Mutex // guards samples
 	samples []sample   // the oldest first
@@ -81,37 +77,28 @@ func NewRanges(lease leader.Lease, o *Options) (*Ranges, error) {
 	if err != nil {
 		return nil, err
 	}
-	equal := divide(nil, shards.options.Slots)
-	r := &Ranges{Shards: shards, current: current{equal: &equal}}
-	r.changes = changes{of: &shards.replica, current: &r.current}
+	r := &Ranges{Shards: shards, equal: &adopted{division: divide(nil, shards.options.Slots)}}
 	shards.ranges = r
 	return r, nil
 }
 
-// Divide makes sure that the ranges are known, and that the server lists the objects of all
-// caches, the primary first: a replica without permission to list them could not work on
-// its slots. Package reconcile calls it, like the methods below. A namespace with more than
-// a third of all objects is logged: it cannot be divided.
+// Divide makes sure that the server lists the objects of all caches: a replica without
+// permission to list them could not work on its slots. The objects of the first, the
+// primary, are counted when Run chooses the ranges. Package reconcile calls it before Run,
+// like the methods below.
 //
-// Errors: [ErrConfig], and the cause of ctx when that ends. After any other error it logs,
-// reports it by Ready, and tries again after RetryPeriod.
+// Errors: the cause of ctx when that ends. After any other error it logs, reports it by
+// Ready, and tries again after RetryPeriod.
 func (r *Ranges) Divide(ctx context.Context, caches []slots.Cache) error {
-	for ctx.Err() == nil {
+	r.primary = caches[0]
+	_ = r.retry(ctx, "listing the cached kinds", func(ctx context.Context) error {
 		err := r.sample(ctx, caches[0]) // from the last sample that the server still remembers
 		r.forget(r.now().Add(-eventsKept))
 		if err == nil {
 			err = listable(ctx, caches[1:])
 		}
-		if err == nil {
-			if err = r.choose(ctx, caches[0]); err == nil || errors.Is(err, ErrConfig) {
-				return err
-			}
-		}
-		r.report(err)
-		klog.FromContext(ctx).Error(err, "cannot divide the namespaces, or list the cached kinds, retrying",
-			"lease", r.records.key())
-		r.sleep(ctx, r.member.Timing.RetryPeriod)
-	}
+		return err
+	})
 	return context.Cause(ctx)
 }
 
@@ -125,67 +112,30 @@ func listable(ctx context.Context, caches []slots.Cache) error {
 	return errors.Join(errs...)
 }
 
-// choose adopts the recorded ranges, or proposes some if there are none.
-func (r *Ranges) choose(ctx context.Context, primary slots.Cache) error {
-	lease, err := r.records.read(ctx, r.records.name)
-	if err == nil {
-		ours := r.options.annotations()
-		r.propose(ours)
-		if r.division.Load() != nil { // running replicas adopt changes on their own
-			return r.records.compare(lease.Annotations, ours)
-		}
-		return r.agree(lease, ours)
+// current returns the ranges, or equal ones before they are known.
+func (r *Ranges) current() *adopted {
+	if a := r.recorded.Load(); a != nil {
+		return a
 	}
-	if !record.IsNotFound(err, r.records.name) {
-		return r.records.explain("reading", err)
-	}
-	namespaces, err := primary.CountNamespaces(ctx)
-	if err != nil {
-		return err
-	}
-	d := divide(namespaces, r.options.Slots)
-	r.proposal.Store(&d)
-	for _, of := range d.heavy {
-		if of.Share > 1.0/3 {
-			klog.FromContext(ctx).Info("namespace too heavy to be balanced: shards do not divide it",
-				"namespace", of.Name, "objects", namespaces[of.Name], "ofAll", of.Share)
-		}
-	}
-	return nil
+	return r.equal
 }
 
-func (r *Ranges) propose(config map[string]string) {
-	d := r.proposal.Load()
-	if d == nil {
-		d = r.equal
-	}
-	config[byAnnotation], config[hashAnnotation], config[rangesAnnotation] = byRange, rangeHash, d.String()
-	config[heavyAnnotation] = formatHeavy(d.heavy)
-}
-
-func (r *Ranges) adopt(config *coordinationv1.Lease) error {
-	d, err := parseDivision(config.Annotations[rangesAnnotation], r.options.Slots)
-	if err == nil {
-		d.heavy, d.uid = parseHeavy(config.Annotations[heavyAnnotation]), string(config.UID)
-		r.division.Store(d)
-		r.changes = changes{of: &r.replica, current: &r.current}
-	}
-	return err
-}
+func (r *Ranges) slotOf(namespace string) int { return r.current().slotOf(namespace) }
 
 func (r *Ranges) plan(owners, members []string) plan {
-	return planByWeight(owners, members, r.divided().weights)
+	return planByWeight(owners, members, r.current().weights)
 }
 
-// Status is [Shards.Status], with the weights of the slots.
+// Status is [Shards.Status], with the weights of the slots and the imbalance.
 func (r *Ranges) Status() Status {
-	status, d := r.Shards.Status(), r.divided()
+	status, d := r.Shards.Status(), r.current()
+	status.Imbalance = r.imbalance()
 	total := max(sum(d.weights), 1e-9)
 	for slot := range status.Slots {
 		status.Slots[slot].Weight = d.weights[slot] / total
 	}
 	for _, of := range d.heavy {
-		slot := &status.Slots[d.slotOf(keyspace.Of(of.Name))]
+		slot := &status.Slots[d.slotOf(of.Name)]
 		if slot.Heavy == "" && of.Share*float64(len(status.Members)) > 1 {
 			slot.Heavy = of.Name
 		}
@@ -230,15 +180,53 @@ func (r *Ranges) Fill(ctx context.Context, caches []slots.Cache, of []int) (drop
 	for n, slot := range of {
 		added[slot] = ranges[n]
 	}
-	return func(slot int) { remove(added[slot]) }, nil // its range may be a different one by then
+	return func(slot int) { remove(added[slot]) }, nil // its range may be a different one in the next term
 }
 
 func (r *Ranges) rangesOf(of []int) []sharding.ShardRangeRequirement {
-	ranges, d := make([]sharding.ShardRangeRequirement, len(of)), r.divided()
+	ranges, d := make([]sharding.ShardRangeRequirement, len(of)), r.current()
 	for n, slot := range of {
 		ranges[n] = sharding.ShardRangeRequirement(d.rangeOf(slot).Requirement())
 	}
 	return ranges
+}
+
+// measureEvery is how often a replica publishes how many objects it has.
+const measureEvery = time.Minute
+
+// Measure publishes how many objects this replica's slots have, as returned by objects,
+// once a minute until ctx ends. The number is written with the next renewal of the
+// membership, without an extra request.
+func (r *Ranges) Measure(ctx context.Context, objects func() int) {
+	for ctx.Err() == nil {
+		r.member.Publish(strconv.Itoa(objects()))
+		r.sleep(ctx, measureEvery)
+	}
+}
+
+// few objects more than the mean are no imbalance.
+const few = 10
+
+// imbalance returns how many objects the heaviest member has relative to the mean, or zero if the objects of a member
+// are not known.
+func (r *Ranges) imbalance() float64 {
+	r.Shards.mu.Lock()
+	defer r.Shards.mu.Unlock()
+	most, total, n := 0.0, 0.0, 0.0
+	for _, o := range r.view.members {
+		if record.Holder(o.Lease) == unowned {
+			continue
+		}
+		objects, err := strconv.ParseUint(annotation(o.Lease, record.LoadAnnotation), 10, 40)
+		if err != nil {
+			return 0
+		}
+		most, total, n = max(most, float64(objects)), total+float64(objects), n+1
+	}
+	if n == 0 || most-total/n < few {
+		return 0
+	}
+	return most * n / total
 }
 
 // Remember records the state of a cache from time to time until ctx ends, so that Deleted
@@ -253,12 +241,9 @@ func (r *Ranges) Remember(ctx context.Context, primary slots.Cache, ago time.Dur
 		if err := r.sample(ctx, primary); err != nil && ctx.Err() == nil {
 			klog.FromContext(ctx).Error(err, "cannot ask how new the server is, retrying", "lease", r.records.key())
 		}
-		r.forget(r.now().Add(-ago - r.changeTime()))
+		r.forget(r.now().Add(-ago))
 	}
 }
-
-// changeTime is for how much longer no replica may work on a slot whose range changes: until all others are drained.
-func (r *Ranges) changeTime() time.Duration { return 4 * r.member.Timing.LeaseDuration }
 
 // sample records the resourceVersion of a cache, or, if it is empty, the server's.
 func (r *Ranges) sample(ctx context.Context, primary slots.Cache) (err error) {
@@ -298,9 +283,6 @@ func since(samples []sample, moment time.Time) []sample {
 func (r *Ranges) Deleted(
 	ctx context.Context, primary slots.Cache, of []int, ago time.Duration, found func(types.NamespacedName),
 ) (err error) {
-	if d := r.divided(); slices.ContainsFunc(d.moved(), func(slot int) bool { return slices.Contains(of, slot) }) {
-		ago += r.changeTime()
-	}
 	r.mu.Lock()
 	samples := slices.Clone(since(r.samples, r.now().Add(-ago)))
 	r.mu.Unlock()

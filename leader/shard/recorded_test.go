@@ -42,7 +42,7 @@ func TestTheConfigurationIsRecordedAsOtherBuildsReadIt(t *testing.T) {
 			},
 			map[string]string{
 				"slots": "4", "by": "range of namespaces", "hash": "fnv1a-64", "heavy": "null",
-				"ranges": "0:0 4000000000000000:0 8000000000000000:0 c000000000000000:0",
+				"ranges": equalRanges,
 			},
 			[]int{3, 3, 1, 0, 3},
 		},
@@ -58,6 +58,10 @@ func TestTheConfigurationIsRecordedAsOtherBuildsReadIt(t *testing.T) {
 				for key, text := range c.recorded {
 					recorded["leader.homeostat.dev/"+key] = text
 				}
+				entered := config.Annotations["leader.homeostat.dev/entered"]
+				delete(config.Annotations, "leader.homeostat.dev/entered")
+				delete(config.Annotations, "leader.homeostat.dev/division") // is random
+				x.Expect(entered).To(Or(BeEmpty(), MatchRegexp(`^a_.*\.1$`)))
 				x.Expect(config.Annotations).To(Equal(recorded))
 				x.Expect(config.Labels).To(Equal(map[string]string{
 					"leader.homeostat.dev/shards": "test", "leader.homeostat.dev/record": "config",
@@ -116,16 +120,21 @@ func TestRangesAreNotChosenBeforeEverythingIsKnown(t *testing.T) {
 				r, err := shard.NewRanges(leaseOf(l, "a"), &shard.Options{Slots: 2})
 				x.Expect(err).NotTo(HaveOccurred())
 				fail(primary, other, l, true)
-				wait := background(func() error { return r.Divide(logs.log(x.t.Context()), []slots.Cache{primary, other}) })
+				stop := x.run(func(ctx context.Context) error {
+					ctx = logs.log(ctx)
+					if err := r.Divide(ctx, []slots.Cache{primary, other}); err != nil {
+						return err
+					}
+					return r.Run(ctx, x.work("a", 0))
+				})
 				pass(time.Minute + time.Second)
 				x.Expect(r.Ready()).To(MatchError(ContainSubstring("forbidden")))
-				x.Expect(logs.count("cannot divide the namespaces")).To(Equal(31), "each two seconds")
+				x.Expect(logs.count("failed, retrying")).To(Equal(31), "each two seconds")
+				x.Expect(x.owned()).To(BeEmpty())
 				fail(primary, other, l, false)
-				x.Expect(wait()).To(Succeed())
+				pass(10 * time.Second)
 				x.Expect(logs.count("namespace too heavy")).To(Equal(1))
 				x.Expect(logs.count(`"namespace"="big"`)).To(Equal(1))
-				stop := x.run(func(ctx context.Context) error { return r.Run(ctx, x.work("a", 0)) })
-				pass(10 * time.Second)
 				weights := []float64{r.Status().Slots[0].Weight, r.Status().Slots[1].Weight}
 				x.Expect(weights).To(ConsistOf(0.75, 0.25))
 				stop()
@@ -136,12 +145,11 @@ func TestRangesAreNotChosenBeforeEverythingIsKnown(t *testing.T) {
 
 func TestNamespacesWithAThirdOfAllObjectsAreNotTooHeavy(t *testing.T) {
 	inBubble(t, func(x *fixture) {
-		var logs diary
-		r, err := shard.NewRanges(leaseOf(x.api.Link(1), "a"), nil)
-		x.Expect(err).NotTo(HaveOccurred())
-		third := &waiting{objects: map[string]int{"a": 1, "b": 1, "c": 1}}
-		x.Expect(r.Divide(logs.log(x.t.Context()), []slots.Cache{third})).To(Succeed())
-		x.Expect(logs.read()).To(BeEmpty())
+		a := x.ranged("a", map[string]int{"a": 1, "b": 1, "c": 1})
+		pass(10 * time.Second)
+		x.Expect(a.logs.count("ranges chosen")).To(Equal(1))
+		x.Expect(a.logs.count("too heavy")).To(BeZero())
+		a.end()
 	})
 }
 
@@ -175,43 +183,5 @@ func TestRangesRememberAgainWhenTheServerAnswers(t *testing.T) {
 		x.Expect(logs.read()).To(HaveLen(4))
 		stop()
 		x.Expect(logs.read()).To(HaveLen(4), "the end is not an error")
-	})
-}
-
-// Package reconcile asks for slots as soon as Divide has returned.
-func TestDivideTakesTheRecordedRanges(t *testing.T) {
-	inBubble(t, func(x *fixture) {
-		ranges := func(name string, slots int) *shard.Ranges {
-			r, err := shard.NewRanges(leaseOf(x.api.Link(1), name), &shard.Options{Slots: slots})
-			x.Expect(err).NotTo(HaveOccurred())
-			return r
-		}
-		caches := []slots.Cache{&waiting{}}
-		a := x.ranged("a")
-		pass(10 * time.Second)
-		x.divide(secondRanges)
-		pass(10 * time.Second)
-		b := ranges("b", 4)
-		x.Expect(b.Divide(x.t.Context(), caches)).To(Succeed())
-		for n, name := range eighths() {
-			x.Expect(b.Slot(types.NamespacedName{Namespace: name})).To(Equal(a.slots()[n]))
-		}
-		x.Expect(ranges("c", 5).Divide(x.t.Context(), caches)).To(MatchError(shard.ErrConfig))
-
-		x.divide(thirdRanges)
-		x.Expect(b.Divide(x.t.Context(), caches)).To(Succeed())
-		x.Expect(b.Slot(types.NamespacedName{Namespace: eighths()[5]})).To(Equal(2), "known ones change in Run alone")
-		a.end()
-		config, err := x.api.Get("test")
-		x.Expect(err).NotTo(HaveOccurred())
-		config.Annotations["leader.homeostat.dev/slots"] = "5"
-		config, err = x.api.Update(config)
-		x.Expect(err).NotTo(HaveOccurred())
-		x.Expect(b.Divide(x.t.Context(), caches)).To(MatchError(shard.ErrConfig))
-		config.Annotations["leader.homeostat.dev/slots"] = "4"
-		config.Annotations["leader.homeostat.dev/ranges"] = "edited by another client"
-		_, err = x.api.Update(config)
-		x.Expect(err).NotTo(HaveOccurred())
-		x.Expect(ranges("d", 4).Divide(x.t.Context(), caches)).To(MatchError(shard.ErrConfig))
 	})
 }

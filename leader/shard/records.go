@@ -25,18 +25,11 @@ import (
 const (
 	configKind      = "config"
 	slotKind        = "slot"
-	rangeKind       = "range" // of a slot; see versionAnnotation
+	rangeKind       = "range" // of a slot, written by earlier builds
 	slotLabel       = "leader.homeostat.dev/slot"
 	slotsAnnotation = "leader.homeostat.dev/slots"
 	hashAnnotation  = "leader.homeostat.dev/hash"
 	byAnnotation    = "leader.homeostat.dev/by"
-)
-
-// The parts of a configuration with ranges.
-const (
-	rangesAnnotation = "leader.homeostat.dev/ranges"
-	byRange          = "range of namespaces"
-	rangeHash        = "fnv1a-64"
 )
 
 const (
@@ -143,20 +136,24 @@ func (r records) remove(ctx context.Context, lease *coordinationv1.Lease) error 
 	})
 }
 
-// config returns the recorded configuration, which is ours if there was none. The labels let the replicas watch it
-// for changes.
+// config returns the recorded configuration, which is ours if there was none.
 func (r records) config(ctx context.Context, ours map[string]string) (*coordinationv1.Lease, error) {
 	lease, err := r.read(ctx, r.name)
 	if record.IsNotFound(err, r.name) {
-		lease, err = r.write(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
-			Namespace: r.namespace, Name: r.name, Annotations: ours,
-			Labels: map[string]string{record.GroupLabel: r.name, record.KindLabel: configKind},
-		}})
+		lease, err = r.write(ctx, r.newConfig(ours))
 	}
 	if err != nil {
 		return nil, r.explain("reading", err)
 	}
 	return lease, nil
+}
+
+// newConfig returns the record of a configuration. The labels let the replicas watch it for changes.
+func (r records) newConfig(annotations map[string]string) *coordinationv1.Lease {
+	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+		Namespace: r.namespace, Name: r.name, Annotations: annotations,
+		Labels: map[string]string{record.GroupLabel: r.name, record.KindLabel: configKind},
+	}}
 }
 
 // annotations returns the settings all replicas must agree on.

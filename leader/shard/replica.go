@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 
 	"github.com/homeostat/homeostat/leader"
 	"github.com/homeostat/homeostat/leader/internal/record"
@@ -59,6 +60,23 @@ func (r *replica) now() time.Time { return r.member.Timing.Clock.Now() }
 
 func (r *replica) sleep(ctx context.Context, d time.Duration) {
 	record.Sleep(ctx, r.member.Timing.Clock, d)
+}
+
+// retry calls do until it succeeds, finds that the configurations differ, or ctx ends. Ready reports other errors.
+func (r *replica) retry(ctx context.Context, doing string, do func(context.Context) error) error {
+	for ctx.Err() == nil {
+		err := do(ctx)
+		if errors.Is(err, ErrConfig) {
+			return err
+		}
+		r.report(err)
+		if err == nil {
+			return nil
+		}
+		klog.FromContext(ctx).Error(err, doing+" failed, retrying", "lease", r.records.key())
+		r.sleep(ctx, r.member.Timing.RetryPeriod)
+	}
+	return nil
 }
 
 // Leave replaces the keys that the next owner of a slot gets, such as those of deleted

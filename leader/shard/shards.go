@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync/atomic"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
@@ -73,7 +72,7 @@ func New(lease leader.Lease, o *Options) (*Shards, error) {
 
 // Slot returns the slot of a key, from 0 to Options.Slots - 1. With [ByKey], pass it
 // the key of the root owner. With [Ranges], the ranges are assumed to be equal until
-// the recorded ones are known, and the result changes when they are.
+// the recorded ones are known, and the result changes only while fn runs for no slot.
 //
 // It may be called from any goroutine, and sends no request: it computes a hash and, with
 // Ranges, searches the current ranges.
@@ -132,34 +131,35 @@ func (s *Shards) Run(ctx context.Context, fn func(ctx context.Context, slot int)
 	if ctx.Err() != nil {
 		return nil
 	}
-	return s.elector.Run(ctx, func(ctx context.Context) error { return newKeeper(&s.replica, s.ranges, fn).run(ctx) })
+	return s.elector.Run(ctx, func(ctx context.Context) error {
+		if s.ranges != nil {
+			if err := s.ranges.enter(ctx); err != nil || ctx.Err() != nil {
+				return err
+			}
+		}
+		return newKeeper(&s.replica, s.ranges, fn).run(ctx)
+	})
 }
 
 // checkConfig compares this replica's configuration with the recorded one, and
 // records it if it is the first. It retries until the API server answers or ctx
 // ends.
 func (s *Shards) checkConfig(ctx context.Context) error {
-	ours := s.options.annotations()
+	check := s.agree
 	if s.ranges != nil {
-		s.ranges.propose(ours)
+		check = s.ranges.choose
 	}
-	for ctx.Err() == nil {
-		recorded, err := s.records.config(ctx, ours)
-		s.report(err)
-		if err == nil {
-			return s.agree(recorded, ours)
-		}
-		s.sleep(ctx, s.member.Timing.RetryPeriod)
-	}
-	return nil
+	return s.retry(ctx, "checking the configuration", check)
 }
 
 // agree returns an error if the recorded configuration differs from ours.
-func (s *Shards) agree(config *coordinationv1.Lease, ours map[string]string) error {
-	if err := s.records.compare(config.Annotations, ours); err != nil || s.ranges == nil {
+func (s *Shards) agree(ctx context.Context) error {
+	ours := s.options.annotations()
+	recorded, err := s.records.config(ctx, ours)
+	if err != nil {
 		return err
 	}
-	return s.ranges.adopt(config)
+	return s.records.compare(recorded.Annotations, ours)
 }
 
 // Status returns the owners of all slots, and since when they have owned them, as

@@ -25,7 +25,7 @@ func (k *keeper) claim(ctx context.Context, slot int, now time.Time) {
 	started := k.start(seen.Name, now, func() error {
 		next := record.Taken(seen, k.self, k.member.Timing.LeaseDuration, now)
 		if k.ranges != nil {
-			k.ranges.claimed(ctx, slot, next)
+			annotate(next, rangeAnnotation, k.ranges.mark(slot))
 		}
 		lease, err := k.records.write(ctx, next)
 		k.reports <- func() error {
@@ -45,7 +45,7 @@ func (k *keeper) claim(ctx context.Context, slot int, now time.Time) {
 // check reads the record of a slot for which the view has shown a different holder for
 // longer than a watch can be late: another client may have edited or deleted it.
 func (k *keeper) check(ctx context.Context, slot int, h *holding, now time.Time) {
-	if k.holds(slot, k.view.slots[slot].Lease) || now.Sub(h.checked) < k.member.Timing.RetryPeriod {
+	if record.Holder(k.view.slots[slot].Lease) == k.self || now.Sub(h.checked) < k.member.Timing.RetryPeriod {
 		return
 	}
 	h.checked = now
@@ -53,16 +53,11 @@ func (k *keeper) check(ctx context.Context, slot int, h *holding, now time.Time)
 	name := k.records.slotName(slot)
 	k.start(name, now, func() error {
 		lease, err := k.records.read(ctx, name)
-		if record.IsNotFound(err, name) || err == nil && !k.holds(slot, lease) {
+		if record.IsNotFound(err, name) || err == nil && record.Holder(lease) != k.self {
 			h.cancel(fmt.Errorf("%w: the record of slot %d", leader.ErrLost, slot))
 		}
 		return err
 	})
-}
-
-// holds reports whether this replica has claimed the slot in a record, which may be nil.
-func (k *keeper) holds(slot int, lease *coordinationv1.Lease) bool {
-	return record.Holder(lease) == k.self && (k.ranges == nil || k.ranges.isCurrent(slot, lease))
 }
 
 // hold runs the function of a slot that was taken, unless the term is over.
@@ -116,12 +111,8 @@ func (k *keeper) giveBack(ctx context.Context, slot int, h *holding) {
 		delete(k.own, slot)
 		return
 	}
-	var next stamp
-	if k.ranges != nil {
-		next = k.ranges.stampAfter(slot)
-	}
 	go func() {
-		written, err := k.release(ctx, slot, h.lease, next)
+		written, err := k.release(ctx, slot, h.lease)
 		k.reports <- func() error {
 			delete(k.own, slot)
 			if written {
@@ -138,12 +129,10 @@ func (k *keeper) giveBack(ctx context.Context, slot int, h *holding) {
 // release clears the owner of a slot, writes the keys that are left, and reports whether
 // it succeeded. After a failure the record still names this replica, which takes the
 // slot again or leaves it with the membership.
-func (k *keeper) release(
-	ctx context.Context, slot int, lease *coordinationv1.Lease, next stamp,
-) (written bool, err error) {
+func (k *keeper) release(ctx context.Context, slot int, lease *coordinationv1.Lease) (written bool, err error) {
 	for range record.ReleaseTries {
-		free := released(lease, k.quiet(), k.now(), next)
-		cut := k.leave(slot, free)
+		free := record.Released(lease, k.quiet(), k.now())
+		cut := keep(free, k.Left(slot), leftRoom)
 		_, err = k.records.update(ctx, free)
 		if err == nil && cut > 0 {
 			klog.FromContext(ctx).Info("keys not left with the slot: its record has no room, its next owner may miss them",
@@ -170,21 +159,14 @@ func (k *keeper) setWorking(slot int, works bool) {
 // not write there when it lost the slot. They stay in the record until it is released:
 // if this replica dies, the next owner finds them.
 func (k *keeper) found(slot int, lease *coordinationv1.Lease) {
-	keys := slices.Clone(k.Left(slot))
-	for _, key := range keysOf(lease) {
-		mine := k.ranges == nil || k.ranges.slotOf(key.Namespace) == slot
-		if mine && !slices.Contains(keys, key) {
+	keys, recorded := slices.Clone(k.Left(slot)), keysOf(lease)
+	if k.ranges != nil {
+		recorded = k.ranges.left(slot, recorded)
+	}
+	for _, key := range recorded {
+		if !slices.Contains(keys, key) {
 			keys = append(keys, key)
 		}
 	}
 	k.Leave(slot, keys)
-}
-
-// leave writes the keys into the record of a slot before its release, and returns how many have no room.
-func (k *keeper) leave(slot int, lease *coordinationv1.Lease) (cut int) {
-	keys := k.Left(slot)
-	if k.ranges != nil {
-		keys = slices.Concat(keys, k.ranges.foreign(slot, lease))
-	}
-	return keep(lease, keys, leftRoom)
 }

@@ -135,13 +135,12 @@ func (k *keeper) decide(ctx context.Context) error {
 		k.relist()
 	}
 	k.expire(ctx, now)
-	settled := true
+	claims := true
 	if k.ranges != nil {
-		inMotion, err := k.ranges.change(ctx, k)
-		if err != nil {
+		var err error
+		if claims, err = k.ranges.decide(ctx, k.self, now); err != nil {
 			return err
 		}
-		settled = !inMotion
 	}
 	owners := k.view.owners(k.self, now)
 	for slot := range k.own {
@@ -151,7 +150,7 @@ func (k *keeper) decide(ctx context.Context) error {
 		owners[slot] = k.self
 	}
 	p := k.planner.plan(owners, k.view.assignable(now))
-	settled = settled && now.Sub(k.view.changed) >= k.options.Settle
+	settled := now.Sub(k.view.changed) >= k.options.Settle
 	for slot, owner := range owners {
 		h := k.own[slot]
 		switch {
@@ -161,7 +160,7 @@ func (k *keeper) decide(ctx context.Context) error {
 			}
 			k.check(ctx, slot, h, now)
 		case owner != k.self && owner != unowned:
-		case k.ranges != nil && !k.ranges.allows(ctx, k, slot, now):
+		case !claims:
 			delete(k.free, slot)
 		case owner == k.self: // an answer was lost, or a release failed
 			k.claim(ctx, slot, now)

@@ -26,7 +26,7 @@ type view struct {
 	duration time.Duration // of a lease
 	renewal  time.Duration // within which a healthy member renews
 
-	config       *coordinationv1.Lease         // of shards whose configuration may change; nil of others
+	config       *coordinationv1.Lease         // nil if it was deleted
 	members      map[string]record.Observation // by name of the record
 	slots        []record.Observation
 	quiet        []time.Time     // until when released slots are not to be taken
@@ -84,6 +84,9 @@ func (v *view) replace(list []coordinationv1.Lease, now time.Time) {
 	for i := range list {
 		listed[list[i].Name] = true
 		v.observe(&list[i], false, now)
+	}
+	if v.config != nil && !listed[v.config.Name] {
+		v.config = nil
 	}
 	for name, o := range v.members {
 		if o.Lease != nil && !listed[name] {

@@ -45,6 +45,8 @@ type Status struct {
 	// Slots are the owners of the slots, by number; nil unless Options.Shards is a
 	// [shard.Reporter].
 	Slots []shard.SlotStatus
+	// Imbalance is the field of [shard.Status].
+	Imbalance float64
 	// Triggers lead to reconciles; the primary informer comes first.
 	Triggers []TriggerStatus
 	// Outputs are the kinds that reconciles have written, sorted.

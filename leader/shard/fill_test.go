@@ -1,0 +1,61 @@
+package shard_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/sharding"
+
+	"github.com/homeostat/homeostat/internal/slots"
+)
+
+// filling is a cache that records its additions and removals.
+type filling struct {
+	slots.Cache
+
+	has []sharding.ShardRangeRequirement
+	err error
+}
+
+func (f *filling) AddShards(
+	_ context.Context, shards ...sharding.ShardRangeRequirement,
+) (func(...sharding.ShardRangeRequirement), error) {
+	if f.err != nil {
+		return nil, f.err
+	}
+	f.has = append(f.has, shards...)
+	return func(gone ...sharding.ShardRangeRequirement) {
+		f.has = slices.DeleteFunc(f.has, func(s sharding.ShardRangeRequirement) bool { return slices.Contains(gone, s) })
+	}, nil
+}
+
+func TestWhatIsDroppedIsTheRangeThatWasAdded(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		a := x.ranged("a", nil)
+		pass(10 * time.Second)
+		cache := &filling{}
+		drop, err := a.Fill(x.t.Context(), []slots.Cache{cache}, []int{2, 3})
+		x.Expect(err).NotTo(HaveOccurred())
+		x.Expect(cache.has).To(HaveLen(2))
+		drop(3)
+		x.Expect(cache.has).To(ConsistOf(HaveField("Start", "0x8000000000000000")))
+		drop(2)
+		x.Expect(cache.has).To(BeEmpty())
+		a.end()
+	})
+}
+
+func TestCachesAreFilledTogetherOrNotAtAll(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		a := x.ranged("a", nil)
+		pass(10 * time.Second)
+		cache, broken := &filling{}, &filling{err: errForbidden}
+		_, err := a.Fill(x.t.Context(), []slots.Cache{cache, broken}, []int{2, 3})
+		x.Expect(err).To(MatchError(errForbidden))
+		x.Expect(cache.has).To(BeEmpty())
+		a.end()
+	})
+}
