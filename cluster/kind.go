@@ -60,7 +60,8 @@ type ApplyConfiguration interface {
 // an API package does. It sends nothing; see [Kind.Check].
 //
 // Errors: a nil c or register; a resource without a name or version; a T or L that
-// register does not add in that group and version, or not as a kind and its list.
+// register does not add in that group and version, or not as a kind and its list; a
+// kind that every API has, such as ListOptions or WatchEvent.
 func NewKind[T informer.Object, L runtime.Object](
 	c *Cluster, resource schema.GroupVersionResource, register func(*runtime.Scheme) error,
 ) (*Kind[T, L], error) {
@@ -87,7 +88,7 @@ func newKind[T informer.Object, L runtime.Object](
 	}
 	version := resource.GroupVersion()
 	scheme := runtime.NewScheme()
-	if err := register(scheme); err != nil {
+	if err := adding(func() error { return register(scheme) }); err != nil {
 		return nil, fmt.Errorf("registering its types: %w", err)
 	}
 	kind, err := kindIn[T](scheme, version)
@@ -101,9 +102,11 @@ func newKind[T informer.Object, L runtime.Object](
 	if list != kind+"List" {
 		return nil, fmt.Errorf("type %v is kind %s: must be %sList", reflect.TypeFor[L](), list, kind)
 	}
-	metav1.AddToGroupVersion(scheme, version)
-	if err := autoscalingv1.AddToScheme(scheme); err != nil { // the scale subresource
-		return nil, fmt.Errorf("registering Scale: %w", err)
+	if err := adding(func() error {
+		metav1.AddToGroupVersion(scheme, version)
+		return autoscalingv1.AddToScheme(scheme) // the scale subresource
+	}); err != nil {
+		return nil, fmt.Errorf("registering the types that every API has: %w", err)
 	}
 	config := c.Config()
 	config.GroupVersion, config.APIPath = &version, "/apis"
@@ -117,6 +120,17 @@ func newKind[T informer.Object, L runtime.Object](
 		return nil, err
 	}
 	return &Kind[T, L]{resource: resource, kind: kind, client: client, parameters: runtime.NewParameterCodec(scheme)}, nil
+}
+
+// adding adds types to a scheme. The panic of a scheme that gets two types of one kind is an error.
+func adding(add func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("two Go types cannot be one kind, and every API has kinds such as ListOptions: "+
+				"give the kind another name: %v", r)
+		}
+	}()
+	return add()
 }
 
 // keepsType leaves apiVersion and kind in the objects it decodes, which client-go's

@@ -128,6 +128,19 @@ func TestAKindNamesWhatIsWrongWithItsTypes(t *testing.T) {
 	_, err = cluster.NewKind[*appsv1.Deployment, *appsv1.DeploymentList](c, ofDeployments,
 		func(*runtime.Scheme) error { return http.ErrAbortHandler })
 	g.Expect(err).To(MatchError(http.ErrAbortHandler))
+	for _, kind := range []string{"ListOptions", "DeleteOptions", "WatchEvent"} {
+		for _, early := range []bool{true, false} { // AddToScheme of many packages adds the others itself
+			_, err = cluster.NewKind[*appsv1.Deployment, *appsv1.DeploymentList](c, ofDeployments, func(s *runtime.Scheme) error {
+				if early {
+					metav1.AddToGroupVersion(s, ofDeployments.GroupVersion())
+				}
+				s.AddKnownTypeWithName(ofDeployments.GroupVersion().WithKind(kind), &appsv1.Deployment{})
+				s.AddKnownTypeWithName(ofDeployments.GroupVersion().WithKind(kind+"List"), &appsv1.DeploymentList{})
+				return nil
+			})
+			g.Expect(err).To(MatchError(And(ContainSubstring("give the kind another name"), ContainSubstring("Kind="+kind))))
+		}
+	}
 }
 
 // discovers is a server that knows the resources of apps/v1 and nothing else.
