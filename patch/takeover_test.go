@@ -55,10 +55,17 @@ func TestAnApplierTakesOverOnceWhatManagersHaveUpdated(t *testing.T) {
 	cached := applied(5, "doorman", `{"f:metadata":{"f:labels":{"f:zone":{}}}}`)
 	cached.ManagedFields[0].APIVersion, cached.ManagedFields[0].FieldsType = "v1", "FieldsV1"
 	cached.ManagedFields = append(cached.ManagedFields,
-		entry("doorman", update, `{"f:metadata":{"f:labels":{"f:old":{}},"f:finalizers":{".":{},"v:\"x\"":{}}}}`),
+		entry("doorman", update, `{"f:metadata":{"f:labels":{"f:old":{}},"f:finalizers":{".":{},"v:\"x\"":{}},`+
+			`"f:ownerReferences":{"k:{\"uid\":\"u\"}":{}}}}`),
 		entry("manager", update, `{"f:spec":{"f:unschedulable":{}}}`),
 		entry("stranger", update, `{"f:spec":{"f:taints":{}}}`),
 	)
+	others := []metav1.ManagedFieldsEntry{
+		entry("manager", apply, `{"f:spec":{"f:podCIDR":{}}}`), entry("manager", update, `{"f:spec":{"f:renamed":{}}}`),
+		entry("manager", update, `{"f:status":{"f:phase":{}}}`),
+	}
+	others[1].APIVersion, others[2].Subresource = "v1beta1", "status"
+	cached.ManagedFields = append(cached.ManagedFields, others...)
 	server := &taking{cached: cached}
 	a := patch.NewApplier(always(server))
 	o := &patch.Options{FieldManager: "doorman", TakeOver: []string{"doorman", "manager"}}
@@ -69,13 +76,17 @@ func TestAnApplierTakesOverOnceWhatManagersHaveUpdated(t *testing.T) {
 	g.Expect(server.bodies[0]).To(ContainSubstring(`{"op":"add","path":"/metadata/resourceVersion","value":"5"}`))
 	after, err := server.Patch(t.Context(), "n1", types.JSONPatchType, []byte(server.bodies[0]), metav1.PatchOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(after.ManagedFields).To(ContainElements(others), "applied, of a different version, of a subresource")
 	got := map[string]string{}
 	for _, e := range after.ManagedFields {
-		got[e.Manager+" "+string(e.Operation)] = e.FieldsV1.GetRawString()
+		if e.Manager != "manager" {
+			got[e.Manager+" "+string(e.Operation)] = e.FieldsV1.GetRawString()
+		}
 	}
-	g.Expect(got).To(HaveLen(3))
+	g.Expect(after.ManagedFields).To(HaveLen(3 + len(others)))
 	g.Expect(got["stranger Update"]).To(MatchJSON(`{"f:spec":{"f:taints":{}}}`))
-	g.Expect(got["doorman Update"]).To(MatchJSON(`{"f:metadata":{"f:finalizers":{".":{},"v:\"x\"":{}}}}`))
+	g.Expect(got["doorman Update"]).To(MatchJSON(
+		`{"f:metadata":{"f:finalizers":{".":{},"v:\"x\"":{}},"f:ownerReferences":{"k:{\"uid\":\"u\"}":{}}}}`))
 	g.Expect(got["doorman "+string(apply)]).To(MatchJSON(
 		`{"f:metadata":{"f:labels":{"f:zone":{},"f:old":{}}},"f:spec":{"f:unschedulable":{}}}`))
 

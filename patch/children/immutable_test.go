@@ -19,12 +19,17 @@ import (
 	"github.com/homeostat/homeostat/patch/children"
 )
 
-// strict refuses changes of the data of Secrets, as servers do of immutable ones.
+// strict refuses changes of the data of Secrets, as servers do of immutable ones, and of the label "own".
 type strict struct{ typedcorev1.SecretInterface }
 
 func (s strict) Patch(
 	ctx context.Context, name string, pt types.PatchType, data []byte, o metav1.PatchOptions, sub ...string,
 ) (*corev1.Secret, error) {
+	if strings.Contains(string(data), `"own"`) {
+		return nil, apierrors.NewInvalid(schema.GroupKind{Kind: "Secret"}, name, field.ErrorList{
+			field.Forbidden(field.NewPath("metadata", "labels"), "may not be changed"),
+		})
+	}
 	if strings.Contains(string(data), `"data"`) {
 		return nil, apierrors.NewInvalid(schema.GroupKind{Kind: "Secret"}, name, field.ErrorList{
 			field.Forbidden(field.NewPath("data"), "field is immutable when `immutable` is set"),
@@ -102,6 +107,28 @@ func TestALateOwnerRecreatesNothing(t *testing.T) {
 			[]byte(`{"data":{"a":"b"}}`), metav1.PatchOptions{})
 		w.Expect(err).NotTo(HaveOccurred())
 		w.Expect(ensure(relabelled("a", "b", "c")...)).To(MatchError(patch.IsStale, "IsStale"))
+		w.Expect(w.has()).To(HaveLen(3))
+	})
+}
+
+// Whoever has changed the child since may have made of it what the owner wants.
+func TestAChildThatWasChangedIsNotRecreated(t *testing.T) {
+	inStrict(t, &children.Options{MaxRecreate: 1}, func(w *fixture, ensure func(wanted ...child) error) {
+		w.freeze()
+		w.edit("a", func(s *corev1.Secret) { s.Annotations = map[string]string{"theirs": "yes"} })
+		w.Expect(ensure(append(relabelled("a"), wants("b", "c")...)...)).To(MatchError(patch.IsStale, "IsStale"))
+		w.Expect(w.has()).To(HaveLen(3))
+	})
+}
+
+// Another object of the same metadata is refused as well.
+func TestForImmutableMetadataNothingIsRecreated(t *testing.T) {
+	inStrict(t, &children.Options{MaxRecreate: 1}, func(w *fixture, ensure func(wanted ...child) error) {
+		all := wants("a", "b", "c")
+		all[0].Edit = func(s *corev1.Secret) { s.Labels = map[string]string{"own": "yes"} }
+		err := ensure(all...)
+		w.Expect(err).To(MatchError(ContainSubstring("metadata.labels: Forbidden: may not be changed")))
+		w.Expect(patch.IsStale(err)).To(BeFalse())
 		w.Expect(w.has()).To(HaveLen(3))
 	})
 }
