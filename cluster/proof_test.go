@@ -43,6 +43,19 @@ func TestAPageIsNoMissingKind(t *testing.T) {
 	}
 }
 
+// A portal that answers everything with status 200 is no API server without the kind.
+func TestAPageWithStatus200IsNoMissingKind(t *testing.T) {
+	for _, body := range []string{`{"message":"log in"}`, `<html>log in</html>`, `{"kind":"APIVersions","versions":["v1"]}`} {
+		g := NewWithT(t)
+		page := absenttest.Page{ContentType: "application/json", Body: body, Status: http.StatusOK}
+		c, apps, core := kinds(g, page.Config())
+		for _, err := range []error{apps.Check(t.Context()), core.Check(t.Context()), c.Check(t.Context())} {
+			g.Expect(err).To(MatchError(ContainSubstring("reading /api")))
+			g.Expect(err).NotTo(MatchError(cluster.ErrKind))
+		}
+	}
+}
+
 // kinds are a kind of a group, and one of the core.
 func kinds(g *WithT, config *rest.Config) (
 	*cluster.Cluster, *kindOfDeployments, *cluster.Kind[*corev1.Pod, *corev1.PodList],

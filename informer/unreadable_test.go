@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/gentype"
 	"k8s.io/client-go/kubernetes"
@@ -433,6 +434,22 @@ func (x *jobs) offline() (online func()) {
 	}
 }
 
+// What is known already is not logged again, and a newer state is as bad as the first one.
+func TestAnUnreadableStateIsLoggedOnceAndBeginsOnce(t *testing.T) {
+	withJobs(t, &apisim.Options{}, bad, func(x *jobs) {
+		x.run(x.client.In(""), nil)
+		for range 2 {
+			stop := x.offline()
+			stop()
+		}
+		x.Expect(x.in.Status().Lists).To(BeNumerically(">", 2))
+		x.Expect(x.logs.matching("cannot be cached")).To(HaveLen(1))
+		x.update("b", map[string]any{"every": "10 minutes"})
+		x.Expect(x.logs.matching("cannot be cached")).To(HaveLen(2))
+		x.Expect(x.in.Status().Problems).To(ConsistOf(HaveField("Since", x.began)))
+	})
+}
+
 func TestWaitForLatestDoesNotWaitForAnUnreadableObject(t *testing.T) {
 	withJobs(t, &apisim.Options{}, good, func(x *jobs) {
 		x.run(x.client.In(""), nil)
@@ -469,6 +486,25 @@ func TestATransformThatPanicsLeavesOneObjectOut(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestATransformThatPanicsForAnUntypedObjectLeavesItOut(t *testing.T) {
+	withJobs(t, &apisim.Options{}, map[string]any{"replicas": int64(13)}, func(x *jobs) {
+		in := informer.For(informer.Untyped(x.admin), &informer.Options{Transform: func(object informer.Object) {
+			if n, _, _ := unstructured.NestedInt64(object.(*unstructured.Unstructured).Object, "spec", "replicas"); n == 13 {
+				panic("not that number")
+			}
+		}})
+		defer running(x.t.Context(), in)()
+		limited, cancel := context.WithTimeout(x.t.Context(), time.Minute)
+		defer cancel()
+		x.Expect(in.WaitForSync(limited)).To(Succeed())
+		x.Expect(in.Unreadable(keyOfJob("b"))).To(MatchError(ContainSubstring("not that number")))
+		x.Expect(in.Status().Objects).To(Equal(1))
+		x.update("b", good)
+		x.Expect(in.Unreadable(keyOfJob("b"))).To(Succeed())
+		x.Expect(in.Status().Objects).To(Equal(2))
+	})
 }
 
 // byReplicas panics for 13.
@@ -694,6 +730,35 @@ func (o ownJobs) List(ctx context.Context, opts metav1.ListOptions) (*jobList, e
 	opts.LabelSelector = "mine=yes"
 	opts.LabelSelector = ""
 	return o.ClientWithList.List(ctx, opts)
+}
+
+// The same goes for its watches, although its lists are known.
+func TestAClientWithAWatchOfItsOwnIsNotReplaced(t *testing.T) {
+	withJobs(t, &apisim.Options{NoStreamingLists: true}, good, func(x *jobs) {
+		client := &watchedJobs{ClientWithList: x.plain()}
+		x.run(client, nil)
+		before := client.watches.Load()
+		for range 3 {
+			x.update("b", bad)
+			pass(time.Minute)
+			x.Expect(x.in.Unreadable(keyOfJob("b"))).NotTo(Succeed())
+			x.update("b", good)
+			pass(time.Minute)
+			x.Expect(x.in.Unreadable(keyOfJob("b"))).To(Succeed())
+		}
+		x.Expect(client.watches.Load()-before).To(BeNumerically(">=", 3), "its own watches go on")
+	})
+}
+
+// watchedJobs counts its watches.
+type watchedJobs struct {
+	*gentype.ClientWithList[*job, *jobList]
+	watches atomic.Int64
+}
+
+func (w *watchedJobs) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+	w.watches.Add(1)
+	return w.ClientWithList.Watch(ctx, opts)
 }
 
 // Built-in kinds too, where a server answers in JSON.

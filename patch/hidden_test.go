@@ -177,6 +177,11 @@ var hiddenCases = []hiddenCase{
 		refused: "spec.parts", edit: func(w *widget) { w.Spec.Parts[0].Name = "b" },
 	},
 	{
+		name: "elements that look alike, in an order that nobody knows", refused: "spec.rules",
+		is:   `{"rules":[{"host":"a","new":"x"},{"host":"a","new":"y"},{"host":"b"}]}`,
+		edit: func(w *widget) { slices.Reverse(w.Spec.Rules) },
+	},
+	{
 		name: "one that has nothing to lose", is: `{"parts":[{"name":"a","kind":"x"}]}`, wanted: `{"parts":[{"name":"b","kind":"x"}]}`,
 		edit: func(w *widget) { w.Spec.Parts[0].Name = "b" },
 	},

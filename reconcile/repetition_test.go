@@ -10,10 +10,12 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/homeostat/homeostat/internal/absent/absenttest"
 	"github.com/homeostat/homeostat/internal/simhook"
 	"github.com/homeostat/homeostat/reconcile"
 	"github.com/homeostat/homeostat/reconcile/inspect"
@@ -163,6 +165,18 @@ func TestAConflictWithAnotherFieldManagerIsNoStaleCache(t *testing.T) {
 	g.Expect(c.Stats().Reconciles[inspect.Failed]).To(BeEquivalentTo(1))
 	g.Expect(c.Stats().Reconciles[inspect.Conflicted]).To(BeZero())
 	g.Expect(log).To(ContainSubstring("kubectl"))
+}
+
+// A status 409 that something in between answers is cured by no newer cache.
+func TestAPageWithStatus409IsNoStaleCache(t *testing.T) {
+	for _, page := range absenttest.Conflicts() {
+		g := NewWithT(t)
+		err := page.Err(t.Context(), corev1.SchemeGroupVersion.WithResource("configmaps"), "a")
+		_, c, log := repeating(t, 10*time.Millisecond, func(int) (reconcile.Result, error) { return nothing, err })
+		g.Expect(c.Stats().Reconciles[inspect.Failed]).To(BeEquivalentTo(1), page.Name)
+		g.Expect(c.Stats().Reconciles[inspect.Conflicted]).To(BeZero(), page.Name)
+		g.Expect(log).To(ContainSubstring("reconcile failed"), page.Name)
+	}
 }
 
 func TestTerminalAndAfterWinOverWhatTheyWrap(t *testing.T) {

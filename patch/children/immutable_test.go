@@ -31,9 +31,11 @@ func (s strict) Patch(
 		})
 	}
 	if strings.Contains(string(data), `"data"`) {
-		return nil, apierrors.NewInvalid(schema.GroupKind{Kind: "Secret"}, name, field.ErrorList{
-			field.Forbidden(field.NewPath("data"), "field is immutable when `immutable` is set"),
-		})
+		errs := field.ErrorList{field.Forbidden(field.NewPath("data"), "field is immutable when `immutable` is set")}
+		if strings.Contains(string(data), `"wrong"`) {
+			errs = append(errs, field.Invalid(field.NewPath("type"), "wrong", "must be known"))
+		}
+		return nil, apierrors.NewInvalid(schema.GroupKind{Kind: "Secret"}, name, errs)
 	}
 	return s.SecretInterface.Patch(ctx, name, pt, data, o, sub...)
 }
@@ -117,6 +119,21 @@ func TestAChildThatWasChangedIsNotRecreated(t *testing.T) {
 		w.freeze()
 		w.edit("a", func(s *corev1.Secret) { s.Annotations = map[string]string{"theirs": "yes"} })
 		w.Expect(ensure(append(relabelled("a"), wants("b", "c")...)...)).To(MatchError(patch.IsStale, "IsStale"))
+		w.Expect(w.has()).To(HaveLen(3))
+	})
+}
+
+// A value that is wrong is no immutable field, and another object would have it as well.
+func TestAWrongValueBesideAnImmutableFieldRecreatesNothing(t *testing.T) {
+	inStrict(t, &children.Options{MaxRecreate: 1}, func(w *fixture, ensure func(wanted ...child) error) {
+		all := relabelled("a")
+		all[0].Edit = func(s *corev1.Secret) {
+			s.Data = map[string][]byte{"is": []byte("changed")}
+			s.Type = "wrong"
+		}
+		err := ensure(append(all, wants("b", "c")...)...)
+		w.Expect(err).To(MatchError(And(ContainSubstring("field is immutable"), ContainSubstring("type: Invalid value"))))
+		w.Expect(patch.IsStale(err)).To(BeFalse())
 		w.Expect(w.has()).To(HaveLen(3))
 	})
 }
