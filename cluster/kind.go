@@ -11,6 +11,7 @@ import (
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -36,6 +37,19 @@ type Kind[T informer.Object, L runtime.Object] struct {
 	client     *rest.RESTClient
 	parameters runtime.ParameterCodec
 	checked    atomic.Bool // by Check: it is the caller's business
+	// clusterScoped says that the kind has no namespaces.
+	clusterScoped atomic.Bool
+}
+
+// ClusterScoped declares that the kind has no namespaces, and returns k. Without it a kind
+// is taken for a namespaced one; [Kind.Check] finds out which is wrong.
+//
+//	mirrors, err := cluster.NewKind[*v1.Mirror, *v1.MirrorList](c, v1.GroupVersion.WithResource("mirrors"), v1.AddToScheme)
+//	…
+//	in := informer.For(mirrors.ClusterScoped().In(""), nil)
+func (k *Kind[T, L]) ClusterScoped() *Kind[T, L] {
+	k.clusterScoped.Store(true)
+	return k
 }
 
 // KindClient reads and writes the objects of one namespace. It has the methods that
@@ -176,6 +190,15 @@ func (k *Kind[T, L]) In(namespace string) *KindClient[T, L] {
 		k.resource.Resource, k.client, k.parameters, namespace, empty[T], empty[L]), k}
 }
 
+// Scope returns whether the kind has namespaces, as the program has declared it. An
+// informer asks for it.
+func (c *KindClient[T, L]) Scope() meta.RESTScopeName {
+	if c.kind.clusterScoped.Load() {
+		return meta.RESTScopeNameRoot
+	}
+	return meta.RESTScopeNameNamespace
+}
+
 // GetScale returns the scale subresource of an object.
 func (c *KindClient[T, L]) GetScale(
 	ctx context.Context, name string, o metav1.GetOptions,
@@ -197,7 +220,7 @@ func (c *KindClient[T, L]) UpdateScale(
 		VersionedParams(&o, c.kind.parameters).Body(scale).Do(ctx).Into(result)
 }
 
-// Check verifies that the server serves the resource with the expected kind. It sends
+// Check verifies that the server serves the resource with the expected kind and scope. It sends
 // one request, which every account may send unless an administrator forbids it.
 //
 // A kind whose Check got an answer is left out of [Cluster.Check]: a program that only
@@ -239,7 +262,7 @@ func (k *Kind[T, L]) check(ctx context.Context) error {
 	}
 	at := slices.IndexFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == k.resource.Resource })
 	if at >= 0 && list.APIResources[at].Kind == k.kind {
-		return nil
+		return k.checkScope(list.APIResources[at].Namespaced)
 	}
 	if at >= 0 {
 		return fmt.Errorf("%w: its kind is %s there, and %s in Go", ErrKind, list.APIResources[at].Kind, k.kind)
@@ -250,6 +273,18 @@ func (k *Kind[T, L]) check(ctx context.Context) error {
 		}
 	}
 	return fmt.Errorf("%w: %v has neither that resource nor kind %s", ErrKind, k.resource.GroupVersion(), k.kind)
+}
+
+// checkScope returns the error of a kind that is declared to have namespaces and has
+// none, or the other way round: reconcile.Owned would not find owners.
+func (k *Kind[T, L]) checkScope(namespaced bool) error {
+	switch declared := !k.clusterScoped.Load(); {
+	case declared && !namespaced:
+		return fmt.Errorf("%w: it has no namespaces there: declare that by cluster.Kind.ClusterScoped", ErrKind)
+	case !declared && namespaced:
+		return fmt.Errorf("%w: it has namespaces there: do not declare it by cluster.Kind.ClusterScoped", ErrKind)
+	}
+	return nil
 }
 
 // unserved returns [ErrKind] if the server itself lists what it serves, without the

@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -179,16 +180,16 @@ func discovers(t *testing.T, resources ...metav1.APIResource) *rest.Config {
 
 func TestCheckNamesWhatTheServerHasInstead(t *testing.T) {
 	g := NewWithT(t)
-	c, err := cluster.New(discovers(t, metav1.APIResource{Name: "deployments", Kind: "Deployment"}), nil)
+	c, err := cluster.New(discovers(t, metav1.APIResource{Name: "deployments", Kind: "Deployment", Namespaced: true}), nil)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(c.Check(t.Context())).To(Succeed(), "no kinds")
 	right := newKind(g, c.Config())
 	g.Expect(right.Check(t.Context())).To(Succeed())
 
-	other := newKind(g, discovers(t, metav1.APIResource{Name: "deploys", Kind: "Deployment"}))
+	other := newKind(g, discovers(t, metav1.APIResource{Name: "deploys", Kind: "Deployment", Namespaced: true}))
 	g.Expect(other.Check(t.Context())).To(MatchError(
 		`checking that the server has deployments.apps: the server has no such kind: kind Deployment is served as "deploys"`))
-	other = newKind(g, discovers(t, metav1.APIResource{Name: "deployments", Kind: "Rollout"}))
+	other = newKind(g, discovers(t, metav1.APIResource{Name: "deployments", Kind: "Rollout", Namespaced: true}))
 	g.Expect(other.Check(t.Context())).To(MatchError(ContainSubstring("its kind is Rollout there, and Deployment in Go")))
 	other = newKind(g, discovers(t))
 	g.Expect(other.Check(t.Context())).To(And(MatchError(cluster.ErrKind), MatchError(
@@ -197,6 +198,47 @@ func TestCheckNamesWhatTheServerHasInstead(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(c.Check(t.Context())).To(MatchError(ContainSubstring(
 		"checking that the server has jobs.batch: the server has no such kind: nothing is served as batch/v1: install its")), "checks every kind of the cluster")
+}
+
+// Owned would look for owners in the namespaces of their children.
+func TestCheckNamesAWrongScope(t *testing.T) {
+	g := NewWithT(t)
+	wide := discovers(t, metav1.APIResource{Name: "deployments", Kind: "Deployment"})
+	err := newKind(g, wide).Check(t.Context())
+	g.Expect(err).To(And(MatchError(cluster.ErrKind), MatchError(ContainSubstring("declare that by cluster.Kind.ClusterScoped"))))
+	g.Expect(newKind(g, wide).ClusterScoped().Check(t.Context())).To(Succeed())
+	narrow := discovers(t, metav1.APIResource{Name: "deployments", Kind: "Deployment", Namespaced: true})
+	err = newKind(g, narrow).ClusterScoped().Check(t.Context())
+	g.Expect(err).To(And(MatchError(cluster.ErrKind), MatchError(ContainSubstring("do not declare it"))))
+}
+
+func TestInformersKnowTheScopeOfAKind(t *testing.T) {
+	g := NewWithT(t)
+	config := &rest.Config{Host: "https://h"}
+	for _, in := range []*informer.Informer[*appsv1.Deployment]{
+		informer.ForNamespaces(newKind(g, config).ClusterScoped().In, nil), informer.For(newKind(g, config).ClusterScoped().In(""), nil),
+	} {
+		g.Expect(in.Validate()).To(Succeed())
+		g.Expect(in.Mapping()).To(HaveField("Scope", meta.RESTScopeRoot))
+		g.Expect(in.InScope(types.NamespacedName{Name: "a"})).To(BeTrue())
+	}
+	g.Expect(informer.For(newKind(g, config).In(""), nil).Mapping()).To(HaveField("Scope", meta.RESTScopeNamespace))
+}
+
+func TestAnInformerRefusesAScopeThatContradictsTheKind(t *testing.T) {
+	g := NewWithT(t)
+	config := &rest.Config{Host: "https://h"}
+	for why, in := range map[string]*informer.Informer[*appsv1.Deployment]{
+		`Options.Scope is "root": the client says "namespace"`: informer.For(newKind(g, config).In(""),
+			&informer.Options{Scope: meta.RESTScopeNameRoot}),
+		`Options.Scope is "namespace": the client says "root"`: informer.For(newKind(g, config).ClusterScoped().In(""),
+			&informer.Options{Scope: meta.RESTScopeNameNamespace}),
+		`Options.Namespaces is [a]: must be empty`: informer.ForNamespaces(newKind(g, config).ClusterScoped().In,
+			&informer.Options{Namespaces: []string{"a"}}),
+		`Options.Namespaces is [b]: must be empty`: informer.For(newKind(g, config).ClusterScoped().In("b"), nil),
+	} {
+		g.Expect(in.Validate()).To(MatchError(ContainSubstring(why)))
+	}
 }
 
 func TestAKindThatIsCheckedByItselfMayBeMissing(t *testing.T) {

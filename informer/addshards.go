@@ -18,7 +18,7 @@ func (f *feed[T]) divisible() bool {
 	from := f.sources[0]
 	return !f.options.Whole && f.connect == nil && from.follows == nil && !from.fake &&
 		from.reach.namespace == "" &&
-		scopeOf[T](f.options, false) != meta.RESTScopeNameRoot
+		scopeOf[T](f.options, from.scope, false) != meta.RESTScopeNameRoot
 }
 
 // addShards keeps the objects of set until remove is called with them.

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -78,6 +79,8 @@ type source struct {
 	reach reach
 	// server is the URL of the API server; empty if the client does not tell.
 	server string
+	// scope is the one that the client says, as those of cluster.Kind do; else empty.
+	scope meta.RESTScopeName
 	// resource is the one that the client reads; empty as far as the client does not tell.
 	resource schema.GroupVersionResource
 	list     func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error)
@@ -120,6 +123,7 @@ func sourceOf[T Object, L runtime.Object](c Client[T, L]) source {
 		server:    serverOf(c),
 		itemwise:  i,
 		resource:  resource,
+		scope:     saidScope(c),
 		list: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 			return c.List(ctx, opts)
 		},
@@ -129,6 +133,14 @@ func sourceOf[T Object, L runtime.Object](c Client[T, L]) source {
 		fake:          isFake(c),
 		returnsShared: returnsShared(c) && !i.isOn(),
 	})
+}
+
+// saidScope returns the scope of its kind that a client says, if it does.
+func saidScope(client any) meta.RESTScopeName {
+	if says, ok := unwrapped(client).(interface{ Scope() meta.RESTScopeName }); ok {
+		return says.Scope()
+	}
+	return ""
 }
 
 // isFake reports whether client is a fake of client-go, generated or not. Only

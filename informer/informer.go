@@ -83,8 +83,9 @@ func newInformer[T Object](sources []source, o *Options) *Informer[T] {
 	for _, s := range sources {
 		i.err = errors.Join(i.err, s.err)
 	}
+	i.err = errors.Join(i.err, checkScope(&i.options, sources[0]))
 	i.scope = newScope(&i.options)
-	if scopeOf[T](&i.options, false) == meta.RESTScopeNameRoot {
+	if scopeOf[T](&i.options, sources[0].scope, false) == meta.RESTScopeNameRoot {
 		for n := range sources {
 			sources[n].reach = reach{certainty: certain} // there are no namespaces
 		}
@@ -356,7 +357,7 @@ func (i *Informer[T]) Mapping() (meta.RESTMapping, error) {
 	first := i.feed.currentSources()[0]
 	m := meta.RESTMapping{Resource: resourceFor[T](first)}
 	m.GroupVersionKind = m.Resource.GroupVersion().WithKind(i.Kind())
-	switch scopeOf[T](&i.options, i.feed.connect != nil || first.reach.namespace != "") {
+	switch scopeOf[T](&i.options, first.scope, i.feed.connect != nil || first.reach.namespace != "") {
 	case meta.RESTScopeNameRoot:
 		m.Scope = meta.RESTScopeRoot
 	case meta.RESTScopeNameNamespace:

@@ -39,8 +39,9 @@ type Options struct {
 	Kind string
 	// Scope is the scope of the kind, as returned by mapping.Scope.Name() of a
 	// RESTMapping. reconcile.Owned needs it. Defaults to the scope that the client and
-	// the Go type imply: kinds of k8s.io/api, clients bound to a namespace, and
-	// ForNamespaces need no Scope.
+	// the Go type imply: kinds of k8s.io/api, clients of cluster.Kind, which says itself
+	// whether it has namespaces, clients bound to a namespace, and ForNamespaces need no
+	// Scope.
 	Scope meta.RESTScopeName
 	// Namespaces to watch, for informers made with [ForNamespaces]. Defaults to all
 	// namespaces.

@@ -58,7 +58,7 @@ func (d divided[T]) lacks(s *session[T]) bool {
 }
 
 func (d divided[T]) selects(opts *metav1.ListOptions, set keyspace.Set) {
-	if scopeOf[T](d.feed.options, false) == "" { // its objects may have no namespace: then every replica has them
+	if scopeOf[T](d.feed.options, "", false) == "" { // its objects may have no namespace: then every replica has them
 		none := keyspace.Of("")
 		set = keyspace.Union(set, keyspace.Set{{First: none, Last: none}})
 	}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
 
+	"github.com/homeostat/homeostat/internal/option"
 	"github.com/homeostat/homeostat/internal/selectable"
 )
 
@@ -87,18 +88,37 @@ func resourceFor[T Object](s source) schema.GroupVersionResource {
 }
 
 // scopeOf returns the scope of a kind, as far as options, client and Go type tell:
-// empty if it is unknown. bound says that the client is for some namespaces.
-func scopeOf[T Object](o *Options, bound bool) meta.RESTScopeName {
+// empty if it is unknown. said is what the client says, if it does, and bound says that it
+// is for some namespaces.
+func scopeOf[T Object](o *Options, said meta.RESTScopeName, bound bool) meta.RESTScopeName {
 	_, clusterScoped, builtIn := builtIn(reflect.TypeFor[T]())
 	switch {
 	case o.Scope != "":
 		return o.Scope
+	case said != "":
+		return said
 	case bound, builtIn && !clusterScoped:
 		return meta.RESTScopeNameNamespace
 	case builtIn:
 		return meta.RESTScopeNameRoot
 	}
 	return ""
+}
+
+// checkScope returns what contradicts the scope that the client of a source says.
+func checkScope(o *Options, of source) error {
+	namespaces := o.Namespaces
+	if of.reach.namespace != "" {
+		namespaces = []string{of.reach.namespace}
+	}
+	switch {
+	case of.scope != "" && o.Scope != "" && of.scope != o.Scope:
+		return option.Wrong("informer.Options.Scope", string(o.Scope), "the client says %q: leave it empty, and declare "+
+			"a kind without namespaces by cluster.Kind.ClusterScoped", of.scope)
+	case of.scope == meta.RESTScopeNameRoot && len(namespaces) > 0:
+		return option.Wrong("informer.Options.Namespaces", namespaces, "must be empty: the kind has no namespaces")
+	}
+	return nil
 }
 
 // isGeneric reports whether one Go type serves many kinds.

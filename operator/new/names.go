@@ -22,6 +22,8 @@ type names struct {
 	Plural   string // widgets
 	Program  string // widget-operator
 	Module   string // example.com/widget-operator
+
+	ClusterScoped bool // the kind has no namespaces
 }
 
 var (

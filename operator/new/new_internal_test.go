@@ -67,15 +67,37 @@ func root(t *testing.T) string {
 // Building and testing it is for the e2e test: go vet compiles all of it, tests included.
 func TestTheNewModuleCompiles(t *testing.T) {
 	checkout := root(t)
-	f := newFixture(t)
-	f.Expect(f.run("--group=example.com", "--kind=Widget", "--replace="+checkout)).To(BeZero(), f.stderr.String())
-	f.Expect(f.stdout.String()).To(ContainSubstring("cd widget-operator\n"))
-	f.Expect(f.has()).To(Equal([]string{"widget-operator"}))
-	vet := exec.CommandContext(t.Context(), "go", "vet", "./...")
-	vet.Dir = filepath.Join(f.dir, "widget-operator")
-	vet.Env = append(vet.Environ(), "GOWORK=off")
-	out, err := vet.CombinedOutput()
-	f.Expect(err).NotTo(HaveOccurred(), string(out))
+	for _, more := range []string{"", "--cluster-scoped"} {
+		t.Run(more, func(t *testing.T) {
+			f := newFixture(t)
+			args := append([]string{"--group=example.com", "--kind=Widget", "--replace=" + checkout}, strings.Fields(more)...)
+			f.Expect(f.run(args...)).To(BeZero(), f.stderr.String())
+			f.Expect(f.stdout.String()).To(ContainSubstring("cd widget-operator\n"))
+			f.Expect(f.has()).To(Equal([]string{"widget-operator"}))
+			vet := exec.CommandContext(t.Context(), "go", "vet", "./...")
+			vet.Dir = filepath.Join(f.dir, "widget-operator")
+			vet.Env = append(vet.Environ(), "GOWORK=off")
+			out, err := vet.CombinedOutput()
+			f.Expect(err).NotTo(HaveOccurred(), string(out))
+		})
+	}
+}
+
+// Roles that are bound in a namespace give nothing for a kind without any.
+func TestAClusterScopedKindHasNoNamespaceAnywhere(t *testing.T) {
+	g := NewWithT(t)
+	wide, narrow := named("Widget"), named("Widget")
+	wide.ClusterScoped = true
+	for _, n := range []names{wide, narrow} {
+		files, err := render(n, source{Homeostat: "v0.0.0", Replace: checkoutRoot})
+		g.Expect(err).NotTo(HaveOccurred())
+		has := func(file, text string) bool { return strings.Contains(string(files[file]), text) }
+		g.Expect(has("config/crd/example.com_widgets.yaml", "scope: Cluster")).To(Equal(n.ClusterScoped))
+		g.Expect(has("api/v1alpha1/widget_types.go", "scope=Cluster")).To(Equal(n.ClusterScoped))
+		g.Expect(has("config/sample.yaml", "namespace:")).NotTo(Equal(n.ClusterScoped))
+		g.Expect(has("config/users.yaml", "aggregate-to-edit")).NotTo(Equal(n.ClusterScoped))
+		g.Expect(has("controller.go", "kind.ClusterScoped()")).To(Equal(n.ClusterScoped))
+	}
 }
 
 func TestWrongCommandLinesWriteNothing(t *testing.T) {

@@ -33,5 +33,5 @@ func NewClient(c *cluster.Cluster) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return groups.In(metav1.NamespaceNone), nil
+	return groups.ClusterScoped().In(metav1.NamespaceNone), nil
 }
