@@ -1,4 +1,4 @@
-// Command build makes bin/controlplane, unless it is newer than its sources, and says how far it is.
+// Command build makes bin/controlplane, unless it is newer than its sources, says how far it is, and prints its path.
 package main
 
 import (
@@ -13,10 +13,11 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	_, err := compile.ControlPlane(ctx, os.Stdout)
+	path, err := compile.ControlPlane(ctx, os.Stderr)
 	stop()
 	if err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	fmt.Println(path)
 }

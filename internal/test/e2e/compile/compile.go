@@ -2,6 +2,7 @@ package compile
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -17,9 +19,14 @@ import (
 // versioned is the module whose version the control plane reports as its own.
 const versioned = "k8s.io/kubernetes"
 
+// wanted is the environment variable with the minor version of Kubernetes, such as 1.35, that tests run against.
+// Without it, they run against the version in go.mod.
+const wanted = "KUBERNETES"
+
 // ControlPlane returns the path of bin/controlplane in this repository, after building it if it is missing or older
-// than its sources. Other processes that build it at the same time are waited for. At least every ten seconds it
-// writes to progress how far it is.
+// than its sources. If the environment variable KUBERNETES asks for a minor version other than the one in go.mod, the
+// program's name ends in that: KUBERNETES=1.35 is bin/controlplane-1.35, built by v1.35.4.mod. Other processes that
+// build it at the same time are waited for. At least every ten seconds it writes to progress how far it is.
 func ControlPlane(ctx context.Context, progress io.Writer) (string, error) {
 	root, err := moduleRoot()
 	if err != nil {
@@ -27,9 +34,13 @@ func ControlPlane(ctx context.Context, progress io.Writer) (string, error) {
 	}
 	b := &build{
 		sources: filepath.Join(root, "internal", "proof", "controlplane"),
-		program: filepath.Join(root, "bin", "controlplane"),
 		report:  &report{out: progress},
 	}
+	name, err := b.choose(os.Getenv(wanted))
+	if err != nil {
+		return "", err
+	}
+	b.program = filepath.Join(root, "bin", name)
 	if err := os.MkdirAll(filepath.Dir(b.program), 0o755); err != nil {
 		return "", fmt.Errorf("creating the folder of programs: %w", err)
 	}
@@ -64,8 +75,38 @@ func moduleRoot() (string, error) {
 // A build compiles one program.
 type build struct {
 	sources string
+	mod     string // the file that takes the place of go.mod, or empty
 	program string
 	report  *report
+}
+
+// choose sets the module file for a minor version of Kubernetes, and returns the name of the program.
+func (b *build) choose(minor string) (string, error) {
+	const name = "controlplane"
+	if minor == "" {
+		return name, nil
+	}
+	standard, err := os.ReadFile(filepath.Join(b.sources, "go.mod"))
+	if err != nil {
+		return "", fmt.Errorf("looking for the version of the control plane: %w", err)
+	}
+	if strings.Contains(string(standard), "\t"+versioned+" v"+minor+".") {
+		return name, nil
+	}
+	all, err := filepath.Glob(filepath.Join(b.sources, "v*.mod"))
+	if err != nil {
+		return "", fmt.Errorf("looking for other versions of the control plane: %w", err)
+	}
+	var others []string
+	for _, file := range all {
+		others = append(others, filepath.Base(file))
+		if strings.HasPrefix(filepath.Base(file), "v"+minor+".") {
+			b.mod = filepath.Base(file)
+			return name + "-" + minor, nil
+		}
+	}
+	return "", fmt.Errorf("choosing the control plane of Kubernetes %s by %s: there are only go.mod and %s in %s",
+		minor, wanted, strings.Join(others, ", "), b.sources)
 }
 
 // fresh reports whether the program exists and no source is newer.
@@ -79,7 +120,7 @@ func (b *build) fresh() (bool, error) {
 	}
 	fresh := true
 	err = filepath.WalkDir(b.sources, func(_ string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !isSource(d.Name()) {
+		if err != nil || d.IsDir() || !b.isSource(d.Name()) {
 			return err
 		}
 		info, err := d.Info()
@@ -95,15 +136,16 @@ func (b *build) fresh() (bool, error) {
 	return fresh, nil
 }
 
-func isSource(name string) bool {
+func (b *build) isSource(name string) bool {
 	if strings.HasSuffix(name, ".go") {
 		return !strings.HasSuffix(name, "_test.go")
 	}
-	return name == "go.mod" || name == "go.sum"
+	mod := cmp.Or(b.mod, "go.mod")
+	return name == mod || name == strings.TrimSuffix(mod, "mod")+"sum"
 }
 
 func (b *build) run(ctx context.Context) error {
-	b.report.say("building bin/controlplane from source; the first time takes minutes")
+	b.report.say(fmt.Sprintf("building bin/%s from source; the first time takes minutes", filepath.Base(b.program)))
 	stop := b.report.start()
 	defer stop()
 	version, err := b.output(ctx, "list", "-m", "-f", "{{.Version}}", versioned)
@@ -125,7 +167,7 @@ func (b *build) run(ctx context.Context) error {
 	if err := os.Chtimes(b.program, now, now); err != nil {
 		return fmt.Errorf("marking bin/controlplane as new: %w", err)
 	}
-	b.report.say("bin/controlplane is built")
+	b.report.say(fmt.Sprintf("bin/%s is built", filepath.Base(b.program)))
 	return nil
 }
 
@@ -133,6 +175,9 @@ func (b *build) run(ctx context.Context) error {
 func (b *build) output(ctx context.Context, args ...string) (string, error) {
 	last := &Tail{}
 	b.report.errors = last
+	if b.mod != "" {
+		args = slices.Insert(args, 1, "-modfile="+b.mod)
+	}
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = b.sources
 	// The workspace of a developer must not add to the module; without cgo no C compiler is needed.

@@ -40,6 +40,31 @@ var _ = Describe("ControlPlane", func() {
 		Expect(err).To(MatchError(ContainSubstring("run in the repository")))
 	})
 
+	Describe("version", func() {
+		BeforeEach(func() {
+			write(sources, "go.mod", "module example.com/program\n\ngo 1.26\n\nrequire (\n\tk8s.io/kubernetes v1.36.3\n)\n")
+			write(sources, "v1.3.0.mod", "")
+			write(sources, "v1.35.4.mod", "")
+		})
+
+		DescribeTable("is that of the environment", func(minor, wantName, wantMod string) {
+			name, mod, err := compile.Choose(sources, minor)
+			Expect(err).NotTo(HaveOccurred())
+			Expect([]string{name, mod}).To(Equal([]string{wantName, wantMod}))
+		},
+			Entry("none", "", "controlplane", ""),
+			Entry("the one of go.mod", "1.36", "controlplane", ""),
+			Entry("another one", "1.35", "controlplane-1.35", "v1.35.4.mod"),
+			Entry("one whose digits begin another", "1.3", "controlplane-1.3", "v1.3.0.mod"),
+		)
+
+		It("is an error if there is no module file for it", func() {
+			_, _, err := compile.Choose(sources, "1.20")
+			Expect(err).To(MatchError(ContainSubstring(
+				"choosing the control plane of Kubernetes 1.20 by KUBERNETES: there are only go.mod and v1.3.0.mod, v1.35.4.mod in")))
+		})
+	})
+
 	Describe("freshness", func() {
 		BeforeEach(func() {
 			write(filepath.Dir(program), "program", "")

@@ -15,6 +15,13 @@ func Fresh(sources, program string) (bool, error) {
 	return b.fresh()
 }
 
+// Choose is build.choose, and returns the module file, too.
+func Choose(sources, minor string) (name, mod string, err error) {
+	b := &build{sources: sources}
+	name, err = b.choose(minor)
+	return name, b.mod, err
+}
+
 // RunBuild is build.run.
 func RunBuild(ctx context.Context, sources, program string, progress io.Writer) error {
 	b := &build{sources: sources, program: program, report: &report{out: progress}}
