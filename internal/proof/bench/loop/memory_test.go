@@ -81,6 +81,9 @@ func (m *memory) Watch(_ context.Context, o metav1.ListOptions) (watch.Interface
 // copy them.
 func (m *memory) GetClient() rest.Interface { return nil }
 
+// GetNamespace shows that all namespaces are read: keys that no object has are of deleted objects.
+func (m *memory) GetNamespace() string { return "" }
+
 // A listWatch is m for client-go.
 type listWatch struct{ *memory }
 

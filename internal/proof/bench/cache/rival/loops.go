@@ -35,7 +35,8 @@ type loop struct {
 
 func loops() []loop {
 	return []loop{
-		{"homeostat", ourLoop},
+		{"homeostat", ourLoop(func(c Pods) Pods { return c })},
+		{"homeostat-decoding-all", ourLoop(func(c Pods) Pods { return wrapped{c} })},
 		{"controller-runtime", runtimeLoop(true)},
 		{"controller-runtime-without-priority", runtimeLoop(false)},
 		{"client-go", clientGoLoop},
@@ -60,22 +61,31 @@ func Loop(ctx context.Context, name, url string, workers int, work Work) error {
 	return loops()[at].run(ctx, url, workers, work)
 }
 
-func ourLoop(ctx context.Context, url string, workers int, work Work) error {
-	client, err := clientOf(url)
-	if err != nil {
-		return err
+// Pods is a client of Pods.
+type Pods = informer.Client[*corev1.Pod, *corev1.PodList]
+
+// wrapped hides that a client is one of client-go's, so that its watches are client-go's own.
+type wrapped struct{ Pods }
+
+func ourLoop(through func(Pods) Pods) func(ctx context.Context, url string, workers int, work Work) error {
+	return func(ctx context.Context, url string, workers int, work Work) error {
+		client, err := clientOf(url)
+		if err != nil {
+			return err
+		}
+		pods := informer.For(through(client.CoreV1().Pods("")), nil)
+		c, err := reconcile.New("bench", pods, reconcile.Func[*corev1.Pod](
+			func(_ context.Context, r reconcile.Request[*corev1.Pod]) (reconcile.Result, error) {
+				if pod, ok := r.Object(); ok {
+					work(pod)
+				}
+				return reconcile.Result{}, nil
+			}), &reconcile.Options{Workers: workers})
+		if err != nil {
+			return err
+		}
+		return c.Run(ctx)
 	}
-	c, err := reconcile.New("bench", informer.For(client.CoreV1().Pods(""), nil), reconcile.Func[*corev1.Pod](
-		func(_ context.Context, r reconcile.Request[*corev1.Pod]) (reconcile.Result, error) {
-			if pod, ok := r.Object(); ok {
-				work(pod)
-			}
-			return reconcile.Result{}, nil
-		}), &reconcile.Options{Workers: workers})
-	if err != nil {
-		return err
-	}
-	return c.Run(ctx)
 }
 
 func runtimeLoop(priority bool) func(ctx context.Context, url string, workers int, work Work) error {

@@ -1,0 +1,76 @@
+// Command churning measures the processor time of a whole controller while the status of Pods changes at a steady rate:
+// from the bytes over HTTP and the cache to the queue and the reconciler, which looks at the Pod and writes nothing. Each
+// implementation runs in a process of its own against one server process. "homeostat-decoding-all" is Homeostat with a
+// client whose watches decode every spec, also those that have not changed.
+//
+//	go run ./cache/churning -pods 20000
+package main
+
+import (
+	"context"
+	"flag"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/homeostat/homeostat/internal/proof/bench/cache/apart"
+	"github.com/homeostat/homeostat/internal/proof/bench/cache/load"
+	"github.com/homeostat/homeostat/internal/proof/bench/cache/rival"
+)
+
+func main() {
+	events := flag.Int("events", 15_000, "number of updates")
+	every := flag.Duration("every", 2*time.Millisecond, "from one update to the next")
+	apart.Program{
+		Name:            "Churn",
+		Implementations: rival.Loops(),
+		Measure: func(impl, url string, pods int) ([]apart.Value, error) {
+			return measure(impl, url, pods, *events, *every)
+		},
+	}.Main()
+}
+
+func measure(impl, url string, pods, events int, every time.Duration) ([]apart.Value, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var reconciles, fresh atomic.Int64
+	listed := make(chan struct{})
+	work := func(pod *corev1.Pod) {
+		if reconciles.Add(1) == int64(pods) {
+			close(listed)
+		}
+		if _, ok := load.SentAt(pod); ok {
+			fresh.Add(1)
+		}
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- rival.Loop(ctx, impl, url, 4, work) }()
+	select {
+	case <-listed:
+	case err := <-ended:
+		return nil, err
+	}
+	before := apart.Heap()
+	used, err := apart.CPUTime()
+	if err != nil {
+		return nil, err
+	}
+	if err := apart.Order(url, events, every.String()); err != nil {
+		return nil, err
+	}
+	now, err := apart.CPUTime()
+	if err != nil {
+		return nil, err
+	}
+	seen := fresh.Load()
+	after := apart.Heap()
+	cancel()
+	n := float64(events)
+	return []apart.Value{
+		{Of: float64((now - used).Nanoseconds()) / n / 1000, Unit: "cpu-µs/event"},
+		{Of: float64(after.Mallocs-before.Mallocs) / n, Unit: "allocs/event"},
+		{Of: float64(after.TotalAlloc-before.TotalAlloc) / n, Unit: "B/event"},
+		{Of: float64(seen) / n, Unit: "reconciles/event"},
+	}, <-ended
+}
