@@ -2,10 +2,8 @@ package reconcile
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -17,81 +15,29 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// callContext is the context of a call of user code. The timer of its deadline is made
-// when Done or Err is first called: most calls ask for neither.
+// callContext is the context of a call of user code, which ends at its deadline with
+// the cause ErrReconcileTimeout.
 type callContext struct {
-	parent   context.Context //nolint:containedctx // it is one
-	deadline time.Time
+	context.Context //nolint:containedctx // it is one
 
-	timing sync.Mutex // guards the fields below
-	inner  context.Context
+	parent context.Context //nolint:containedctx // that of the worker, without the deadline
 	cancel context.CancelFunc
-	cause  error // of the end of a call that has returned and was not asked before
 }
 
-// Deadline returns the end of Options.ReconcileTimeout. The parent has none: it
-// outlives the context of Run.
-func (c *callContext) Deadline() (time.Time, bool) { return c.deadline, true }
-
-func (c *callContext) Done() <-chan struct{} { return c.timed().Done() }
-
-func (c *callContext) Err() error { return c.timed().Err() }
-
-// Value returns the parent's value, or the timed context's once there is one, so that
-// contexts made from this one are cancelled without a goroutine each.
-func (c *callContext) Value(key any) any {
-	c.timing.Lock()
-	from := c.inner
-	c.timing.Unlock()
-	if from == nil {
-		from = c.parent
-	}
-	return from.Value(key)
-}
-
-// timed returns the context that carries the deadline. If made after the call has returned, it has not ended by
-// anything later, such as the end of the parent.
-func (c *callContext) timed() context.Context {
-	c.timing.Lock()
-	defer c.timing.Unlock()
-	switch {
-	case c.inner != nil:
-	case c.cause == nil:
-		c.inner, c.cancel = context.WithDeadlineCause(c.parent, c.deadline, ErrReconcileTimeout)
-	case errors.Is(c.cause, ErrReconcileTimeout):
-		c.inner, c.cancel = context.WithDeadlineCause(context.WithoutCancel(c.parent), c.deadline, c.cause)
-	default:
-		inner, end := context.WithCancelCause(context.WithoutCancel(c.parent))
-		end(c.cause)
-		c.inner = inner
-	}
-	return c.inner
+// beginCall returns the context of a call that begins now.
+func beginCall(parent context.Context, timeout time.Duration) callContext {
+	ctx, cancel := context.WithTimeoutCause(parent, timeout, ErrReconcileTimeout)
+	return callContext{ctx, parent, cancel}
 }
 
 // end cancels the context, since the call has returned.
-func (c *callContext) end() {
-	c.timing.Lock()
-	cancel := c.cancel
-	switch {
-	case c.inner != nil:
-	case c.parent.Err() != nil:
-		c.cause = context.Cause(c.parent)
-	case !time.Now().Before(c.deadline):
-		c.cause = ErrReconcileTimeout
-	default:
-		c.cause = context.Canceled
-	}
-	c.timing.Unlock()
-	if cancel != nil {
-		cancel()
-	}
-}
+func (c *callContext) end() { c.cancel() }
 
 // abandoned reports whether the call was cancelled by more than its timeout.
 func (c *callContext) abandoned() bool { return c.parent.Err() != nil }
 
 // reconcileContext is the context of one reconcile: its deadline, its logger and
-// the recorder of its writes in a single allocation. The logger is made at its first
+// the recorder of its writes. The logger is made at its first
 // use, and kept: client-go asks for it several times a request.
 type reconcileContext struct {
 	callContext

@@ -31,7 +31,7 @@ func TestAContextThatIsAskedLateSaysWhatEndedTheCall(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := NewWithT(t)
 				parent, abandon := context.WithCancelCause(t.Context())
-				call := &callContext{parent: parent, deadline: time.Now().Add(time.Minute)}
+				call := beginCall(parent, time.Minute)
 				start := time.Now()
 				if c.abandoned > 0 {
 					time.AfterFunc(c.abandoned, func() { abandon(lost) })

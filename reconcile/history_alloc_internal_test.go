@@ -39,7 +39,8 @@ func TestTheHistoryCostsAReconcileWithoutAnEffectNoAllocation(t *testing.T) {
 	g.Expect(c.histories.byKey).To(HaveLen(historyKeys))
 }
 
-func TestAReconcileWithoutAnEffectIsOneAllocation(t *testing.T) {
+// One is the reconcile, and four are the standard library's context with its deadline.
+func TestAReconcileWithoutAnEffectAllocatesItsContextAlone(t *testing.T) {
 	g := NewWithT(t)
 	cached := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "a"}}
 	in := informer.For(fake.NewClientset(cached).CoreV1().ConfigMaps("d"), &informer.Options{MutationCheck: "never"})
@@ -61,11 +62,11 @@ func TestAReconcileWithoutAnEffectIsOneAllocation(t *testing.T) {
 	for range historyLength {
 		once()
 	}
-	g.Expect(testing.AllocsPerRun(100, once)).To(BeNumerically("<=", 1))
+	g.Expect(testing.AllocsPerRun(100, once)).To(BeNumerically("<=", 5))
 }
 
-// Neither a context with a timer nor a timer of its own: only what the call and its keys are kept in.
-func TestACallOfAMapperThatIsQuickMakesNoTimer(t *testing.T) {
+// Its context, and what the call and its keys are kept in, but no timer besides that of the context.
+func TestACallOfAMapperThatIsQuickMakesNoTimerOfItsOwn(t *testing.T) {
 	g := NewWithT(t)
 	in := informer.For(fake.NewClientset().CoreV1().ConfigMaps("d"), nil)
 	trigger := Mapped(in, func(context.Context, *corev1.ConfigMap, *corev1.ConfigMap) ([]Key, error) { return nil, nil })
@@ -86,7 +87,7 @@ func TestACallOfAMapperThatIsQuickMakesNoTimer(t *testing.T) {
 		e, _ := m.take(item.Key())
 		m.serve(ctx, worker, item, e)
 	}
-	g.Expect(testing.AllocsPerRun(100, once)).To(BeNumerically("<=", 4))
+	g.Expect(testing.AllocsPerRun(100, once)).To(BeNumerically("<=", 8))
 }
 
 // Client-go asks for it several times a request.
@@ -100,7 +101,7 @@ func TestTheLoggerOfAReconcileIsMadeOnce(t *testing.T) {
 	var logged []string
 	log := funcr.New(func(_, args string) { logged = append(logged, args) }, funcr.Options{})
 	ctx := &reconcileContext{recorder: recorder{control: c}, item: item}
-	ctx.parent = logr.NewContext(t.Context(), log)
+	ctx.Context = logr.NewContext(t.Context(), log)
 	g.Expect(testing.AllocsPerRun(100, func() { logr.FromContextOrDiscard(ctx) })).To(BeZero())
 	logr.FromContextOrDiscard(ctx).Info("hello")
 	g.Expect(logged).To(ConsistOf(ContainSubstring(`"name"="a"`)))

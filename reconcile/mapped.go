@@ -140,8 +140,7 @@ func (m *mapping[O]) relieve(ctx context.Context, running *sync.WaitGroup, s *wo
 
 // serve maps one object and ends its item, also if the mapper ends the goroutine.
 func (m *mapping[O]) serve(running context.Context, s *worker, item queue.Item[Key], e informer.Event[O]) {
-	call := &mapperCall{mapper: m.in, key: item.Key()}
-	call.parent, call.deadline = running, time.Now().Add(m.intake.timeout)
+	call := &mapperCall{callContext: beginCall(running, m.intake.timeout), mapper: m.in, key: item.Key()}
 	defer call.end()
 	err := errGoexit
 	s.begin(call)

@@ -32,8 +32,8 @@ func (c *Controller) reconcileOnce(ctx context.Context, item queue.Item[Key], w 
 		return
 	}
 	began := time.Now()
-	t := &reconcileContext{item: item, began: began}
-	t.parent, t.deadline, t.control = ctx, began.Add(c.options.ReconcileTimeout), &c.core
+	t := &reconcileContext{callContext: beginCall(ctx, c.options.ReconcileTimeout), item: item, began: began}
+	t.control = &c.core
 	c.stats.active.Add(1)
 	if c.fresh.overdue(item.Key()) {
 		t.overdue = true
