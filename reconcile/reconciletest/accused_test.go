@@ -83,6 +83,7 @@ func forgetful() breeding.Breed {
 }
 
 func TestWhatDiffersBetweenRunsByRightIsNoDifference(t *testing.T) {
+	exhaustive(t)
 	for _, b := range []struct {
 		name, oracle string
 		breed        breeding.Breed

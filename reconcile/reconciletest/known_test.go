@@ -83,6 +83,7 @@ func TestAFilterOfAWatchMayBeLeft(t *testing.T) {
 
 // Declarations that are no longer needed are in the report, so that they do not hide the next finding.
 func TestWhatIsDeclaredInVainIsReported(t *testing.T) {
+	exhaustive(t)
 	for _, d := range []struct {
 		name    string
 		breed   breeding.Breed

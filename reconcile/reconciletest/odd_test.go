@@ -83,6 +83,7 @@ func limited() breeding.Breed {
 
 // A program that waits as requested may do so in any way.
 func TestOddRetriesAreNotAccused(t *testing.T) {
+	exhaustive(t)
 	for _, b := range []struct {
 		name, oracle string
 		breed        func() breeding.Breed

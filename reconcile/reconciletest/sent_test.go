@@ -98,6 +98,7 @@ func ofWebs(s *webs) *reconciletest.Case {
 // A controller that sets only its own fields, and leaves the rest to the server and to others, is not accused. It is if
 // it clears a field that it never sets, also by an update that replaces the spec as a whole.
 func TestWhatOnlyTheServerFilledInIsNotTheProgramsFault(t *testing.T) {
+	exhaustive(t)
 	for name, row := range map[string]struct {
 		program webs
 		want    string

@@ -56,6 +56,7 @@ func sized(swallowed string) breeding.Breed {
 // A conflict of an update, or of the deletion of a certain object, means that another client was faster: that event
 // leads to the next attempt. One of a create is that of a quota, and no event follows it.
 func TestAConflictMayBeLeftToTheEventThatFollows(t *testing.T) {
+	exhaustive(t)
 	for swallowed, want := range map[string]string{"update": "", "delete": "", "create": "409 instead of call"} {
 		t.Run(swallowed, func(t *testing.T) {
 			g := gomega.NewWithT(t)

@@ -224,6 +224,7 @@ func TestAGoalThatEndsItsGoroutineIsAnError(t *testing.T) {
 
 // The report says how much the budget has left out.
 func TestTheShareIsReported(t *testing.T) {
+	exhaustive(t)
 	g := gomega.NewWithT(t)
 	r := reconciletest.Search(t, breeding.Case(breeding.Right), &reconciletest.Options{Budget: time.Nanosecond})
 	g.Expect(r.Tried).To(gomega.BeZero())

@@ -242,6 +242,7 @@ func ofWidgets(run func(env *reconciletest.Env) error) *reconciletest.Case {
 // Bugs that need more than one usual deviation, and their correct twins, which are not accused. A finalizer whose
 // clean-up reads a cache is in the zoo: "cleans up what its cache shows".
 func TestWhatWasMissed(t *testing.T) {
+	exhaustive(t)
 	ofChildren := func(run func(env *reconciletest.Env) error) *reconciletest.Case {
 		c := breeding.Case(nil)
 		c.Run, c.Goal, c.Workload = run, nil, nil
