@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -13,6 +14,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/transport"
+
+	"github.com/homeostat/homeostat/operator"
 )
 
 // namespaceFile holds the namespace of the Pod that this runs in.
@@ -70,7 +73,7 @@ func (c *connection) config() (config *rest.Config, namespace string, err error)
 		return nil, "", errors.New("finding a cluster: this runs in none, and no kubeconfig names one: " +
 			"set --kubeconfig or KUBECONFIG, or --server")
 	}
-	if config, err = c.ToRESTConfig(); err != nil {
+	if config, err = c.elsewhere(); err != nil {
 		return nil, "", fmt.Errorf("reading the kubeconfig: %w", err)
 	}
 	if namespace, _, err = loader.Namespace(); err != nil {
@@ -79,18 +82,32 @@ func (c *connection) config() (config *rest.Config, namespace string, err error)
 	return config, namespace, nil
 }
 
+// elsewhere returns the config of a kubeconfig, whose clients read it again when it has
+// changed, unless flags say more about the server or the credentials.
+func (c *connection) elsewhere() (*rest.Config, error) {
+	if !c.onlySet("kubeconfig", "request-timeout", "cache-dir", "disable-compression") {
+		return c.ToRESTConfig()
+	}
+	config, err := operator.Config(*c.KubeConfig)
+	if err != nil {
+		return nil, err
+	}
+	config.Timeout, _ = clientcmd.ParseTimeout(*c.Timeout) // validate has refused invalid ones
+	config.DisableCompression = config.DisableCompression || *c.DisableCompression
+	return c.tuned(config), nil
+}
+
 // mayBeHere reports whether no flag is about a different cluster than the one that this
 // runs in.
 func (c *connection) mayBeHere() bool {
-	here := true
-	c.flags.VisitAll(func(f *pflag.Flag) {
-		switch f.Name {
-		case "as", "as-uid", "as-group", "as-user-extra", "request-timeout", "token", "cache-dir", "disable-compression":
-		default:
-			here = here && !f.Changed
-		}
-	})
-	return here
+	return c.onlySet("as", "as-uid", "as-group", "as-user-extra", "request-timeout", "token", "cache-dir", "disable-compression")
+}
+
+// onlySet reports whether no other flags than these are set.
+func (c *connection) onlySet(names ...string) bool {
+	only := true
+	c.flags.VisitAll(func(f *pflag.Flag) { only = only && (!f.Changed || slices.Contains(names, f.Name)) })
+	return only
 }
 
 // here applies to the config of the cluster that this runs in the flags that are

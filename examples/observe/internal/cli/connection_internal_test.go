@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -71,6 +72,44 @@ current-context: x
 	config, _, err = connected(t, "-s", "https://four:4", "--username=me", "--password=secret", "--proxy-url=http://five:5")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(config).To(And(HaveField("Username", "me"), HaveField("Password", "secret"), HaveField("Proxy", Not(BeNil()))))
+}
+
+// A token that is written in the file may be replaced there, as one in a file of its own.
+func TestAChangedKubeconfigIsReadAgain(t *testing.T) {
+	for _, flags := range [][]string{nil, {"--request-timeout=1m"}, {"--disable-compression"}} {
+		file := filepath.Join(t.TempDir(), "config")
+		t.Setenv("KUBECONFIG", "")
+		synctest.Test(t, func(t *testing.T) {
+			g := NewWithT(t)
+			write := func(token string) {
+				g.Expect(os.WriteFile(file, []byte(`
+apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: "https://one:1"}}]
+users: [{name: u, user: {token: `+token+`}}]
+contexts: [{name: x, context: {cluster: c, user: u}}]
+current-context: x
+`), 0o600)).To(Succeed())
+			}
+			write("first")
+			config, _, err := connected(t, append(flags, "--kubeconfig="+file)...)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(config).To(And(HaveField("BearerToken", "first"), HaveField("UserAgent", "observe")))
+			var sent string
+			server := config.WrapTransport(roundTripper(func(r *http.Request) (*http.Response, error) {
+				sent = r.Header.Get("Authorization")
+				return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+			}))
+			write("second")
+			<-time.After(time.Minute)
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://one:1/api", http.NoBody)
+			g.Expect(err).NotTo(HaveOccurred())
+			answer, err := server.RoundTrip(request)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(answer.Body.Close()).To(Succeed())
+			g.Expect(sent).To(Equal("Bearer second"))
+		})
+	}
 }
 
 func TestRequestsHaveADeadlineAndWatchesNone(t *testing.T) {
