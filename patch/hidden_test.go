@@ -110,7 +110,7 @@ var hiddenCases = []hiddenCase{
 	{
 		name: "an element by its name", is: `{"parts":[{"name":"a","kind":"x","new":1},{"name":"b","kind":"x","new":2}]}`,
 		wanted: `{"parts":[{"name":"b","kind":"y","new":2},{"name":"a","kind":"x","new":1},{"name":"c"}]}`,
-		edit:   func(w *widget) { w.Spec.Parts = []part{{"b", "y"}, {"a", "x"}, {Name: "c"}} },
+		edit:   func(w *widget) { w.Spec.Parts = []part{{Name: "b", Kind: "y"}, {Name: "a", Kind: "x"}, {Name: "c"}} },
 	},
 	{
 		name: "a list in a struct that may not be there", is: `{"size":1}`, wanted: `{"size":1,"network":{"rules":[{"host":"a"}]}}`,
@@ -180,6 +180,15 @@ var hiddenCases = []hiddenCase{
 		name: "elements that look alike, in an order that nobody knows", refused: "spec.rules",
 		is:   `{"rules":[{"host":"a","new":"x"},{"host":"a","new":"y"},{"host":"b"}]}`,
 		edit: func(w *widget) { slices.Reverse(w.Spec.Rules) },
+	},
+	{
+		name: "an element that was renamed and edited, or replaced", refused: "spec.parts",
+		is:   `{"parts":[{"name":"a","kind":"x","size":1,"new":"x"}]}`,
+		edit: func(w *widget) { w.Spec.Parts[0] = part{Name: "b", Kind: "x", Size: 2} },
+	},
+	{
+		name: "an element that was replaced", is: `{"parts":[{"name":"a","kind":"x","new":"x"}]}`,
+		wanted: `{"parts":[{"name":"b","kind":"y"}]}`, edit: func(w *widget) { w.Spec.Parts = []part{{Name: "b", Kind: "y"}} },
 	},
 	{
 		name: "one that has nothing to lose", is: `{"parts":[{"name":"a","kind":"x"}]}`, wanted: `{"parts":[{"name":"b","kind":"x"}]}`,

@@ -43,6 +43,7 @@ type network struct {
 type part struct {
 	Name string `json:"name"`
 	Kind string `json:"kind,omitempty"`
+	Size int64  `json:"size,omitempty"`
 }
 
 type widgetStatus struct {
@@ -68,7 +69,7 @@ func gadget() *widget {
 			Name: "w", Namespace: "ns", UID: "u2", ResourceVersion: "3", Generation: 5, Finalizers: []string{"old"},
 		},
 		Spec: widgetSpec{
-			Size: 3, Color: "red", Parts: []part{{"a", "x"}, {"b", "y"}},
+			Size: 3, Color: "red", Parts: []part{{Name: "a", Kind: "x"}, {Name: "b", Kind: "y"}},
 			Settings: map[string]string{"k": "v", "l": "w"}, Bare: map[string]string{"k": "v"},
 		},
 	}

@@ -2,6 +2,7 @@ package diff
 
 import (
 	"bytes"
+	"maps"
 	"slices"
 )
 
@@ -115,8 +116,8 @@ func (t *tree) key(names []string) string {
 	return string(text)
 }
 
-// byKey joins elements of the same key. An element of which only the key has changed may
-// be the same.
+// byKey joins elements of the same key. An element that was removed may have been renamed
+// instead, if a new one has all else, or some of it.
 func (p *pairing) byKey(a, b []*tree, key []string) {
 	at := make(map[string]int, len(b))
 	for j, e := range b {
@@ -128,21 +129,27 @@ func (p *pairing) byKey(a, b []*tree, key []string) {
 		}
 	}
 	for i := range a {
-		if p.to[i] < 0 && slices.ContainsFunc(b, func(e *tree) bool { return onlyDiffersIn(key, a[i], e) }) {
+		renamed := func(j int) bool { return p.from[j] < 0 && mayBeRenamed(key, a[i], b[j]) }
+		if p.to[i] < 0 && slices.ContainsFunc(slices.Collect(maps.Values(at)), renamed) {
 			p.doubtful = append(p.doubtful, i)
 		}
 	}
 }
 
-func onlyDiffersIn(key []string, a, b *tree) bool {
+// mayBeRenamed reports whether two elements have values in common that are not their key,
+// or no other values that differ.
+func mayBeRenamed(key []string, a, b *tree) bool {
+	differs := false
 	for _, names := range [][]string{a.names, b.names} {
 		for _, name := range names {
-			if !slices.Contains(key, name) && !sameTree(a.member(name), b.member(name)) {
-				return false
+			is, was := a.member(name), b.member(name)
+			if !slices.Contains(key, name) && alike(is, was) > 0 {
+				return true
 			}
+			differs = differs || !slices.Contains(key, name) && !sameTree(is, was)
 		}
 	}
-	return true
+	return !differs
 }
 
 // byPlace joins elements between the same neighbours. What was removed while others were

@@ -369,6 +369,14 @@ func TestAnEditThatLooksLikeAnotherOneIsNotJudged(t *testing.T) {
 	}
 }
 
+// An element is renamed, and one of its lists gets another element: it may be a different one.
+func TestARenamedElementLosesNothing(t *testing.T) {
+	var count outcome
+	if err := olderEdit(rand.New(rand.NewSource(1167226826703843410)), 2, local, &count); err != nil || count.refused != 1 {
+		t.Errorf("%+v: %v", count, err)
+	}
+}
+
 func FuzzOlderTypes(f *testing.F) {
 	for seed := range uint64(16) {
 		f.Add([]byte{byte(seed), 1, 2, 3, 4, 5, 6, 7}, byte(seed))
