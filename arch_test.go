@@ -18,7 +18,8 @@ const module = "github.com/homeostat/homeostat"
 
 // sdk is what an example may stand on: the public packages, the users' test kit aside.
 var sdk = []string{
-	"queue", "informer", "patch", "patch/children", "names", "leader", "leader/shard", "leader/fence", "cluster",
+	"queue", "informer", "patch", "patch/children", "names", "leader", "leader/shard", "leader/shard/ranges", "leader/fence",
+	"cluster",
 	"reconcile", "reconcile/inspect", "metrics", "status", "operator",
 }
 
@@ -43,6 +44,8 @@ var table = map[string][]string{
 	"leader":            {"internal"},
 	"leader/shard":      {"leader", "internal"},
 	"leader/fence":      {"leader", "internal"},
+	// Ranges see of package shard what its internal packages have.
+	"leader/shard/ranges": {"leader", "leader/shard", "internal"},
 	// The loop, and the readers of its state.
 	"reconcile":         {"informer", "queue", "names", "leader/shard", "reconcile/inspect", "internal"},
 	"reconcile/inspect": {"informer", "queue", "leader/shard"},

@@ -132,7 +132,7 @@ func (i *Informer[T]) Name() string { return i.identity.Name() }
 //
 // Until a concurrent call has joined the others, HasSynced and WaitForSync answer
 // for the others alone. That matters if one of them keeps only the objects of some
-// shards, as a controller with shard.NewRanges does: set Options.Whole if another
+// shards, as a controller with ranges.New does: set Options.Whole if another
 // user needs all objects, or let package reconcile run the informer, which waits
 // until the call has joined.
 func (i *Informer[T]) Run(ctx context.Context) error { return run(ctx, i, nil, nil) }

@@ -15,7 +15,7 @@ import (
 )
 
 // Shards returns the informer's methods for a replica that works on some shards of the keys.
-// Package reconcile calls them if Options.Shards is a shard.Ranges.
+// Package reconcile calls them if Options.Shards is a ranges.Shards.
 func (i *Informer[T]) Shards() shardslots.Cache { return shards[T]{i} }
 
 // shards implements [shardslots.Cache].

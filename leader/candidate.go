@@ -38,14 +38,17 @@ type candidate struct {
 func newCandidate(l Lease, o Options, owner any) *candidate {
 	c := &candidate{lease: l, options: o, owner: owner, verbs: "get, create and update"}
 	c.holder = fmt.Sprintf("%s_%08x", l.Identity, rand.Uint32())
-	if m, ok := l.Client.(*record.Member); ok {
-		c.member, c.verbs = m, m.Verbs
-		c.holder = m.Join(c.holder, record.Timing{
-			LeaseDuration: o.LeaseDuration, RequestTimeout: o.RequestTimeout, RetryPeriod: o.RetryPeriod, Clock: o.Clock,
-			AnswerTimeout: o.answerTimeout(),
-		})
-	}
 	return c
+}
+
+// join makes the candidate the one of a member of shards, before its first request.
+func (c *candidate) join(m *record.Member) {
+	o := c.options
+	c.member, c.verbs = m, m.Verbs
+	c.holder = m.Join(c.holder, record.Timing{
+		LeaseDuration: o.LeaseDuration, RequestTimeout: o.RequestTimeout, RetryPeriod: o.RetryPeriod, Clock: o.Clock,
+		AnswerTimeout: o.answerTimeout(),
+	})
 }
 
 // try reads the Lease once and takes it if it is free. It reports whether it

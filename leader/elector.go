@@ -51,6 +51,13 @@ func New(lease Lease, o *Options) (*Elector, error) {
 	return e, nil
 }
 
+// Parts is for package shard.
+func (e *Elector) Parts() record.Parts { return parts{e} }
+
+type parts struct{ elector *Elector }
+
+func (p parts) Join(m *record.Member) { p.elector.candidate.join(m) }
+
 // Run campaigns for the Lease, leads once and returns: [New] and [Elector.RunOnce]
 // in one line.
 func Run(ctx context.Context, lease Lease, o *Options, fn func(context.Context) error) error {

@@ -28,6 +28,7 @@ import (
 	"github.com/homeostat/homeostat/internal/test/contract"
 	"github.com/homeostat/homeostat/leader"
 	"github.com/homeostat/homeostat/leader/shard"
+	"github.com/homeostat/homeostat/leader/shard/ranges"
 	"github.com/homeostat/homeostat/metrics"
 	"github.com/homeostat/homeostat/operator"
 	"github.com/homeostat/homeostat/reconcile"
@@ -134,7 +135,7 @@ func TestAWrongKindEndsTheProgram(t *testing.T) {
 }
 
 func inRanges(lease leader.Lease, member leader.Options) (shard.Assignment, error) {
-	return shard.NewRanges(lease, &shard.Options{Member: member})
+	return ranges.New(lease, &shard.Options{Member: member})
 }
 
 func TestEveryClusterIsFenced(t *testing.T) {

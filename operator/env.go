@@ -82,7 +82,6 @@ type fencer interface {
 var (
 	_ fencer = (*leader.Elector)(nil)
 	_ fencer = (*shard.Shards)(nil)
-	_ fencer = (*shard.Ranges)(nil)
 )
 
 // reach returns e with its clusters, to which only the leader can write.

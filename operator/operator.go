@@ -43,7 +43,7 @@ type Program struct {
 	// Replicas defines how replicas divide the work. Defaults to [OneLeads].
 	Replicas Replicas
 	// Shards returns the shards that [AllShare] divides the keys into, such as shards with
-	// other options, or [shard.NewRanges]: then each replica lists, watches and caches only
+	// other options, or New of package leader/shard/ranges: then each replica lists, watches and caches only
 	// the objects of its own namespaces, and a reconcile finds in the caches the objects in
 	// its key's namespace, and all objects of kinds whose informers have Options.Whole.
 	// member has the durations that the flags set, for [shard.Options].Member. Defaults to

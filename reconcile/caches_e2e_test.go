@@ -23,7 +23,7 @@ import (
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/test/e2e"
 	"github.com/homeostat/homeostat/leader"
-	"github.com/homeostat/homeostat/leader/shard"
+	"github.com/homeostat/homeostat/leader/shard/ranges"
 	"github.com/homeostat/homeostat/reconcile"
 )
 
@@ -77,7 +77,7 @@ func (x *realFleet) join(name string) *realReplica {
 	config.Wrap(x.ledger.noting(name))
 	config.Wrap(r.wrap)
 	clientset := kubernetes.NewForConfigOrDie(config)
-	shards, err := shard.NewRanges(leader.Lease{
+	shards, err := ranges.New(leader.Lease{
 		Client: clientset.CoordinationV1(), Namespace: "default", Name: "fleet", Identity: name,
 	}, nil)
 	x.Expect(err).NotTo(HaveOccurred())

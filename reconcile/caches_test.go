@@ -23,6 +23,7 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 	"github.com/homeostat/homeostat/leader"
 	"github.com/homeostat/homeostat/leader/shard"
+	"github.com/homeostat/homeostat/leader/shard/ranges"
 	"github.com/homeostat/homeostat/reconcile"
 )
 
@@ -79,7 +80,7 @@ func (x *fleet) joinWith(name string, secrets *rest.Config) *reconcile.Controlle
 	config := x.sim.Config(name)
 	config.Wrap(x.ledger.noting(name))
 	clientset := kubernetes.NewForConfigOrDie(config)
-	shards, err := shard.NewRanges(leader.Lease{
+	shards, err := ranges.New(leader.Lease{
 		Client: clientset.CoordinationV1(), Namespace: "default", Name: "fleet", Identity: name,
 	}, &shard.Options{Slots: 16})
 	x.Expect(err).NotTo(HaveOccurred())
@@ -382,7 +383,7 @@ func TestAMapperThatLeavesItsNamespaceIsLogged(t *testing.T) {
 		sim, err := apisim.New(nil)
 		g.Expect(err).NotTo(HaveOccurred())
 		clientset := kubernetes.NewForConfigOrDie(sim.Config("c"))
-		shards, err := shard.NewRanges(leader.Lease{
+		shards, err := ranges.New(leader.Lease{
 			Client: clientset.CoordinationV1(), Namespace: "default", Name: "fleet", Identity: "me",
 		}, &shard.Options{Slots: 2})
 		g.Expect(err).NotTo(HaveOccurred())

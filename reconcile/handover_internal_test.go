@@ -16,6 +16,7 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 	"github.com/homeostat/homeostat/leader"
 	"github.com/homeostat/homeostat/leader/shard"
+	"github.com/homeostat/homeostat/leader/shard/ranges"
 )
 
 // byLength are shards by the length of a name.
@@ -110,7 +111,7 @@ func TestObjectsOfASlotThatGoesAreNotUnfinished(t *testing.T) {
 				&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, metav1.CreateOptions{})
 			g.Expect(err).NotTo(HaveOccurred())
 		}
-		shards, err := shard.NewRanges(leader.Lease{
+		shards, err := ranges.New(leader.Lease{
 			Client: clientset.CoordinationV1(), Namespace: "default", Name: "fleet", Identity: "me",
 		}, &shard.Options{Slots: 2})
 		g.Expect(err).NotTo(HaveOccurred())

@@ -12,7 +12,7 @@ import (
 
 // Ranger is an optional interface of a shard.Assignment whose slots are ranges of the hash
 // of the namespace, as the API server's shard selectors have them: then the caches of a
-// replica hold the objects of its own slots only. shard.Ranges implement it.
+// replica hold the objects of its own slots only. ranges.Shards implement it.
 type Ranger interface { //nolint:interfacebloat // one implementation, for which packages must not know each other
 	// Divide makes sure that the server lists the objects of all caches, of which the
 	// primary is the first: Run counts its objects if it chooses the ranges. Call it before

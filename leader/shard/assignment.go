@@ -2,13 +2,13 @@ package shard
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat/homeostat/leader"
 	"github.com/homeostat/homeostat/leader/internal/record"
+	"github.com/homeostat/homeostat/leader/shard/internal/fleet"
 )
 
 // Assignment divides keys into slots and assigns the slots to the replicas. [Shards] is
@@ -65,7 +65,7 @@ var (
 	// ErrConfig means that this replica's Options.Slots or Options.By differ
 	// from those of the other replicas. A retry does not help: see the package's
 	// section on changing the configuration.
-	ErrConfig = errors.New("the replicas divide the keys differently")
+	ErrConfig = fleet.ErrConfig
 )
 
 // Status describes the owners of all slots, as this replica sees them.

@@ -51,13 +51,6 @@ func TestContract(t *testing.T) {
 		"A member that stops gives up its slots as they drain, and gets no more.": TestStoppingMemberGetsNoMoreSlots,
 		"Keys left with a slot (Shards.Leave) go to its next owner, and stay with the slot until that owner releases " +
 			"it.": trying(keysMoveWithTheirSlot),
-		"Ranges are chosen only when certainly no replica has a slot: at the first start, or after all replicas have " +
-			"stopped.": all(trying(rangesAreChosenAnew), TestRangesStayWhileAReplicaMayHaveASlot),
-		"Replicas of ranges that start at once have the same ones, and a namespace never has more than one owner.": all(
-			TestReplicasThatStartAtOnceHaveTheSameRanges, oneWorldOfRanges),
-		"A replica whose ranges are no longer the recorded ones ends: ErrConfig.": TestRangesThatAreEditedEndTheReplicas,
-		"Keys left with slots go to the owners of their namespaces when ranges are chosen anew.": trying(
-			keysAreFoundByTheOwnersOfTheirNamespaces),
 		"While one replica is undisturbed, a slot has an owner again at most 2 × LeaseDuration, 30 s, after its last " +
 			"owner released it or last renewed its membership, whatever happens to the other replicas.": oneWorld,
 		"A replica that disagrees with the recorded number of slots, hash or key part does not join: ErrConfig.": all(

@@ -24,11 +24,6 @@
 //   - A member that stops gives up its slots as they drain, and gets no more.
 //   - Keys left with a slot ([Shards.Leave]) go to its next owner, and stay with the slot until that owner releases
 //     it.
-//   - Ranges are chosen only when certainly no replica has a slot: at the first start, or after all replicas have
-//     stopped.
-//   - Replicas of ranges that start at once have the same ones, and a namespace never has more than one owner.
-//   - A replica whose ranges are no longer the recorded ones ends: [ErrConfig].
-//   - Keys left with slots go to the owners of their namespaces when ranges are chosen anew.
 //   - While one replica is undisturbed, a slot has an owner again at most 2 × LeaseDuration, 30 s, after its last
 //     owner released it or last renewed its membership, whatever happens to the other replicas.
 //   - A replica that disagrees with the recorded number of slots, hash or key part does not join: [ErrConfig].
@@ -75,6 +70,6 @@
 // # Which of the two
 //
 // [New] divides the keys by their hash, and each replica keeps all objects: cache reads work as without shards.
-// [NewRanges] divides the namespaces, and each replica keeps only the objects of its own: memory and CPU time fall
+// Package ranges divides the namespaces, and each replica keeps only the objects of its own: memory and CPU time fall
 // with the number of replicas, but a reconcile cannot read other namespaces from a cache.
 package shard

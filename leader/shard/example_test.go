@@ -16,19 +16,6 @@ import (
 	"github.com/homeostat/homeostat/leader/shard"
 )
 
-func ExampleNewRanges() {
-	clientset := fake.NewClientset()
-	shards, err := shard.NewRanges(leader.Lease{
-		Client: clientset.CoordinationV1(), Namespace: "default", Name: "ingress", Identity: "ingress-7d9f",
-	}, nil)
-	fmt.Println(err)
-	fmt.Println(shards.Slot(types.NamespacedName{Namespace: "team-a", Name: "web"}) ==
-		shards.Slot(types.NamespacedName{Namespace: "team-a", Name: "api"}))
-	// Output:
-	// <nil>
-	// true
-}
-
 func ExampleShards() {
 	clientset := fake.NewClientset()
 	shards, err := shard.New(leader.Lease{

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,12 +13,9 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 	. "github.com/onsi/gomega"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/sharding"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
-	"github.com/homeostat/homeostat/internal/slots"
 	"github.com/homeostat/homeostat/internal/test/leaseapi"
 	"github.com/homeostat/homeostat/leader/shard"
 )
@@ -149,126 +145,7 @@ func TestKeysOfASlotThatWasLostAreKeptUntilItComesBack(t *testing.T) {
 	})
 }
 
-// aging is a cache whose resourceVersion is how many seconds have passed.
-type aging struct {
-	slots.Cache
-	began time.Time
-	asked string
-}
-
-func (a *aging) LastResourceVersion() string { return fmt.Sprint(int(time.Since(a.began).Seconds())) }
-
-func (a *aging) DeletedSince(
-	_ context.Context, rv string, _ func(types.NamespacedName), _ ...sharding.ShardRangeRequirement,
-) error {
-	a.asked = rv
-	return nil
-}
-
-// The time for which an owner may drain has no bound.
-func TestRangesRememberAsLongAsDeletedLooksBack(t *testing.T) {
-	for _, ago := range []time.Duration{time.Minute, time.Hour} {
-		inBubble(t, func(x *fixture) {
-			r, err := shard.NewRanges(leaseOf(x.api.Link(1), "a"), nil)
-			x.Expect(err).NotTo(HaveOccurred())
-			cache := &aging{began: time.Now()}
-			stop := x.run(func(ctx context.Context) error { r.Remember(ctx, cache, ago); return nil })
-			pass(3 * time.Hour)
-			x.Expect(r.Deleted(x.t.Context(), cache, nil, ago, nil)).To(Succeed())
-			moment := (3*time.Hour - ago).Seconds()
-			asked, err := strconv.Atoi(cache.asked)
-			x.Expect(err).NotTo(HaveOccurred())
-			x.Expect(asked).To(And(BeNumerically("<=", moment), BeNumerically(">=", moment-15)))
-			stop()
-		})
-	}
-}
-
 var errForbidden = errors.New("forbidden")
-
-// unlistable is a cache whose kind cannot be listed while it refuses.
-type unlistable struct {
-	slots.Cache
-	refuses atomic.Bool
-}
-
-func (u *unlistable) ServerResourceVersion(context.Context) (string, error) {
-	if u.refuses.Load() {
-		return "", errForbidden
-	}
-	return "1", nil
-}
-
-// forgetful is an aging cache whose server remembers events for five minutes.
-type forgetful struct {
-	aging
-	requests int
-}
-
-func (*forgetful) CountNamespaces(context.Context) (map[string]int, error) { return nil, nil }
-
-func (f *forgetful) DeletedSince(
-	ctx context.Context, rv string, found func(types.NamespacedName), shards ...sharding.ShardRangeRequirement,
-) error {
-	f.requests++
-	if from, err := strconv.Atoi(rv); err != nil || time.Since(f.began)-time.Duration(from)*time.Second > 5*time.Minute {
-		return apierrors.NewResourceExpired(rv)
-	}
-	return f.aging.DeletedSince(ctx, rv, found, shards...)
-}
-
-// A replica that waits for a permission for an hour looks as far back as the server remembers, without asking for all
-// of the hour.
-func TestRangesRememberWhileAKindCannotBeListed(t *testing.T) {
-	inBubble(t, func(x *fixture) {
-		r, err := shard.NewRanges(leaseOf(x.api.Link(1), "a"), nil)
-		x.Expect(err).NotTo(HaveOccurred())
-		primary, other := &forgetful{aging: aging{began: time.Now()}}, &unlistable{}
-		other.refuses.Store(true)
-		wait := background(func() error { return r.Divide(x.t.Context(), []slots.Cache{primary, other}) })
-		pass(time.Hour)
-		other.refuses.Store(false)
-		x.Expect(wait()).To(Succeed())
-		x.Expect(r.Deleted(x.t.Context(), primary, nil, 2*time.Hour, nil)).To(Succeed())
-		x.Expect(primary.requests).To(BeNumerically("<=", 3))
-		asked, err := strconv.Atoi(primary.asked)
-		x.Expect(err).NotTo(HaveOccurred())
-		x.Expect(asked).To(BeNumerically("~", (55 * time.Minute).Seconds(), 5))
-	})
-}
-
-// failing is an aging cache whose server has forgotten everything, or fails.
-type failing struct {
-	aging
-	err      error
-	requests int
-}
-
-func (f *failing) DeletedSince(
-	context.Context, string, func(types.NamespacedName), ...sharding.ShardRangeRequirement,
-) error {
-	f.requests++
-	return f.err
-}
-
-func TestDeletedAsksForLessOnlyWhereTheServerHasForgotten(t *testing.T) {
-	for err, requests := range map[error]int{
-		apierrors.NewResourceExpired("too old"): 4, errForbidden: 1,
-		apierrors.NewGone("too old"): 4, //nolint:staticcheck // servers may answer it
-	} {
-		inBubble(t, func(x *fixture) {
-			r, e := shard.NewRanges(leaseOf(x.api.Link(1), "a"), nil)
-			x.Expect(e).NotTo(HaveOccurred())
-			cache := &failing{aging: aging{began: time.Now()}, err: err}
-			x.Expect(r.Deleted(x.t.Context(), cache, nil, time.Hour, nil)).To(Succeed(), "it remembers nothing yet")
-			stop := x.run(func(ctx context.Context) error { r.Remember(ctx, cache, time.Hour); return nil })
-			pass(time.Minute + time.Second)
-			x.Expect(r.Deleted(x.t.Context(), cache, nil, 59*time.Second, nil)).To(MatchError(err))
-			x.Expect(cache.requests).To(Equal(requests), "there are four samples")
-			stop()
-		})
-	}
-}
 
 func TestFewKeysAreLeftWithASlot(t *testing.T) {
 	for _, c := range []struct{ size, of, keys int }{{5, 200, 100}, {251, 200, 64}, {5, 1, 1}, {17_000, 1, 0}} {

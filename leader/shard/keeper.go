@@ -6,27 +6,12 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat/homeostat/internal/absent"
 	"github.com/homeostat/homeostat/leader/internal/record"
+	"github.com/homeostat/homeostat/leader/shard/internal/fleet"
+	"github.com/homeostat/homeostat/leader/shard/internal/plan"
 )
-
-// divider has the methods in which [Ranges] differ. Programs without them do not link it.
-type divider interface {
-	slotOf(namespace string) int
-	plan(owners, members []string) plan
-	// choose chooses the ranges if no replica has a slot, before this replica joins.
-	choose(ctx context.Context) error
-	// enter adopts the recorded ranges at the beginning of a term, before any claim.
-	enter(ctx context.Context) error
-	// decide is called before each decision. It reports whether slots may be claimed.
-	decide(ctx context.Context, self string, now time.Time) (claims bool, err error)
-	// mark returns the text in the record of a slot that is claimed.
-	mark(slot int) string
-	// left returns the keys of a slot, of which its record has some.
-	left(slot int, recorded []types.NamespacedName) []types.NamespacedName
-}
 
 // maxRequests bounds a keeper's concurrent requests, and maxPending the events it notes
 // before it decides.
@@ -37,15 +22,16 @@ const (
 
 // keeper takes and releases slots during one term of the membership. One
 // goroutine decides; requests and functions run in their own goroutines and
-// report to it. That goroutine owns all fields that the mutex of replica does not guard.
+// report to it. That goroutine owns all fields that the mutex of Replica does not guard.
 type keeper struct {
-	*replica
+	*fleet.Replica
 
-	ranges  divider // nil if slots are no ranges
+	divider fleet.Divider // nil if keys are divided by their hash
+	settle  time.Duration // see Options
 	fn      func(ctx context.Context, slot int) error
 	self    string // the holder of this term
-	watcher *watcher
-	planner planner
+	watcher *fleet.Watcher
+	planner plan.Planner
 
 	own     map[int]*holding
 	claims  map[int]bool         // slots with a claim under way; they count as owned
@@ -65,15 +51,14 @@ type holding struct {
 	checked time.Time // when it was taken, or its record was read last
 }
 
-func newKeeper(r *replica, ranges divider, fn func(ctx context.Context, slot int) error) *keeper {
+func newKeeper(s *Shards, fn func(ctx context.Context, slot int) error) *keeper {
 	k := &keeper{
-		replica: r,
-		ranges:  ranges,
+		Replica: s.replica,
+		divider: s.divider,
+		settle:  s.settle,
 		fn:      fn,
-		self:    r.elector.Status().Identity,
-		watcher: &watcher{
-			records: r.records, timing: r.member.Timing, updates: make(chan update, maxPending), relist: make(chan struct{}, 1),
-		},
+		self:    s.replica.Elector.Status().Identity,
+		watcher: s.replica.NewWatcher(maxPending),
 		own:     map[int]*holding{},
 		claims:  map[int]bool{},
 		busy:    map[string]bool{},
@@ -81,14 +66,14 @@ func newKeeper(r *replica, ranges divider, fn func(ctx context.Context, slot int
 		free:    map[int]time.Time{},
 		reports: make(chan func() error),
 	}
-	if ranges != nil {
-		k.planner.byWeight = ranges.plan
+	if s.divider != nil {
+		k.planner.ByWeight = s.divider.Plan
 	}
 	return k
 }
 
 // quiet returns for how long a canceled request of this member may still arrive.
-func (k *keeper) quiet() time.Duration { return max(0, k.member.CutUntil().Sub(k.now())) }
+func (k *keeper) quiet() time.Duration { return max(0, k.Member.CutUntil().Sub(k.Now())) }
 
 // start runs a request for a record in a goroutine of its own, and reports
 // whether it did: there is one request for a record at a time.
@@ -113,19 +98,19 @@ func (k *keeper) finish(name string, err error) {
 	if err == nil {
 		return
 	}
-	k.later[name] = k.now().Add(k.member.Timing.RetryPeriod / 2)
+	k.later[name] = k.Now().Add(k.Member.Timing.RetryPeriod / 2)
 	faster := apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
 	if faster && !absent.IsForeign(err) || record.IsNotFound(err, name) {
 		k.relist() // another replica was faster
 		return
 	}
-	k.reportWrite(k.records.explain("writing a record of", err))
+	k.ReportWrite(k.Records.Explain("writing a record of", err))
 }
 
 // relist asks the watch for another list, without waiting for it.
 func (k *keeper) relist() {
 	select {
-	case k.watcher.relist <- struct{}{}:
+	case k.watcher.Relist <- struct{}{}:
 	default:
 	}
 }

@@ -3,12 +3,15 @@ package shard
 import (
 	"cmp"
 	"fmt"
+	"strconv"
 	"time"
 
 	"k8s.io/utils/ptr"
 
 	"github.com/homeostat/homeostat/internal/option"
 	"github.com/homeostat/homeostat/leader"
+	"github.com/homeostat/homeostat/leader/shard/internal/fleet"
+	"github.com/homeostat/homeostat/leader/shard/internal/plan"
 )
 
 const (
@@ -66,4 +69,11 @@ func (o Options) validate() error {
 	check.That(o.By <= ByKey, "By", o.By, "must be ByNamespace or ByKey")
 	check.That(o.Settle >= 0, "Settle", o.Settle, option.Negative)
 	return check.Err()
+}
+
+// settings returns the annotations on which all replicas must agree.
+func (o Options) settings() map[string]string {
+	return map[string]string{
+		fleet.SlotsAnnotation: strconv.Itoa(o.Slots), fleet.HashAnnotation: plan.HashName, fleet.ByAnnotation: o.By.String(),
+	}
 }

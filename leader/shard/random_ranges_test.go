@@ -11,6 +11,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/homeostat/homeostat/internal/slots"
 	"github.com/homeostat/homeostat/leader/shard"
 )
 
@@ -26,6 +27,16 @@ func placeNames() (names []string) {
 	}
 	return names
 }
+
+// counted is a cache that only knows the number of its objects, by namespace.
+type counted struct {
+	slots.Cache
+	of func() map[string]int
+}
+
+func (counted) LastResourceVersion() string { return "1" }
+
+func (c counted) CountNamespaces(context.Context) (map[string]int, error) { return c.of(), nil }
 
 // restartedRanges are the ranges of a world in which all replicas stop now and then. The objects change all the time.
 type restartedRanges struct {

@@ -24,6 +24,7 @@ import (
 	"github.com/homeostat/homeostat/internal/slots"
 	"github.com/homeostat/homeostat/internal/test/leaseapi"
 	"github.com/homeostat/homeostat/leader/shard"
+	"github.com/homeostat/homeostat/leader/shard/ranges"
 )
 
 const (
@@ -96,7 +97,7 @@ func (w *world) placesOf(s *shard.Shards, slot int) []int {
 // shards returns those of a replica.
 func (w *world) shards(l *leaseapi.Link, identity string) *shard.Shards {
 	if w.ranges != nil {
-		r, err := shard.NewRanges(leaseOf(l, identity), &shard.Options{Slots: rangedSlots})
+		r, err := ranges.New(leaseOf(l, identity), &shard.Options{Slots: rangedSlots})
 		if err != nil {
 			panic(err)
 		}
@@ -425,13 +426,10 @@ func (r *resident) sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// oneWorld is one of the many below, and oneWorldOfRanges one of those with ranges.
-func oneWorld(t *testing.T)         { oneWorldOf(t, nil) }
-func oneWorldOfRanges(t *testing.T) { oneWorldOf(t, newRestartedRanges()) }
-
-func oneWorldOf(t *testing.T, ranges *restartedRanges) {
+// oneWorld is one of the many below.
+func oneWorld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 1, ranges)
+		w := newWorld(t, 1, nil)
 		w.run(t)
 		NewWithT(t).Expect(w.faults).To(BeEmpty())
 	})

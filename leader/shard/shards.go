@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -15,14 +16,17 @@ import (
 	"github.com/homeostat/homeostat/internal/slots"
 	"github.com/homeostat/homeostat/leader"
 	"github.com/homeostat/homeostat/leader/internal/record"
+	"github.com/homeostat/homeostat/leader/shard/internal/fleet"
+	"github.com/homeostat/homeostat/leader/shard/internal/plan"
 )
 
 // Shards is an [Assignment] based on Leases: each slot is owned by at most one
 // replica at a time. It is safe for concurrent use.
 type Shards struct {
-	replica
-
-	ranges  divider // nil if slots are no ranges
+	replica *fleet.Replica
+	options Options
+	settle  time.Duration
+	divider fleet.Divider // nil if keys are divided by their hash
 	running atomic.Bool
 }
 
@@ -44,54 +48,54 @@ func New(lease leader.Lease, o *Options) (*Shards, error) {
 	if _, err := leader.New(lease, &set.Member); err != nil {
 		errs = append(errs, errors.Unwrap(err))
 	}
-	r := records{client: lease.Client, namespace: lease.Namespace, name: lease.Name}
+	r := fleet.Records{Client: lease.Client, Namespace: lease.Namespace, Name: lease.Name}
 	if lease.Name != "" && lease.Identity != "" {
-		errs = append(errs, r.validate(lease.Identity))
+		errs = append(errs, r.Validate(lease.Identity))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return nil, fmt.Errorf("making shards %q: %w", r.key(), err)
+		return nil, fmt.Errorf("making shards %q: %w", r.Key(), err)
 	}
-	member := record.NewMember(lease.Client, verbs, record.MemberLabels(r.name))
-	lease.Client, lease.Name = member, r.memberName(lease.Identity)
+	lease.Name = r.MemberName(lease.Identity)
 	elector, err := leader.New(lease, &set.Member)
 	if err != nil {
 		return nil, err
 	}
-	set.Settle = cmp.Or(set.Settle, member.Timing.LeaseDuration/3)
-	r.owner, r.timeout = elector, member.Timing.AnswerTimeout
-	return &Shards{replica: replica{
-		records: r,
+	member := record.NewMember(fleet.Verbs, record.MemberLabels(r.Name))
+	elector.Parts().Join(member)
+	r.Owner, r.Timeout = elector, member.Timing.AnswerTimeout
+	return &Shards{
+		replica: fleet.New(r, set.settings(), set.Slots, elector, member),
 		options: set,
-		elector: elector,
-		member:  member,
-		view:    newView(r, set.Slots, member),
-		working: map[int]bool{},
-		left:    map[int][]types.NamespacedName{},
-	}}, nil
+		settle:  cmp.Or(set.Settle, member.Timing.LeaseDuration/3),
+	}, nil
 }
 
 // Slot returns the slot of a key, from 0 to Options.Slots - 1. With [ByKey], pass it
-// the key of the root owner. With [Ranges], the ranges are assumed to be equal until
+// the key of the root owner. With package ranges, the ranges are assumed to be equal until
 // the recorded ones are known, and the result changes only while fn runs for no slot.
 //
 // It may be called from any goroutine, and sends no request: it computes a hash and, with
 // Ranges, searches the current ranges.
 func (s *Shards) Slot(key types.NamespacedName) int {
-	if s.ranges != nil {
-		return s.ranges.slotOf(key.Namespace)
+	switch {
+	case s.divider != nil:
+		return s.divider.SlotOf(key.Namespace)
+	case s.options.By == ByKey:
+		return plan.SlotOf(key.Namespace+"/"+key.Name, s.options.Slots)
+	default:
+		return plan.SlotOf(key.Namespace, s.options.Slots)
 	}
-	return slotOfKey(key, s.options)
 }
 
 // Fence is [leader.Elector.Fence]: clients of the returned config write only while
 // no other replica can have declared this membership expired. The membership is
 // fenced, not each slot: fn must have finished its writes when it returns. A write that is
 // refused fails with [leader.ErrFenced].
-func (s *Shards) Fence(config *rest.Config) *rest.Config { return s.elector.Fence(config) }
+func (s *Shards) Fence(config *rest.Config) *rest.Config { return s.replica.Elector.Fence(config) }
 
 // Healthy is for livez, like [leader.Elector.Healthy]: nil, or why only a restart of
 // the process helps.
-func (s *Shards) Healthy() error { return s.elector.Healthy() }
+func (s *Shards) Healthy() error { return s.replica.Elector.Healthy() }
 
 // Ready is for readyz. It returns nil if this replica is a member and can read
 // and write the records, and otherwise why not. It sends no request.
@@ -99,12 +103,12 @@ func (s *Shards) Healthy() error { return s.elector.Healthy() }
 // Errors: "not a member yet" at first; why the records cannot be read; why a write failed
 // within the last two retry periods; the reason why the membership cannot be renewed.
 func (s *Shards) Ready() error {
-	problem := s.problems()
-	if member := s.elector.Status(); !member.Leading {
-		if err := errors.Join(problem, s.elector.Ready()); err != nil {
+	problem := s.replica.Problems()
+	if member := s.replica.Elector.Status(); !member.Leading {
+		if err := errors.Join(problem, s.replica.Elector.Ready()); err != nil {
 			return err
 		}
-		return fmt.Errorf("joining shards %q: not a member yet", s.records.key())
+		return fmt.Errorf("joining shards %q: not a member yet", s.replica.Records.Key())
 	}
 	return problem
 }
@@ -122,22 +126,22 @@ func (s *Shards) Ready() error {
 // it has returned.
 func (s *Shards) Run(ctx context.Context, fn func(ctx context.Context, slot int) error) error {
 	if !s.running.CompareAndSwap(false, true) {
-		return fmt.Errorf("running shards %q: they run already", s.records.key())
+		return fmt.Errorf("running shards %q: they run already", s.replica.Records.Key())
 	}
 	defer s.running.Store(false)
 	if err := s.checkConfig(ctx); err != nil {
-		return fmt.Errorf("joining shards %q: %w", s.records.key(), err)
+		return fmt.Errorf("joining shards %q: %w", s.replica.Records.Key(), err)
 	}
 	if ctx.Err() != nil {
 		return nil
 	}
-	return s.elector.Run(ctx, func(ctx context.Context) error {
-		if s.ranges != nil {
-			if err := s.ranges.enter(ctx); err != nil || ctx.Err() != nil {
+	return s.replica.Elector.Run(ctx, func(ctx context.Context) error {
+		if s.divider != nil {
+			if err := s.divider.Enter(ctx); err != nil || ctx.Err() != nil {
 				return err
 			}
 		}
-		return newKeeper(&s.replica, s.ranges, fn).run(ctx)
+		return newKeeper(s, fn).run(ctx)
 	})
 }
 
@@ -146,49 +150,73 @@ func (s *Shards) Run(ctx context.Context, fn func(ctx context.Context, slot int)
 // ends.
 func (s *Shards) checkConfig(ctx context.Context) error {
 	check := s.agree
-	if s.ranges != nil {
-		check = s.ranges.choose
+	if s.divider != nil {
+		check = s.divider.Choose
 	}
-	return s.retry(ctx, "checking the configuration", check)
+	return s.replica.Retry(ctx, "checking the configuration", check)
 }
 
 // agree returns an error if the recorded configuration differs from ours.
 func (s *Shards) agree(ctx context.Context) error {
-	ours := s.options.annotations()
-	recorded, err := s.records.config(ctx, ours)
+	r := s.replica.Records
+	recorded, err := r.Config(ctx, s.replica.Settings)
 	if err != nil {
 		return err
 	}
-	return s.records.compare(recorded.Annotations, ours)
+	return r.Compare(recorded.Annotations, s.replica.Settings)
 }
+
+// Leave replaces the keys that the next owner of a slot gets, such as those of deleted
+// objects that still have to be cleaned up. Put keys that the next owner cannot find in any
+// other way first. Call it before the function of the slot returns. At most 100 keys and 16 KiB
+// are kept; the number of dropped keys is logged. Keys are lost if this replica dies before it
+// has released the slot. The slice is retained; do not modify it.
+//
+// Leave and Left may be called from any goroutine, and send no request: the keys are written when
+// the slot is released.
+func (s *Shards) Leave(slot int, keys []types.NamespacedName) { s.replica.Leave(slot, keys) }
+
+// Left returns the keys that the last owner of a slot has left, or nil if there are
+// none. Call it while the function of the slot runs. The slice is shared; do not modify
+// it.
+func (s *Shards) Left(slot int) []types.NamespacedName { return s.replica.Left(slot) }
+
+// Parts is for package ranges.
+func (s *Shards) Parts() fleet.Parts { return parts{s} }
+
+type parts struct{ *Shards }
+
+func (p parts) Replica() *fleet.Replica { return p.replica }
+
+func (p parts) DivideBy(d fleet.Divider) { p.divider = d }
 
 // Status returns the owners of all slots, and since when they have owned them, as
 // seen by the watch: before Run no slot has an owner. It sends no request, and the
 // result is a copy.
 func (s *Shards) Status() Status {
-	now, member := s.now(), s.elector.Status()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	status := Status{Member: member, Slots: make([]SlotStatus, len(s.view.slots))}
+	now, member := s.replica.Now(), s.replica.Elector.Status()
+	s.replica.Lock()
+	defer s.replica.Unlock()
+	status := Status{Member: member, Slots: make([]SlotStatus, len(s.replica.View.Slots))}
 	live := map[string]bool{}
-	for _, o := range s.view.members {
-		if holder := record.Holder(o.Lease); holder != unowned && now.Before(o.FreeAt(s.view.duration)) {
+	for _, o := range s.replica.View.Members {
+		if holder := record.Holder(o.Lease); holder != plan.Unowned && now.Before(o.FreeAt(s.replica.View.Duration)) {
 			live[holder] = true
 			status.Members = append(status.Members, holder)
 		}
 	}
 	slices.Sort(status.Members)
 	for slot := range status.Slots {
-		owner, state := s.view.owner(slot, member.Identity, now), Elsewhere
+		owner, state := s.replica.View.Owner(slot, member.Identity, now), Elsewhere
 		switch {
-		case s.working[slot]:
+		case s.replica.IsWorking(slot):
 			state = Here
-		case owner == unowned && now.Before(s.view.quiet[slot]), owner != unowned && !live[owner]:
+		case owner == plan.Unowned && now.Before(s.replica.View.Quiet[slot]), owner != plan.Unowned && !live[owner]:
 			state = Unavailable
-		case owner == unowned:
+		case owner == plan.Unowned:
 			state = Claimable
 		}
-		status.Slots[slot] = SlotStatus{State: state, Owner: owner, Since: s.view.slots[slot].Since}
+		status.Slots[slot] = SlotStatus{State: state, Owner: owner, Since: s.replica.View.Slots[slot].Since}
 	}
 	return status
 }

@@ -13,21 +13,22 @@ import (
 
 	"github.com/homeostat/homeostat/leader"
 	"github.com/homeostat/homeostat/leader/internal/record"
+	"github.com/homeostat/homeostat/leader/shard/internal/fleet"
 )
 
 // claim takes a slot by compare-and-swap: its record must still be the one in
 // the view.
 func (k *keeper) claim(ctx context.Context, slot int, now time.Time) {
-	seen := k.view.slots[slot].Lease
+	seen := k.View.Slots[slot].Lease
 	if seen == nil {
-		seen = k.records.newSlot(slot)
+		seen = k.Records.NewSlot(slot)
 	}
 	started := k.start(seen.Name, now, func() error {
-		next := record.Taken(seen, k.self, k.member.Timing.LeaseDuration, now)
-		if k.ranges != nil {
-			annotate(next, rangeAnnotation, k.ranges.mark(slot))
+		next := record.Taken(seen, k.self, k.Member.Timing.LeaseDuration, now)
+		if k.divider != nil {
+			k.divider.Claim(next, slot)
 		}
-		lease, err := k.records.write(ctx, next)
+		lease, err := k.Records.Write(ctx, next)
 		k.reports <- func() error {
 			delete(k.claims, slot)
 			if err == nil {
@@ -45,14 +46,14 @@ func (k *keeper) claim(ctx context.Context, slot int, now time.Time) {
 // check reads the record of a slot for which the view has shown a different holder for
 // longer than a watch can be late: another client may have edited or deleted it.
 func (k *keeper) check(ctx context.Context, slot int, h *holding, now time.Time) {
-	if record.Holder(k.view.slots[slot].Lease) == k.self || now.Sub(h.checked) < k.member.Timing.RetryPeriod {
+	if record.Holder(k.View.Slots[slot].Lease) == k.self || now.Sub(h.checked) < k.Member.Timing.RetryPeriod {
 		return
 	}
 	h.checked = now
 	k.relist() // the watch may have missed other slots, too
-	name := k.records.slotName(slot)
+	name := k.Records.SlotName(slot)
 	k.start(name, now, func() error {
-		lease, err := k.records.read(ctx, name)
+		lease, err := k.Records.Read(ctx, name)
 		if record.IsNotFound(err, name) || err == nil && record.Holder(lease) != k.self {
 			h.cancel(fmt.Errorf("%w: the record of slot %d", leader.ErrLost, slot))
 		}
@@ -62,7 +63,7 @@ func (k *keeper) check(ctx context.Context, slot int, h *holding, now time.Time)
 
 // hold runs the function of a slot that was taken, unless the term is over.
 func (k *keeper) hold(ctx context.Context, slot int, lease *coordinationv1.Lease) {
-	h := &holding{lease: lease, checked: k.now()}
+	h := &holding{lease: lease, checked: k.Now()}
 	k.own[slot] = h
 	var owned context.Context
 	owned, h.cancel = context.WithCancelCause(ctx)
@@ -71,13 +72,13 @@ func (k *keeper) hold(ctx context.Context, slot int, lease *coordinationv1.Lease
 		k.giveBack(ctx, slot, h)
 		return
 	}
-	k.setWorking(slot, true)
+	k.SetWorking(slot, true)
 	klog.FromContext(ctx).V(1).Info("slot taken", "slot", slot)
 	go func() {
 		err := k.fn(owned, slot)
 		ended := owned.Err() != nil
 		k.reports <- func() error {
-			k.setWorking(slot, false)
+			k.SetWorking(slot, false)
 			k.giveBack(ctx, slot, h)
 			return k.fault(slot, ended, err)
 		}
@@ -98,7 +99,7 @@ func (k *keeper) fault(slot int, ended bool, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("working on slot %d of %q: %w", slot, k.records.key(), err)
+	return fmt.Errorf("working on slot %d of %q: %w", slot, k.Records.Key(), err)
 }
 
 // giveBack releases a slot whose function has returned; it may be taken once no
@@ -118,9 +119,9 @@ func (k *keeper) giveBack(ctx context.Context, slot int, h *holding) {
 			if written {
 				k.Leave(slot, nil)
 			}
-			name := k.records.slotName(slot)
+			name := k.Records.SlotName(slot)
 			k.finish(name, err)
-			k.later[name] = k.now().Add(k.member.Timing.RetryPeriod / 2) // until the watch shows it
+			k.later[name] = k.Now().Add(k.Member.Timing.RetryPeriod / 2) // until the watch shows it
 			return nil
 		}
 	}()
@@ -131,9 +132,9 @@ func (k *keeper) giveBack(ctx context.Context, slot int, h *holding) {
 // slot again or leaves it with the membership.
 func (k *keeper) release(ctx context.Context, slot int, lease *coordinationv1.Lease) (written bool, err error) {
 	for range record.ReleaseTries {
-		free := record.Released(lease, k.quiet(), k.now())
-		cut := keep(free, k.Left(slot), leftRoom)
-		_, err = k.records.update(ctx, free)
+		free := record.Released(lease, k.quiet(), k.Now())
+		cut := fleet.Keep(free, k.Left(slot), fleet.LeftRoom)
+		_, err = k.Records.Update(ctx, free)
 		if err == nil && cut > 0 {
 			klog.FromContext(ctx).Info("keys not left with the slot: its record has no room, its next owner may miss them",
 				"slot", slot, "keys", cut)
@@ -141,27 +142,20 @@ func (k *keeper) release(ctx context.Context, slot int, lease *coordinationv1.Le
 		if !apierrors.IsConflict(err) {
 			return err == nil, err
 		}
-		if lease, err = k.records.read(ctx, lease.Name); err != nil || record.Holder(lease) != k.self {
+		if lease, err = k.Records.Read(ctx, lease.Name); err != nil || record.Holder(lease) != k.self {
 			return false, err
 		}
 	}
 	return false, nil
 }
 
-// setWorking records for Status whether the function of a slot runs.
-func (k *keeper) setWorking(slot int, works bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.working[slot] = works
-}
-
 // found adds the keys in the record of a taken slot to those that this replica could
 // not write there when it lost the slot. They stay in the record until it is released:
 // if this replica dies, the next owner finds them.
 func (k *keeper) found(slot int, lease *coordinationv1.Lease) {
-	keys, recorded := slices.Clone(k.Left(slot)), keysOf(lease)
-	if k.ranges != nil {
-		recorded = k.ranges.left(slot, recorded)
+	keys, recorded := slices.Clone(k.Left(slot)), fleet.KeysOf(lease)
+	if k.divider != nil {
+		recorded = k.divider.Left(slot, recorded)
 	}
 	for _, key := range recorded {
 		if !slices.Contains(keys, key) {

@@ -11,6 +11,8 @@ import (
 
 	"github.com/homeostat/homeostat/leader"
 	"github.com/homeostat/homeostat/leader/internal/record"
+	"github.com/homeostat/homeostat/leader/shard/internal/fleet"
+	"github.com/homeostat/homeostat/leader/shard/internal/plan"
 )
 
 // run keeps slots until ctx, the membership, ends and all functions have returned.
@@ -18,7 +20,7 @@ func (k *keeper) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var watching sync.WaitGroup
-	watching.Go(func() { k.watcher.run(ctx) })
+	watching.Go(func() { k.watcher.Run(ctx) })
 	defer watching.Wait()
 	defer cancel(nil)
 	stop := func(err error) {
@@ -32,7 +34,7 @@ func (k *keeper) run(ctx context.Context) error {
 		if ctx.Err() != nil && !k.over {
 			k.over = true
 			if errors.Is(context.Cause(ctx), leader.ErrStopping) {
-				k.member.Leave()
+				k.Member.Leave()
 			}
 		}
 		if !k.over && k.synced {
@@ -44,8 +46,8 @@ func (k *keeper) run(ctx context.Context) error {
 
 // wait blocks until something has happened, and processes it.
 func (k *keeper) wait(ctx context.Context) error {
-	now := k.now()
-	timer := k.member.Timing.Clock.NewTimer(k.due(now).Sub(now))
+	now := k.Now()
+	timer := k.Member.Timing.Clock.NewTimer(k.due(now).Sub(now))
 	defer timer.Stop()
 	done := ctx.Done()
 	if k.over {
@@ -55,7 +57,7 @@ func (k *keeper) wait(ctx context.Context) error {
 	case <-done:
 	case report := <-k.reports:
 		return errors.Join(report(), k.drain())
-	case u := <-k.watcher.updates:
+	case u := <-k.watcher.Updates:
 		k.update(u)
 	case <-timer.C():
 	}
@@ -70,7 +72,7 @@ func (k *keeper) drain() error {
 		select {
 		case report := <-k.reports:
 			errs = append(errs, report())
-		case u := <-k.watcher.updates:
+		case u := <-k.watcher.Updates:
 			k.update(u)
 		default:
 			return errors.Join(errs...)
@@ -82,18 +84,18 @@ func (k *keeper) drain() error {
 // due returns when to decide again if nothing happens: when a lease expires, when a
 // slot has waited long enough for its target, or after a retry period.
 func (k *keeper) due(now time.Time) time.Time {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	next := now.Add(k.member.Timing.RetryPeriod)
+	k.Lock()
+	defer k.Unlock()
+	next := now.Add(k.Member.Timing.RetryPeriod)
 	earlier := func(t time.Time) {
 		if t.After(now) && t.Before(next) {
 			next = t
 		}
 	}
-	for _, member := range k.view.members {
-		earlier(member.FreeAt(k.view.duration))
+	for _, member := range k.View.Members {
+		earlier(member.FreeAt(k.View.Duration))
 	}
-	for _, until := range k.view.quiet {
+	for _, until := range k.View.Quiet {
 		earlier(until)
 	}
 	for _, since := range k.free {
@@ -105,61 +107,61 @@ func (k *keeper) due(now time.Time) time.Time {
 // patience returns how long a free slot is left to its target: until that has
 // decided again and made one request.
 func (k *keeper) patience() time.Duration {
-	return k.member.Timing.RetryPeriod + k.member.Timing.RequestTimeout
+	return k.Member.Timing.RetryPeriod + k.Member.Timing.RequestTimeout
 }
 
 // update notes an event of the watch. Nothing is decided before the first
 // list: a replica that knows no owners would claim every slot.
-func (k *keeper) update(u update) {
-	now := k.now()
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.problem = u.err
+func (k *keeper) update(u fleet.Update) {
+	now := k.Now()
+	k.Lock()
+	defer k.Unlock()
+	k.NoteProblem(u.Err)
 	switch {
-	case u.err != nil:
-	case u.event != nil:
-		k.view.observe(u.event, u.deleted, now)
+	case u.Err != nil:
+	case u.Event != nil:
+		k.View.Observe(u.Event, u.Deleted, now)
 	default:
 		k.synced = true
-		k.view.replace(u.list, now)
+		k.View.Replace(u.List, now)
 	}
 }
 
 // decide compares the owners with the plan and starts the requests that it
 // takes. An error ends the term.
 func (k *keeper) decide(ctx context.Context) error {
-	now := k.now()
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.view.isStale(k.self, now) {
+	now := k.Now()
+	k.Lock()
+	defer k.Unlock()
+	if k.View.IsStale(k.self, now) {
 		k.relist()
 	}
 	k.expire(ctx, now)
 	claims := true
-	if k.ranges != nil {
+	if k.divider != nil {
 		var err error
-		if claims, err = k.ranges.decide(ctx, k.self, now); err != nil {
+		if claims, err = k.divider.Decide(ctx, k.self, now); err != nil {
 			return err
 		}
 	}
-	owners := k.view.owners(k.self, now)
+	owners := k.View.Owners(k.self, now)
 	for slot := range k.own {
 		owners[slot] = k.self
 	}
 	for slot := range k.claims {
 		owners[slot] = k.self
 	}
-	p := k.planner.plan(owners, k.view.assignable(now))
-	settled := now.Sub(k.view.changed) >= k.options.Settle
+	p := k.planner.Plan(owners, k.View.Assignable(now))
+	settled := now.Sub(k.View.Changed) >= k.settle
 	for slot, owner := range owners {
 		h := k.own[slot]
 		switch {
 		case h != nil:
-			if p.target[slot] != k.self && settled {
-				h.cancel(fmt.Errorf("%w: %s", ErrMoved, p.target[slot]))
+			if p.Target[slot] != k.self && settled {
+				h.cancel(fmt.Errorf("%w: %s", ErrMoved, p.Target[slot]))
 			}
 			k.check(ctx, slot, h, now)
-		case owner != k.self && owner != unowned:
+		case owner != k.self && owner != plan.Unowned:
 		case !claims:
 			delete(k.free, slot)
 		case owner == k.self: // an answer was lost, or a release failed
@@ -167,7 +169,7 @@ func (k *keeper) decide(ctx context.Context) error {
 		default:
 			k.fill(ctx, slot, &p, now)
 		}
-		if owner != unowned && !k.claims[slot] {
+		if owner != plan.Unowned && !k.claims[slot] {
 			delete(k.free, slot)
 		}
 	}
@@ -178,36 +180,36 @@ func (k *keeper) decide(ctx context.Context) error {
 // too long, once no request of the last owner can still arrive. In the second case
 // every replica claims it, and compare-and-swap decides, so several unresponsive
 // members cost no more time than one. Shares are evened out later.
-func (k *keeper) fill(ctx context.Context, slot int, p *plan, now time.Time) {
-	if now.Before(k.view.quiet[slot]) {
+func (k *keeper) fill(ctx context.Context, slot int, p *plan.Plan, now time.Time) {
+	if now.Before(k.View.Quiet[slot]) {
 		return
 	}
 	since, waiting := k.free[slot]
 	if !waiting {
 		since, k.free[slot] = now, now
 	}
-	waited, target := now.Sub(since), p.target[slot]
+	waited, target := now.Sub(since), p.Target[slot]
 	switch {
 	case waited >= k.patience():
 		// A target that has just started may have seen the slot later, and may still be waiting.
-		if target != k.self && target != unowned && k.view.quiet[slot].IsZero() {
-			k.view.unresponsive[target] = true
+		if target != k.self && target != plan.Unowned && k.View.Quiet[slot].IsZero() {
+			k.View.Unresponsive[target] = true
 		}
-	case target != k.self || p.isGreedy(k.self) && waited < k.member.Timing.RetryPeriod:
+	case target != k.self || p.IsGreedy(k.self) && waited < k.Member.Timing.RetryPeriod:
 		return
 	}
 	k.claim(ctx, slot, now)
-	p.owned[k.self]++
+	p.Owned[k.self]++
 }
 
 // expire ends the membership of members whose lease has expired by this replica's
 // clock. That is a compare-and-swap on their own record: it fails if they are alive and
 // only this replica's watch is late.
 func (k *keeper) expire(ctx context.Context, now time.Time) {
-	expired, old := k.view.expired(k.self, now)
+	expired, old := k.View.Expired(k.self, now)
 	for _, lease := range expired {
 		k.start(lease.Name, now, func() error {
-			_, err := k.records.update(ctx, record.Released(lease, 0, now))
+			_, err := k.Records.Update(ctx, record.Released(lease, 0, now))
 			if err == nil {
 				klog.FromContext(ctx).Info("membership expired", "member", record.Holder(lease))
 			}
@@ -215,6 +217,6 @@ func (k *keeper) expire(ctx context.Context, now time.Time) {
 		})
 	}
 	for _, lease := range old {
-		k.start(lease.Name, now, func() error { return k.records.remove(ctx, lease) })
+		k.start(lease.Name, now, func() error { return k.Records.Remove(ctx, lease) })
 	}
 }

@@ -11,30 +11,31 @@ import (
 
 	"github.com/homeostat/homeostat/leader"
 	"github.com/homeostat/homeostat/leader/internal/record"
+	"github.com/homeostat/homeostat/leader/shard/internal/fleet"
 )
 
 // What only passes is seen in time: no event of a watch says it.
 func TestTheNextDecisionIsDueWhenAWaitEnds(t *testing.T) {
 	g := NewWithT(t)
-	m, now := record.NewMember(nil, "", nil), time.Now()
+	m, now := record.NewMember("", nil), time.Now()
 	m.Join("a_1", record.Timing{
 		LeaseDuration: 15 * time.Second, RequestTimeout: 5 * time.Second, RetryPeriod: 2 * time.Second,
 	})
-	k := &keeper{replica: &replica{member: m, view: newView(records{}, 2, m)}, free: map[int]time.Time{}}
+	k := &keeper{Replica: fleet.New(fleet.Records{}, nil, 2, nil, m), free: map[int]time.Time{}}
 	due := func() time.Duration { return k.due(now).Sub(now) }
 	g.Expect(due()).To(Equal(2 * time.Second))
 	k.free[0] = now.Add(-7 * time.Second)
 	g.Expect(due()).To(Equal(2*time.Second), "the target of the slot has been waited for")
 	k.free[0] = now.Add(-6 * time.Second)
 	g.Expect(due()).To(Equal(time.Second))
-	k.view.quiet[1] = now.Add(900 * time.Millisecond)
+	k.View.Quiet[1] = now.Add(900 * time.Millisecond)
 	g.Expect(due()).To(Equal(900 * time.Millisecond))
-	k.view.members["b"] = record.Observation{Held: "b_1.1", Since: now.Add(-14200 * time.Millisecond)}
+	k.View.Members["b"] = record.Observation{Held: "b_1.1", Since: now.Add(-14200 * time.Millisecond)}
 	g.Expect(due()).To(Equal(800 * time.Millisecond))
 }
 
 func TestAFunctionEndsWithItsContext(t *testing.T) {
-	k := &keeper{replica: &replica{records: records{namespace: "default", name: "test"}}}
+	k := &keeper{Replica: &fleet.Replica{Records: fleet.Records{Namespace: "default", Name: "test"}}}
 	broken := errors.New("broken")
 	for _, end := range []error{
 		nil, context.Canceled, ErrMoved, leader.ErrStopping, leader.ErrLost, leader.ErrFenced, broken,
@@ -59,7 +60,7 @@ func TestAFunctionEndsWithItsContext(t *testing.T) {
 // Functions of several slots may fail at once, and among other events.
 func TestNoErrorOfAFunctionIsLost(t *testing.T) {
 	g := NewWithT(t)
-	k := &keeper{watcher: &watcher{}, reports: make(chan func() error, 2*maxPending)}
+	k := &keeper{watcher: &fleet.Watcher{}, reports: make(chan func() error, 2*maxPending)}
 	var errs []error
 	for n := range maxPending + 1 {
 		err := fmt.Errorf("slot %d is broken", n)

@@ -8,23 +8,25 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/utils/clock"
 )
 
 // LeavingAnnotation marks a member that releases its slots and takes no more.
 const LeavingAnnotation = "leader.homeostat.dev/leaving"
 
-// LoadAnnotation has what the slots of a member cost it, if slots are ranges.
+// LoadAnnotation has how many objects the slots of a member have, if slots are ranges.
 const LoadAnnotation = "leader.homeostat.dev/load"
 
-// Member makes an elector that of a member of shards: package shard passes it
-// to leader.New as the client of the Lease. Its Lease has labels, a mark while
-// the member is leaving, and a holder with a new name in each term. Nil is a
-// plain elector. It is safe for concurrent use once it has joined.
-type Member struct {
-	coordinationclient.LeasesGetter
+// Parts are what package shard needs of a leader.Elector.
+type Parts interface {
+	// Join makes the elector the one of a member of shards. Call it before Run.
+	Join(m *Member)
+}
 
+// Member makes an elector the one of a member of shards. Its Lease has labels, a
+// mark while the member is leaving, and a holder with a new name in each term. Nil
+// is a plain elector. It is safe for concurrent use once it has joined.
+type Member struct {
 	// Verbs are what the client may need on leases.
 	Verbs string
 	// Timing and Process are set by Join. Process is the holder's name without
@@ -50,11 +52,11 @@ type Timing struct {
 }
 
 // NewMember returns a member whose Lease has the labels.
-func NewMember(client coordinationclient.LeasesGetter, verbs string, labels map[string]string) *Member {
-	return &Member{LeasesGetter: client, Verbs: verbs, labels: labels, nudge: make(chan struct{}, 1)}
+func NewMember(verbs string, labels map[string]string) *Member {
+	return &Member{Verbs: verbs, labels: labels, nudge: make(chan struct{}, 1)}
 }
 
-// Join completes the member when its elector is made, and returns the holder of
+// Join completes the member when an elector joins it, and returns the holder of
 // its first term.
 func (m *Member) Join(process string, t Timing) string {
 	m.Process, m.Timing = process, t

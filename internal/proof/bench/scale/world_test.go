@@ -23,6 +23,7 @@ import (
 	"github.com/homeostat/homeostat/internal/slots"
 	"github.com/homeostat/homeostat/leader"
 	"github.com/homeostat/homeostat/leader/shard"
+	"github.com/homeostat/homeostat/leader/shard/ranges"
 )
 
 // world is replicas on one simulated server, and which of them works on which slot.
@@ -75,7 +76,7 @@ func (w *world) join(name string) {
 	lease := leader.Lease{Client: client.CoordinationV1(), Namespace: "default", Name: "scale", Identity: name}
 	o := &shard.Options{Slots: w.slots}
 	if w.ranges {
-		m.Assignment, err = shard.NewRanges(lease, o)
+		m.Assignment, err = ranges.New(lease, o)
 	} else {
 		m.Assignment, err = shard.New(lease, o)
 	}

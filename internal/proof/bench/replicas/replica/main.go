@@ -26,7 +26,7 @@ import (
 	"github.com/homeostat/homeostat/cluster"
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/leader"
-	"github.com/homeostat/homeostat/leader/shard"
+	"github.com/homeostat/homeostat/leader/shard/ranges"
 	"github.com/homeostat/homeostat/reconcile"
 )
 
@@ -65,7 +65,7 @@ func run(kubeconfig, name, kind, profiles string) error {
 	}
 	options := &reconcile.Options{}
 	if name != "" {
-		shards, err := shard.NewRanges(leader.Lease{
+		shards, err := ranges.New(leader.Lease{
 			Client: home.Client().CoordinationV1(), Namespace: "default", Name: "replicas-" + kind, Identity: name,
 		}, nil)
 		if err != nil {

@@ -1,4 +1,4 @@
-package shard_test
+package ranges_test
 
 import (
 	"context"

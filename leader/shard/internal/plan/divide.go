@@ -1,4 +1,4 @@
-package shard
+package plan
 
 import (
 	"cmp"
@@ -8,10 +8,10 @@ import (
 	"github.com/homeostat/homeostat/internal/keyspace"
 )
 
-// divide returns n ranges whose weights are as equal as possible without dividing a
+// Divide returns n ranges whose weights are as equal as possible without dividing a
 // namespace: the heaviest range with two namespaces is halved until there are enough.
 // If no range has two, the widest is halved, for future namespaces.
-func divide(namespaces map[string]int, n int) *division {
+func Divide(namespaces map[string]int, n int) *Division {
 	all := &piece{Range: keyspace.Range{Last: math.MaxUint64}}
 	for name, objects := range namespaces {
 		all.names = append(all.names, &weighed{keyspace.Of(name), float64(objects)})
@@ -28,9 +28,9 @@ func divide(namespaces map[string]int, n int) *division {
 		pieces[at] = a
 		pieces = slices.Insert(pieces, at+1, b)
 	}
-	d := &division{heavy: heaviestOf(namespaces, all.weight)}
+	d := &Division{Heavy: heaviestOf(namespaces, all.weight)}
 	for _, p := range pieces {
-		d.bounds, d.weights = append(d.bounds, p.First), append(d.weights, p.weight)
+		d.bounds, d.Weights = append(d.bounds, p.First), append(d.Weights, p.weight)
 	}
 	return d
 }

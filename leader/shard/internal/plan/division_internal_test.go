@@ -1,4 +1,4 @@
-package shard
+package plan
 
 import (
 	"fmt"
@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat/homeostat/internal/keyspace"
 )
@@ -59,29 +58,29 @@ func TestTheHeaviestReplicaHasAFifthMoreThanTheMeanAtMost(t *testing.T) {
 			equal[namespace], skewed[namespace] = 1, 1+n%7
 		}
 		for kind, weights := range map[string]map[string]int{"equal": equal, "skewed": skewed} {
-			d := divide(weights, 64)
+			d := Divide(weights, 64)
 			for _, n := range []int{3, 16} {
 				t.Run(fmt.Sprintf("%s/%s/replicas=%d", name, kind, n), func(t *testing.T) {
 					g := NewWithT(t)
 					members := replicas(n)
-					p := planByWeight(make([]string, 64), members, d.weights)
-					share := heaviestShare(p.target, members, d.weights)
+					p := Weigh(make([]string, 64), members, d.Weights)
+					share := heaviestShare(p.Target, members, d.Weights)
 					t.Logf("the heaviest replica has %.3f of the mean", share)
 					g.Expect(share).To(BeNumerically("<=", 1.2))
 
 					// One more: it takes its share, and no slot moves between others.
 					members = replicas(n + 1)
-					next := planByWeight(p.target, members, d.weights)
+					next := Weigh(p.Target, members, d.Weights)
 					moved := 0.0
-					for slot, owner := range next.target {
-						if owner != p.target[slot] {
+					for slot, owner := range next.Target {
+						if owner != p.Target[slot] {
 							g.Expect(owner).To(Equal(members[n]))
-							moved += d.weights[slot]
+							moved += d.Weights[slot]
 						}
 					}
-					g.Expect(heaviestShare(next.target, members, d.weights)).To(BeNumerically("<=", 1.4))
-					g.Expect(moved).To(BeNumerically("<=", 1.3*sum(d.weights)/float64(n+1)))
-					g.Expect(planByWeight(next.target, members, d.weights).target).To(Equal(next.target), "it stays")
+					g.Expect(heaviestShare(next.Target, members, d.Weights)).To(BeNumerically("<=", 1.4))
+					g.Expect(moved).To(BeNumerically("<=", 1.3*sum(d.Weights)/float64(n+1)))
+					g.Expect(Weigh(next.Target, members, d.Weights).Target).To(Equal(next.Target), "it stays")
 				})
 			}
 		}
@@ -96,12 +95,12 @@ func TestAPlanByWeightEnds(t *testing.T) {
 		for n := range namespaces {
 			equal[fmt.Sprintf("tenant-%05d", n)] = 7
 		}
-		d := divide(equal, 64)
+		d := Divide(equal, 64)
 		for _, n := range []int{2, 3, 5, 9, 16, 24, 33, 45, 60} {
-			p := planByWeight(make([]string, 64), replicas(n), d.weights)
+			p := Weigh(make([]string, 64), replicas(n), d.Weights)
 			for joined := range 5 {
-				p = planByWeight(p.target, replicas(n+joined), d.weights)
-				g.Expect(p.target).NotTo(ContainElement(unowned))
+				p = Weigh(p.Target, replicas(n+joined), d.Weights)
+				g.Expect(p.Target).NotTo(ContainElement(Unowned))
 			}
 		}
 	}
@@ -110,14 +109,14 @@ func TestAPlanByWeightEnds(t *testing.T) {
 // With 17 members, 16 of which had about the mean of 16, none is far above the mean of 17.
 func TestAMemberThatJoinsGetsAPart(t *testing.T) {
 	g := NewWithT(t)
-	d := divide(nil, 256)
-	for n := range d.weights {
-		d.weights[n] = 1
+	d := Divide(nil, 256)
+	for n := range d.Weights {
+		d.Weights[n] = 1
 	}
-	p := planByWeight(make([]string, 256), replicas(16), d.weights)
-	p = planByWeight(p.target, replicas(17), d.weights)
+	p := Weigh(make([]string, 256), replicas(16), d.Weights)
+	p = Weigh(p.Target, replicas(17), d.Weights)
 	of := 0
-	for _, owner := range p.target {
+	for _, owner := range p.Target {
 		if owner == replicas(17)[16] {
 			of++
 		}
@@ -134,16 +133,16 @@ func TestAMemberThatJoinsGetsAPartBesideAHeavySlot(t *testing.T) {
 	for range 63 {
 		weights = append(weights, 1)
 	}
-	p := planByWeight(make([]string, 64), replicas(2), weights)
+	p := Weigh(make([]string, 64), replicas(2), weights)
 	for _, n := range []int{3, 4, 5} {
-		p = planByWeight(p.target, replicas(n), weights)
-		g.Expect(planByWeight(p.target, replicas(n), weights).target).To(Equal(p.target), "nothing moves any more")
+		p = Weigh(p.Target, replicas(n), weights)
+		g.Expect(Weigh(p.Target, replicas(n), weights).Target).To(Equal(p.Target), "nothing moves any more")
 		light := map[string]int{}
-		for _, owner := range p.target[1:] {
+		for _, owner := range p.Target[1:] {
 			light[owner]++
 		}
 		for _, member := range replicas(n) {
-			if member != p.target[0] {
+			if member != p.Target[0] {
 				g.Expect(light[member]).To(BeNumerically(">=", 10), "of %d: %v", n, light)
 			}
 		}
@@ -158,25 +157,25 @@ func TestRangesDivideAllHashesAndWeighWhatTheirNamespacesDo(t *testing.T) {
 			weights[namespace] = 1 + n%3
 		}
 		for _, slots := range []int{1, 2, 64, 1024} {
-			d := divide(weights, slots)
+			d := Divide(weights, slots)
 			text := d.String()
-			again, err := parseDivision(text, slots)
+			again, err := Parse(text, slots)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(again.bounds).To(Equal(d.bounds))
 			g.Expect(len(text)).To(BeNumerically("<", 40*slots+1), "what is recorded")
 			g.Expect(d.bounds).To(HaveLen(slots), name)
 			in, all := make([]float64, slots), keyspace.Set(nil)
 			for slot := range slots {
-				all = keyspace.Union(all, keyspace.Set{d.rangeOf(slot)})
+				all = keyspace.Union(all, keyspace.Set{d.RangeOf(slot)})
 			}
 			g.Expect(all.IsWhole()).To(BeTrue())
 			for namespace, weight := range weights {
-				slot := d.slotOf(namespace)
-				g.Expect(d.rangeOf(slot).Contains(keyspace.Of(namespace))).To(BeTrue())
+				slot := d.SlotOf(namespace)
+				g.Expect(d.RangeOf(slot).Contains(keyspace.Of(namespace))).To(BeTrue())
 				in[slot] += float64(weight)
 			}
 			for slot := range slots {
-				g.Expect(d.weights[slot]).To(BeNumerically("~", in[slot], 1e-6), "%s slot %d", name, slot)
+				g.Expect(d.Weights[slot]).To(BeNumerically("~", in[slot], 1e-6), "%s slot %d", name, slot)
 			}
 		}
 	}
@@ -234,37 +233,49 @@ func TestNamespacesOfOneHashAreOne(t *testing.T) {
 
 func TestRangesWithoutNamespacesAreEqual(t *testing.T) {
 	g := NewWithT(t)
-	d := divide(nil, 64)
+	d := Divide(nil, 64)
 	for slot, bound := range d.bounds {
 		g.Expect(bound).To(Equal(uint64(slot) << 58))
 	}
-	p := planByWeight(make([]string, 64), replicas(3), d.weights)
+	p := Weigh(make([]string, 64), replicas(3), d.Weights)
 	count := map[string]int{}
-	for _, owner := range p.target {
+	for _, owner := range p.Target {
 		count[owner]++
 	}
 	g.Expect(count).To(Equal(map[string]int{"r00_1": 22, "r01_1": 21, "r02_1": 21}))
-	g.Expect(planByWeight(p.target, nil, d.weights).target).To(Equal(p.target), "without members all stays")
+	g.Expect(Weigh(p.Target, nil, d.Weights).Target).To(Equal(p.Target), "without members all stays")
 }
 
 func TestRangesThatAreNoneAreRefused(t *testing.T) {
 	g := NewWithT(t)
 	for _, text := range []string{"", "1:1", "0:1 5", "0:1 0:1", "0:1 5:x", "x:1 5:1", "0:1 5:1 6:1", "0:1:0:1 5:1:1:2", "0:1 5", "0:-1 5:1", "0:NaN 5:1", "0:+Inf 5:1"} {
-		_, err := parseDivision(text, 2)
-		g.Expect(err).To(MatchError(ErrConfig), text)
+		_, err := Parse(text, 2)
+		g.Expect(err).To(HaveOccurred(), text)
 	}
 }
 
-func TestTheSlotOfAKeyIsTheRangeOfItsNamespace(t *testing.T) {
-	g := NewWithT(t)
-	r := &Ranges{Shards: &Shards{}, equal: &adopted{division: divide(nil, 4)}}
-	r.ranges = r
-	for n := range 100 {
-		namespace := fmt.Sprint(n, "-ns")
-		slot := r.Slot(types.NamespacedName{Namespace: namespace, Name: fmt.Sprint(n)})
-		of, _, err := keyspace.Parse(keyspace.Requirement(r.rangesOf([]int{slot})[0]))
-		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(of.Contains(keyspace.Of(namespace))).To(BeTrue())
+// uneven returns namespaces, one with half of all objects and one with 40 %.
+func uneven() map[string]int {
+	namespaces := map[string]int{"big": 4000, "bigger": 5000, "some": 100}
+	for n := range 90 {
+		namespaces[fmt.Sprint("small-", n)] = 10
 	}
-	g.Expect(r.Slot(types.NamespacedName{})).To(Equal(int(keyspace.Of("") / (math.MaxUint64/4 + 1))))
+	return namespaces
+}
+
+func TestTheNamespacesThatMayBeTooHeavyAreRecorded(t *testing.T) {
+	g := NewWithT(t)
+	d := Divide(uneven(), 64)
+	text := FormatHeavy(d.Heavy)
+	g.Expect(text).To(MatchRegexp(`^.{"Name":"bigger","Share":0.5.*},{"Name":"big","Share":0.4.*}.$`))
+	g.Expect(ParseHeavy(text)).To(Equal(d.Heavy))
+	for _, edited := range []string{"", "x", `[{"Name":"big","Share":"x"}]`} {
+		g.Expect(ParseHeavy(edited)).To(BeNil(), edited)
+	}
+	g.Expect(Divide(nil, 64).Heavy).To(BeEmpty())
+	even := map[string]int{}
+	for n := range 64 {
+		even[fmt.Sprint("team-", n)] = 10
+	}
+	g.Expect(Divide(even, 64).Heavy).To(BeEmpty(), "a 64th is light")
 }

@@ -1,4 +1,4 @@
-package shard
+package plan
 
 import (
 	"cmp"
@@ -16,10 +16,10 @@ import (
 // take a slot all the same.
 func TestAPlanWithoutMembersLeavesAllAsItIsAndCanBeAddedTo(t *testing.T) {
 	g := NewWithT(t)
-	p := (&planner{}).plan([]string{unowned, "a_1"}, nil)
-	g.Expect(p.target).To(Equal([]string{unowned, "a_1"}))
-	p.owned["b_1"]++
-	g.Expect(p.isGreedy("b_1")).To(BeFalse())
+	p := (&Planner{}).Plan([]string{Unowned, "a_1"}, nil)
+	g.Expect(p.Target).To(Equal([]string{Unowned, "a_1"}))
+	p.Owned["b_1"]++
+	g.Expect(p.IsGreedy("b_1")).To(BeFalse())
 }
 
 func TestAPlanIsThatOfThePlainAlgorithm(t *testing.T) {
@@ -28,17 +28,17 @@ func TestAPlanIsThatOfThePlainAlgorithm(t *testing.T) {
 	for range 1000 {
 		g := NewWithT(t)
 		owners, members := randomOwners(random)
-		p := (&planner{}).plan(owners, members)
+		p := (&Planner{}).Plan(owners, members)
 		target, owned := plainPlan(owners, members)
-		g.Expect(p.target).To(Equal(target))
-		g.Expect(p.owned).To(Equal(owned))
+		g.Expect(p.Target).To(Equal(target))
+		g.Expect(p.Owned).To(Equal(owned))
 		weights := make([]float64, len(owners))
 		for slot := range weights {
 			weights[slot] = float64(random.IntN(4)) * math.Trunc(math.Pow(2, 8*random.Float64()))
 		}
-		g.Expect(planByWeight(owners, members, weights).target).To(Equal(plainPlanByWeight(owners, members, weights)))
+		g.Expect(Weigh(owners, members, weights).Target).To(Equal(plainPlanByWeight(owners, members, weights)))
 		for slot, owner := range target {
-			if owner != owners[slot] && owners[slot] != unowned {
+			if owner != owners[slot] && owners[slot] != Unowned {
 				moved++
 			}
 		}
@@ -52,7 +52,7 @@ func randomOwners(random *rand.Rand) (owners, members []string) {
 		members = append(members, fmt.Sprintf("replica-%d_%d.1", n, random.IntN(3)))
 	}
 	random.Shuffle(len(members), func(a, b int) { members[a], members[b] = members[b], members[a] })
-	from := append([]string{unowned, "replica-9_1.1"}, members[:(len(members)+1)/2]...)
+	from := append([]string{Unowned, "replica-9_1.1"}, members[:(len(members)+1)/2]...)
 	from = append(from, from[random.IntN(len(from))], from[random.IntN(len(from))])
 	for range 1 + random.IntN(100) {
 		owners = append(owners, from[random.IntN(len(from))])
@@ -63,17 +63,17 @@ func randomOwners(random *rand.Rand) (owners, members []string) {
 // The same owners and members are planned once, and scores computed once.
 func TestAPlanIsMadeAnewWhenOwnersOrMembersChange(t *testing.T) {
 	g := NewWithT(t)
-	r := &planner{}
-	owners, members := []string{"a_1", "a_1", "a_1", unowned}, []string{"a_1", "b_1"}
-	first := r.plan(owners, members)
-	first.owned["a_1"] = 7
-	again := r.plan(slices.Clone(owners), slices.Clone(members))
-	g.Expect(&again.target[0]).To(BeIdenticalTo(&first.target[0]))
-	g.Expect(again.owned["a_1"]).To(Equal(3))
+	r := &Planner{}
+	owners, members := []string{"a_1", "a_1", "a_1", Unowned}, []string{"a_1", "b_1"}
+	first := r.Plan(owners, members)
+	first.Owned["a_1"] = 7
+	again := r.Plan(slices.Clone(owners), slices.Clone(members))
+	g.Expect(&again.Target[0]).To(BeIdenticalTo(&first.Target[0]))
+	g.Expect(again.Owned["a_1"]).To(Equal(3))
 	score := &r.scores["a"][0]
-	next := r.plan([]string{"a_1", "a_1", "b_1", "b_1"}, members)
-	g.Expect(next.target).To(Equal([]string{"a_1", "a_1", "b_1", "b_1"}))
-	g.Expect(r.plan([]string{"a_1", "a_1", "b_1", "b_1"}, []string{"a_1"}).target).To(Equal(next.target))
+	next := r.Plan([]string{"a_1", "a_1", "b_1", "b_1"}, members)
+	g.Expect(next.Target).To(Equal([]string{"a_1", "a_1", "b_1", "b_1"}))
+	g.Expect(r.Plan([]string{"a_1", "a_1", "b_1", "b_1"}, []string{"a_1"}).Target).To(Equal(next.Target))
 	g.Expect(&r.scores["a"][0]).To(BeIdenticalTo(score))
 	g.Expect(r.scores).NotTo(HaveKey("b"), "those of members that have left are not retained")
 }
@@ -90,7 +90,7 @@ func plainPlan(owners, members []string) (target []string, owned map[string]int)
 		if slices.Contains(members, owner) {
 			share[owner]++
 		}
-		if owner == unowned || slices.Contains(members, owner) {
+		if owner == Unowned || slices.Contains(members, owner) {
 			divided++
 		}
 	}
@@ -99,11 +99,11 @@ func plainPlan(owners, members []string) (target []string, owned map[string]int)
 	}
 	floor := divided / len(members)
 	ceiling := floor + min(1, divided%len(members))
-	score := func(m string, slot int) uint64 { return preference(identityOf(m), slot) }
+	score := func(m string, slot int) uint64 { return preference(IdentityOf(m), slot) }
 	for slot, owner := range owners {
 		for _, limit := range []int{floor, ceiling} {
 			below := slices.DeleteFunc(slices.Clone(members), func(m string) bool { return share[m] >= limit })
-			if owner == unowned && target[slot] == unowned && len(below) > 0 {
+			if owner == Unowned && target[slot] == Unowned && len(below) > 0 {
 				target[slot] = slices.MaxFunc(below, func(a, b string) int { return cmp.Compare(score(a, slot), score(b, slot)) })
 				share[target[slot]]++
 			}
@@ -142,7 +142,7 @@ func plainPlanByWeight(owners, members []string, weights []float64) []string {
 		switch {
 		case slices.Contains(members, owner):
 			load[owner] += w
-		case owner == unowned:
+		case owner == Unowned:
 			free[slot] = w
 		default:
 			continue

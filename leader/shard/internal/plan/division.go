@@ -1,4 +1,4 @@
-package shard
+package plan
 
 import (
 	"cmp"
@@ -12,15 +12,15 @@ import (
 	"github.com/homeostat/homeostat/internal/keyspace"
 )
 
-// division holds the ranges of all slots: the range of slot n begins at bounds[n], and ends before bounds[n+1].
-type division struct {
-	bounds  []uint64         // ascending; the first is 0
-	weights []float64        // by slot: objects when the ranges were chosen
-	heavy   []namespaceShare // the heaviest first
+// Division holds the ranges of all slots: the range of slot n begins at bounds[n], and ends before bounds[n+1].
+type Division struct {
+	bounds  []uint64  // ascending; the first is 0
+	Weights []float64 // by slot: objects when the ranges were chosen
+	Heavy   []Share   // the heaviest first
 }
 
-// slotOf returns the slot of a namespace.
-func (d *division) slotOf(namespace string) int {
+// SlotOf returns the slot of a namespace.
+func (d *Division) SlotOf(namespace string) int {
 	at, found := slices.BinarySearch(d.bounds, keyspace.Of(namespace))
 	if !found {
 		at--
@@ -28,8 +28,8 @@ func (d *division) slotOf(namespace string) int {
 	return at
 }
 
-// rangeOf returns the range of a slot.
-func (d *division) rangeOf(slot int) keyspace.Range {
+// RangeOf returns the range of a slot.
+func (d *Division) RangeOf(slot int) keyspace.Range {
 	r := keyspace.Range{First: d.bounds[slot], Last: math.MaxUint64}
 	if slot+1 < len(d.bounds) {
 		r.Last = d.bounds[slot+1] - 1
@@ -38,31 +38,31 @@ func (d *division) rangeOf(slot int) keyspace.Range {
 }
 
 // String returns the form written to the API server: a field for each range, with its bound and weight.
-func (d *division) String() string {
+func (d *Division) String() string {
 	var b strings.Builder
 	for slot, bound := range d.bounds {
-		fmt.Fprintf(&b, "%x:%.4g ", bound, d.weights[slot])
+		fmt.Fprintf(&b, "%x:%.4g ", bound, d.Weights[slot])
 	}
 	return strings.TrimSpace(b.String())
 }
 
-// parseDivision parses the output of String.
-func parseDivision(text string, slots int) (*division, error) {
-	d := &division{}
+// Parse parses the output of String.
+func Parse(text string, slots int) (*Division, error) {
+	d := &Division{}
 	fields := strings.Fields(text)
 	if len(fields) != slots {
-		return nil, fmt.Errorf("%w: %d ranges are recorded for %d slots", ErrConfig, len(fields), slots)
+		return nil, fmt.Errorf("%d ranges are recorded for %d slots", len(fields), slots)
 	}
 	for _, field := range fields {
 		if !d.parse(field) {
-			return nil, fmt.Errorf("%w: the recorded ranges have %q", ErrConfig, field)
+			return nil, fmt.Errorf("the recorded ranges have %q", field)
 		}
 	}
 	return d, nil
 }
 
 // parse adds the range in a field, and reports false if the field is invalid.
-func (d *division) parse(field string) bool {
+func (d *Division) parse(field string) bool {
 	first, objects, _ := strings.Cut(field, ":")
 	bound, err := strconv.ParseUint(first, 16, 64)
 	weight, err2 := strconv.ParseFloat(objects, 64)
@@ -73,8 +73,17 @@ func (d *division) parse(field string) bool {
 	case math.IsNaN(weight) || weight < 0 || weight > math.MaxFloat64:
 		return false
 	}
-	d.bounds, d.weights = append(d.bounds, bound), append(d.weights, weight)
+	d.bounds, d.Weights = append(d.bounds, bound), append(d.Weights, weight)
 	return true
+}
+
+// Shares returns the weight of each slot as a share of all.
+func (d *Division) Shares() []float64 {
+	total, shares := max(sum(d.Weights), 1e-9), slices.Clone(d.Weights)
+	for slot := range shares {
+		shares[slot] /= total
+	}
+	return shares
 }
 
 func sum(weights []float64) (total float64) {
@@ -88,33 +97,33 @@ func sum(weights []float64) (total float64) {
 // is light even for one of 64 replicas.
 const heavyShare = 1.0 / 64
 
-// namespaceShare is a namespace with its share of all objects.
-type namespaceShare struct {
+// Share is a namespace with its share of all objects.
+type Share struct {
 	Name  string
 	Share float64
 }
 
 // heaviestOf returns the namespaces with more than heavyShare of all objects, the heaviest first.
-func heaviestOf(namespaces map[string]int, total float64) (all []namespaceShare) {
+func heaviestOf(namespaces map[string]int, total float64) (all []Share) {
 	for name, objects := range namespaces {
 		if share := float64(objects) / total; share > heavyShare {
-			all = append(all, namespaceShare{name, share})
+			all = append(all, Share{name, share})
 		}
 	}
-	slices.SortFunc(all, func(a, b namespaceShare) int {
+	slices.SortFunc(all, func(a, b Share) int {
 		return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(a.Name, b.Name))
 	})
 	return all
 }
 
-// formatHeavy returns the recorded form.
-func formatHeavy(all []namespaceShare) string {
+// FormatHeavy returns the recorded form.
+func FormatHeavy(all []Share) string {
 	text, _ := json.Marshal(all) // strings and numbers have no errors
 	return string(text)
 }
 
-// parseHeavy parses the output of formatHeavy, which is only shown. It returns nothing if another client has edited it.
-func parseHeavy(text string) (all []namespaceShare) {
+// ParseHeavy parses the output of FormatHeavy, which is only shown. It returns nothing if another client has edited it.
+func ParseHeavy(text string) (all []Share) {
 	if json.Unmarshal([]byte(text), &all) != nil {
 		return nil
 	}

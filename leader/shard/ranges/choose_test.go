@@ -1,4 +1,4 @@
-package shard_test
+package ranges_test
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 
 	"github.com/homeostat/homeostat/internal/test/leaseapi"
 	"github.com/homeostat/homeostat/leader/shard"
+	"github.com/homeostat/homeostat/leader/shard/ranges"
 )
 
 func TestRangesAreChosenAnewWhenAllReplicasHaveStopped(t *testing.T) {
@@ -235,7 +236,7 @@ func TestRangesOfAnotherNumberOfSlotsAreRefused(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		a := x.ranged("a", nil)
 		pass(10 * time.Second)
-		s, err := shard.NewRanges(leaseOf(x.api.Link(1), "b"), &shard.Options{Slots: 5})
+		s, err := ranges.New(leaseOf(x.api.Link(1), "b"), &shard.Options{Slots: 5})
 		x.Expect(err).NotTo(HaveOccurred())
 		x.Expect(s.Run(x.t.Context(), x.work("b", 0))).To(MatchError(shard.ErrConfig))
 		a.end()

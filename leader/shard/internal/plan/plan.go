@@ -1,4 +1,4 @@
-package shard
+package plan
 
 import (
 	"cmp"
@@ -7,38 +7,38 @@ import (
 	"slices"
 )
 
-// plan is the intended owner of each slot. All replicas compute the same plan
+// Plan is the intended owner of each slot. All replicas compute the same plan
 // from the same records.
-type plan struct {
-	target         []string       // by slot
-	owned          map[string]int // the number of slots that each member has
+type Plan struct {
+	Target         []string       // by slot
+	Owned          map[string]int // the number of slots that each member has
 	floor, ceiling int            // of a fair share
 }
 
-// planner makes the plans of a keeper. It retains the costly results: the scores
-// of the members, and the last plan, since most events of a watch change neither
+// Planner makes the plans of a keeper. It retains the costly results: the scores
+// of the members, and the last             Plan, since most events of a watch change neither
 // an owner nor the members. It is not safe for concurrent use.
-type planner struct {
-	byWeight func(owners, members []string) plan // of slots that are ranges; nil of others
+type Planner struct {
+	ByWeight func(owners, members []string) Plan // of slots that are ranges; nil of others
 	scores   map[string][]uint64
 
-	owners, members []string // of the last plan
-	last            plan
+	owners, members []string // of the last             Plan
+	last            Plan
 }
 
-// plan returns the intended owners. It retains the arguments; only owned of the result
+// Plan returns the intended owners. It retains the arguments; only Owned of the result
 // may be modified.
-func (r *planner) plan(owners, members []string) plan {
+func (r *Planner) Plan(owners, members []string) Plan {
 	if !slices.Equal(owners, r.owners) || !slices.Equal(members, r.members) {
 		r.owners, r.members = owners, members
-		if r.byWeight != nil {
-			r.last = r.byWeight(owners, members)
+		if r.ByWeight != nil {
+			r.last = r.ByWeight(owners, members)
 		} else {
 			r.last = r.byCount(owners, members)
 		}
 	}
 	p := r.last
-	p.owned = maps.Clone(p.owned)
+	p.Owned = maps.Clone(p.Owned)
 	return p
 }
 
@@ -46,10 +46,10 @@ func (r *planner) plan(owners, members []string) plan {
 // keep their slots until they release them. The members' shares differ by at most
 // one slot, and no more slots than necessary move from one live member to another.
 //
-// An unowned slot goes to the member with the highest rendezvous score among
+// An Unowned slot goes to the member with the highest rendezvous score among
 // those below the fair share.
-func (r *planner) byCount(owners, members []string) plan {
-	p := plan{target: slices.Clone(owners), owned: map[string]int{}}
+func (r *Planner) byCount(owners, members []string) Plan {
+	p := Plan{Target: slices.Clone(owners), Owned: map[string]int{}}
 	if len(members) == 0 {
 		return p
 	}
@@ -57,7 +57,7 @@ func (r *planner) byCount(owners, members []string) plan {
 	scores := r.scoresOf(s.members, len(owners))
 	divided := len(s.free)
 	for m, of := range s.slots {
-		p.owned[s.members[m]] = len(of)
+		p.Owned[s.members[m]] = len(of)
 		divided += len(of)
 	}
 	p.floor = divided / len(members)
@@ -67,15 +67,15 @@ func (r *planner) byCount(owners, members []string) plan {
 	}
 	for s.even(scores, p.floor, p.ceiling) {
 	}
-	s.write(p.target)
+	s.write(p.Target)
 	return p
 }
 
 // scoresOf returns the rendezvous scores of members, by their number and the slot.
-func (r *planner) scoresOf(members []string, slots int) [][]uint64 {
+func (r *Planner) scoresOf(members []string, slots int) [][]uint64 {
 	scores, all := map[string][]uint64{}, make([][]uint64, len(members))
 	for m, member := range members {
-		identity := identityOf(member)
+		identity := IdentityOf(member)
 		of := r.scores[identity]
 		if of == nil {
 			of = make([]uint64, slots)
@@ -89,15 +89,15 @@ func (r *planner) scoresOf(members []string, slots int) [][]uint64 {
 	return all
 }
 
-// isGreedy reports whether one more slot for member would be one too many while
+// IsGreedy reports whether one more slot for member would be one too many while
 // other members are below their share. Replicas whose records differ by a moment
 // could otherwise both take the last slot above the floor, and a third would get
 // too few.
-func (p *plan) isGreedy(member string) bool {
-	if p.owned[member] < p.floor {
+func (p *Plan) IsGreedy(member string) bool {
+	if p.Owned[member] < p.floor {
 		return false
 	}
-	for _, n := range p.owned {
+	for _, n := range p.Owned {
 		if n < p.floor {
 			return true
 		}
@@ -122,7 +122,7 @@ func sharesOf(owners, members []string) shares {
 	for slot, owner := range owners {
 		if m, ok := number[owner]; ok {
 			s.give(slot, m)
-		} else if owner == unowned {
+		} else if owner == Unowned {
 			s.free = append(s.free, slot)
 		}
 	}
@@ -186,11 +186,11 @@ func (s *shares) write(target []string) {
 	}
 }
 
-// planByWeight assigns the slots by weight: those without an owner to the lightest
+// Weigh assigns the slots by weight: those without an owner to the lightest
 // member, the heaviest slot first. Then slots move from the heaviest member to the
 // lightest, until all are close to the mean or no move helps.
-func planByWeight(owners, members []string, weights []float64) plan {
-	p := plan{target: slices.Clone(owners), owned: map[string]int{}}
+func Weigh(owners, members []string, weights []float64) Plan {
+	p := Plan{Target: slices.Clone(owners), Owned: map[string]int{}}
 	if len(members) == 0 {
 		return p
 	}
@@ -206,7 +206,7 @@ func planByWeight(owners, members []string, weights []float64) plan {
 	}
 	total := 0.0
 	for slot, owner := range owners {
-		if _, member := slices.BinarySearch(b.members, owner); member || owner == unowned {
+		if _, member := slices.BinarySearch(b.members, owner); member || owner == Unowned {
 			total += b.weight(slot)
 		}
 	}
@@ -218,7 +218,7 @@ func planByWeight(owners, members []string, weights []float64) plan {
 	}
 	for b.even(total / float64(len(members))) {
 	}
-	b.write(p.target)
+	b.write(p.Target)
 	return p
 }
 

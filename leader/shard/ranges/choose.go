@@ -1,4 +1,4 @@
-package shard
+package ranges
 
 import (
 	"context"
@@ -13,6 +13,9 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/homeostat/homeostat/leader/internal/record"
+	"github.com/homeostat/homeostat/leader/shard"
+	"github.com/homeostat/homeostat/leader/shard/internal/fleet"
+	"github.com/homeostat/homeostat/leader/shard/internal/plan"
 )
 
 // All replicas that have slots have the same ranges, which are those in the record of the configuration:
@@ -41,7 +44,7 @@ const rangeAnnotation = "leader.homeostat.dev/range"
 
 // adopted are the ranges of a replica in one term.
 type adopted struct {
-	*division
+	*plan.Division
 
 	id   string // of the choice
 	text string // as it is recorded
@@ -50,37 +53,30 @@ type adopted struct {
 
 // mark returns the mark of a slot with its range.
 func (a *adopted) mark(slot int) string {
-	r := a.rangeOf(slot)
+	r := a.RangeOf(slot)
 	return fmt.Sprintf("%s %x-%x", a.id, r.First, r.Last)
-}
-
-// settings returns the annotations on which replicas of ranges must agree.
-func (r *Ranges) settings() map[string]string {
-	ours := r.options.annotations()
-	ours[byAnnotation], ours[hashAnnotation] = byRange, rangeHash
-	return ours
 }
 
 // choose chooses the ranges and records them, if no replica has a slot or can get one. Otherwise enter adopts the
 // recorded ones.
-func (r *Ranges) choose(ctx context.Context) error {
-	config, err := r.records.read(ctx, r.records.name)
-	missing := record.IsNotFound(err, r.records.name)
+func (r divider) Choose(ctx context.Context) error {
+	config, err := r.replica.Records.Read(ctx, r.replica.Records.Name)
+	missing := record.IsNotFound(err, r.replica.Records.Name)
 	switch {
 	case missing:
-		config = r.records.newConfig(nil)
+		config = r.replica.Records.NewConfig(nil)
 	case err != nil:
-		return r.records.explain("reading", err)
+		return r.replica.Records.Explain("reading", err)
 	default:
-		if err := r.records.compare(config.Annotations, r.settings()); err != nil {
+		if err := r.replica.Records.Compare(config.Annotations, r.replica.Settings); err != nil {
 			return err
 		}
 	}
-	list, err := r.records.list(ctx)
+	list, err := r.replica.Records.List(ctx)
 	if err != nil {
-		return r.records.explain("listing the records of", err)
+		return r.replica.Records.Explain("listing the records of", err)
 	}
-	now := r.now()
+	now := r.replica.Now()
 	left, vacant := r.vacant(list.Items, config, now)
 	switch {
 	case vacant:
@@ -94,57 +90,57 @@ func (r *Ranges) choose(ctx context.Context) error {
 
 // vacant notes a list of the records. It reports whether it is certain that no slot has an owner, that there is no
 // member, and that no canceled request of one can still arrive, and returns the keys that were left with the slots.
-func (r *Ranges) vacant(
+func (r *Shards) vacant(
 	list []coordinationv1.Lease, config *coordinationv1.Lease, now time.Time,
 ) (left []types.NamespacedName, ok bool) {
-	r.Shards.mu.Lock()
-	defer r.Shards.mu.Unlock()
-	v := r.view
-	v.replace(list, now)
-	for _, o := range v.members {
-		if record.Holder(o.Lease) != unowned || now.Before(o.FreeAt(v.duration)) {
+	r.replica.Lock()
+	defer r.replica.Unlock()
+	v := r.replica.View
+	v.Replace(list, now)
+	for _, o := range v.Members {
+		if record.Holder(o.Lease) != plan.Unowned || now.Before(o.FreeAt(v.Duration)) {
 			return nil, false
 		}
 	}
-	for slot, o := range v.slots {
-		if v.owner(slot, unowned, now) != unowned || now.Before(v.quiet[slot]) {
+	for slot, o := range v.Slots {
+		if v.Owner(slot, plan.Unowned, now) != plan.Unowned || now.Before(v.Quiet[slot]) {
 			return nil, false
 		}
-		left = append(left, keysOf(o.Lease)...)
+		left = append(left, fleet.KeysOf(o.Lease)...)
 	}
 	return append(left, r.unfound(config)...), true
 }
 
 // expire ends the membership of members that have not renewed it for a lease duration, as members do: then ranges can be
 // chosen although the recorded ones were deleted.
-func (r *Ranges) expire(ctx context.Context, now time.Time) error {
-	r.Shards.mu.Lock()
-	expired, _ := r.view.expired(unowned, now)
-	r.Shards.mu.Unlock()
+func (r *Shards) expire(ctx context.Context, now time.Time) error {
+	r.replica.Lock()
+	expired, _ := r.replica.View.Expired(plan.Unowned, now)
+	r.replica.Unlock()
 	for _, lease := range expired {
-		if _, err := r.records.update(ctx, record.Released(lease, 0, now)); err != nil {
-			return r.records.explain("writing a record of", err)
+		if _, err := r.replica.Records.Update(ctx, record.Released(lease, 0, now)); err != nil {
+			return r.replica.Records.Explain("writing a record of", err)
 		}
 	}
-	return fmt.Errorf("choosing ranges: lease %q was deleted, and another replica may still work", r.records.key())
+	return fmt.Errorf("choosing ranges: lease %q was deleted, and another replica may still work", r.replica.Records.Key())
 }
 
 // unfound returns the keys that were recorded with the ranges, except those whose slot has had an owner that released
 // it since: that one has found them. The mutex of replica is held.
-func (r *Ranges) unfound(config *coordinationv1.Lease) []types.NamespacedName {
+func (r *Shards) unfound(config *coordinationv1.Lease) []types.NamespacedName {
 	a, err := r.parse(config)
-	return slices.DeleteFunc(keysOf(config), func(key types.NamespacedName) bool {
+	return slices.DeleteFunc(fleet.KeysOf(config), func(key types.NamespacedName) bool {
 		if err != nil {
 			return false
 		}
-		slot := a.slotOf(key.Namespace)
-		lease := r.view.slots[slot].Lease
-		return record.Holder(lease) == unowned && annotation(lease, rangeAnnotation) == a.mark(slot)
+		slot := a.SlotOf(key.Namespace)
+		lease := r.replica.View.Slots[slot].Lease
+		return record.Holder(lease) == plan.Unowned && fleet.Annotation(lease, rangeAnnotation) == a.mark(slot)
 	})
 }
 
 // record counts the objects and records ranges of equal weight. If another replica was faster, its ranges count.
-func (r *Ranges) record(ctx context.Context, config *coordinationv1.Lease, left []types.NamespacedName) error {
+func (r *Shards) record(ctx context.Context, config *coordinationv1.Lease, left []types.NamespacedName) error {
 	var namespaces map[string]int
 	if r.primary != nil {
 		var err error
@@ -152,36 +148,36 @@ func (r *Ranges) record(ctx context.Context, config *coordinationv1.Lease, left 
 			return err
 		}
 	}
-	d, log := divide(namespaces, r.options.Slots), klog.FromContext(ctx).WithValues("lease", r.records.key())
-	for _, of := range d.heavy {
+	d, log := plan.Divide(namespaces, len(r.replica.View.Slots)), klog.FromContext(ctx).WithValues("lease", r.replica.Records.Key())
+	for _, of := range d.Heavy {
 		if of.Share > 1.0/3 {
 			log.Info("namespace too heavy to be balanced: shards do not divide it",
 				"namespace", of.Name, "objects", namespaces[of.Name], "ofAll", of.Share)
 		}
 	}
-	for name, text := range r.settings() {
-		annotate(config, name, text)
+	for name, text := range r.replica.Settings {
+		fleet.Annotate(config, name, text)
 	}
-	annotate(config, divisionAnnotation, string(uuid.NewUUID()))
-	annotate(config, rangesAnnotation, d.String())
-	annotate(config, heavyAnnotation, formatHeavy(d.heavy))
-	if cut := keep(config, left, allRoom); cut > 0 {
+	fleet.Annotate(config, divisionAnnotation, string(uuid.NewUUID()))
+	fleet.Annotate(config, rangesAnnotation, d.String())
+	fleet.Annotate(config, heavyAnnotation, plan.FormatHeavy(d.Heavy))
+	if cut := fleet.Keep(config, left, fleet.AllRoom); cut > 0 {
 		log.Info("keys not left with the slots: the record has no room, their next owners may miss them", "keys", cut)
 	}
-	_, err := r.records.write(ctx, config)
+	_, err := r.replica.Records.Write(ctx, config)
 	switch {
 	case apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err):
 		return nil
 	case err != nil:
-		return r.records.explain("writing", err)
+		return r.replica.Records.Explain("writing", err)
 	}
 	log.Info("ranges chosen", "namespaces", len(namespaces))
 	return nil
 }
 
 // enter adopts the recorded ranges for a term, before which this replica has no slot.
-func (r *Ranges) enter(ctx context.Context) error {
-	return r.retry(ctx, "adopting the recorded ranges", func(ctx context.Context) error {
+func (r divider) Enter(ctx context.Context) error {
+	return r.replica.Retry(ctx, "adopting the recorded ranges", func(ctx context.Context) error {
 		for {
 			if err := r.adopt(ctx); !apierrors.IsConflict(err) { // others enter, too
 				return err
@@ -190,96 +186,90 @@ func (r *Ranges) enter(ctx context.Context) error {
 	})
 }
 
-func (r *Ranges) adopt(ctx context.Context) error {
-	config, err := r.records.read(ctx, r.records.name)
-	if record.IsNotFound(err, r.records.name) {
+func (r *Shards) adopt(ctx context.Context) error {
+	config, err := r.replica.Records.Read(ctx, r.replica.Records.Name)
+	if record.IsNotFound(err, r.replica.Records.Name) {
 		return r.deleted()
 	}
 	if err != nil {
-		return r.records.explain("reading", err)
+		return r.replica.Records.Explain("reading", err)
 	}
-	if err := r.records.compare(config.Annotations, r.settings()); err != nil {
+	if err := r.replica.Records.Compare(config.Annotations, r.replica.Settings); err != nil {
 		return err
 	}
 	next, err := r.parse(config)
 	if err != nil {
 		return err
 	}
-	config.Labels = r.records.newConfig(nil).Labels // those that the watch selects
-	annotate(config, enteredAnnotation, r.elector.Status().Identity)
-	if _, err := r.records.update(ctx, config); apierrors.IsConflict(err) {
+	config.Labels = r.replica.Records.NewConfig(nil).Labels // those that the watch selects
+	fleet.Annotate(config, enteredAnnotation, r.replica.Elector.Status().Identity)
+	if _, err := r.replica.Records.Update(ctx, config); apierrors.IsConflict(err) {
 		return err
 	} else if err != nil {
-		return r.records.explain("writing", err)
+		return r.replica.Records.Explain("writing", err)
 	}
 	r.recorded.Store(next)
-	r.Shards.mu.Lock()
-	defer r.Shards.mu.Unlock()
-	left := r.Shards.left
-	r.Shards.left = map[int][]types.NamespacedName{}
-	for _, keys := range left { // their slots may be others now
-		for _, key := range keys {
-			slot := next.slotOf(key.Namespace)
-			r.Shards.left[slot] = append(r.Shards.left[slot], key)
-		}
-	}
+	r.replica.Rehome(next.SlotOf)
 	return nil
 }
 
 // parse returns the ranges of a configuration.
-func (r *Ranges) parse(config *coordinationv1.Lease) (*adopted, error) {
+func (r *Shards) parse(config *coordinationv1.Lease) (*adopted, error) {
 	a := &adopted{
-		id: config.Annotations[divisionAnnotation], text: config.Annotations[rangesAnnotation], keys: keysOf(config),
+		id: config.Annotations[divisionAnnotation], text: config.Annotations[rangesAnnotation], keys: fleet.KeysOf(config),
 	}
 	var err error
-	a.division, err = parseDivision(a.text, r.options.Slots)
-	if err == nil {
-		a.heavy = parseHeavy(config.Annotations[heavyAnnotation])
+	if a.Division, err = plan.Parse(a.text, len(r.replica.View.Slots)); err != nil {
+		return a, fmt.Errorf("%w: %w", shard.ErrConfig, err)
 	}
-	return a, err
+	a.Heavy = plan.ParseHeavy(config.Annotations[heavyAnnotation])
+	return a, nil
 }
 
-func (r *Ranges) deleted() error {
-	return fmt.Errorf("%w: lease %q was deleted while replicas ran", ErrConfig, r.records.key())
+func (r *Shards) deleted() error {
+	return fmt.Errorf("%w: lease %q was deleted while replicas ran", shard.ErrConfig, r.replica.Records.Key())
 }
 
-// decide returns an [ErrConfig] if this replica's ranges are no longer the recorded ones. It reports false while a slot
+// decide returns an [shard.ErrConfig] if this replica's ranges are no longer the recorded ones. It reports false while a slot
 // has an owner with another range, or had one in the last lease duration: the owner may be about to claim more. The
 // mutex of replica is held.
-func (r *Ranges) decide(ctx context.Context, self string, now time.Time) (claims bool, err error) {
-	a, v := r.recorded.Load(), r.view
+func (r divider) Decide(ctx context.Context, self string, now time.Time) (claims bool, err error) {
+	a, v := r.recorded.Load(), r.replica.View
 	switch {
-	case v.config == nil:
+	case v.Config == nil:
 		return false, r.deleted()
-	case v.config.Annotations[divisionAnnotation] != a.id, v.config.Annotations[rangesAnnotation] != a.text:
-		return false, fmt.Errorf("%w: other ranges were recorded in lease %q while replicas ran", ErrConfig, r.records.key())
+	case v.Config.Annotations[divisionAnnotation] != a.id, v.Config.Annotations[rangesAnnotation] != a.text:
+		return false, fmt.Errorf("%w: other ranges were recorded in lease %q while replicas ran", shard.ErrConfig, r.replica.Records.Key())
 	}
-	for slot, o := range v.slots {
-		mark := annotation(o.Lease, rangeAnnotation)
-		owner := v.owner(slot, self, now)
-		if mark == "" || owner == unowned || owner == self || mark == a.mark(slot) {
+	for slot, o := range v.Slots {
+		mark := fleet.Annotation(o.Lease, rangeAnnotation)
+		owner := v.Owner(slot, self, now)
+		if mark == "" || owner == plan.Unowned || owner == self || mark == a.mark(slot) {
 			continue
 		}
 		if r.foreign.IsZero() {
 			klog.FromContext(ctx).Info("another replica uses different shard ranges, not claiming shards until it ends",
-				"lease", r.records.key(), "owner", owner, "slot", slot)
+				"lease", r.replica.Records.Key(), "owner", owner, "slot", slot)
 		}
 		r.foreign = now
 		return false, nil
 	}
-	if now.Sub(r.foreign) < r.member.Timing.LeaseDuration {
+	if now.Sub(r.foreign) < r.replica.Member.Timing.LeaseDuration {
 		return false, nil
 	}
 	r.foreign = time.Time{}
 	return true, nil
 }
 
-func (r *Ranges) mark(slot int) string { return r.recorded.Load().mark(slot) }
+// Claim implements fleet.Divider.
+func (r divider) Claim(lease *coordinationv1.Lease, slot int) {
+	fleet.Annotate(lease, rangeAnnotation, r.recorded.Load().mark(slot))
+}
 
 // left returns those of the keys in the record of a slot, and of the keys recorded with the ranges, that belong to it.
-func (r *Ranges) left(slot int, recorded []types.NamespacedName) []types.NamespacedName {
+func (r divider) Left(slot int, recorded []types.NamespacedName) []types.NamespacedName {
 	a := r.recorded.Load()
 	return slices.DeleteFunc(slices.Concat(recorded, a.keys), func(key types.NamespacedName) bool {
-		return a.slotOf(key.Namespace) != slot
+		return a.SlotOf(key.Namespace) != slot
 	})
 }

@@ -1,4 +1,4 @@
-package shard_test
+package ranges_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/homeostat/homeostat/internal/slots"
 	"github.com/homeostat/homeostat/internal/test/leaseapi"
 	"github.com/homeostat/homeostat/leader/shard"
+	"github.com/homeostat/homeostat/leader/shard/ranges"
 )
 
 // equalRanges are chosen without objects.
@@ -21,12 +22,9 @@ const equalRanges = "0:0 4000000000000000:0 8000000000000000:0 c000000000000000:
 
 // eighths are namespaces, one in each eighth of the hashes.
 func eighths() (names []string) {
-	for n := range 8 {
-		for _, name := range placeNames() {
-			if keyspace.Of(name)>>61 == uint64(n) {
-				names = append(names, name)
-				break
-			}
+	for n := uint64(1); len(names) < 8; n++ {
+		if name := fmt.Sprintf("%x", n*0x9e3779b97f4a7c15); keyspace.Of(name)>>61 == uint64(len(names)) {
+			names = append(names, name)
 		}
 	}
 	return names
@@ -53,7 +51,7 @@ func (c counted) CountNamespaces(context.Context) (map[string]int, error) { retu
 
 // ranged is a replica of ranges. The fixture knows which of the eighths are its.
 type ranged struct {
-	*shard.Ranges
+	*ranges.Shards
 	name    string
 	fixture *fixture
 	link    *leaseapi.Link
@@ -85,10 +83,10 @@ func (x *fixture) newRanged(identity string, client coordinationclient.LeasesGet
 	x.t.Helper()
 	lease := leaseOf(nil, identity)
 	lease.Client = client
-	s, err := shard.NewRanges(lease, &shard.Options{Slots: 4})
+	s, err := ranges.New(lease, &shard.Options{Slots: 4})
 	x.Expect(err).NotTo(HaveOccurred())
 	link, _ := client.(*leaseapi.Link)
-	return &ranged{Ranges: s, name: identity, fixture: x, link: link, found: map[string]int{}}
+	return &ranged{Shards: s, name: identity, fixture: x, link: link, found: map[string]int{}}
 }
 
 func (r *ranged) start() {

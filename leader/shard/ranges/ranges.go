@@ -1,4 +1,4 @@
-package shard
+package ranges
 
 import (
 	"context"
@@ -19,9 +19,12 @@ import (
 	"github.com/homeostat/homeostat/internal/slots"
 	"github.com/homeostat/homeostat/leader"
 	"github.com/homeostat/homeostat/leader/internal/record"
+	"github.com/homeostat/homeostat/leader/shard"
+	"github.com/homeostat/homeostat/leader/shard/internal/fleet"
+	"github.com/homeostat/homeostat/leader/shard/internal/plan"
 )
 
-// Ranges are [Shards] that keep the objects of a namespace together and divide the
+// Shards are [shard.Shards] that keep the objects of a namespace together and divide the
 // namespaces into ranges, so that each replica's caches need only its own share. They are
 // chosen by the number of objects in each namespace when no replica has a slot: at the
 // first start, and whenever all replicas have been stopped. Then the heaviest replica
@@ -29,9 +32,10 @@ import (
 // for that. While replicas run the ranges stay: Status.Imbalance tells how far the
 // heaviest replica is above the mean meanwhile.
 //
-// Ranges are safe for concurrent use.
-type Ranges struct {
-	*Shards
+// They are safe for concurrent use.
+type Shards struct {
+	*shard.Shards
+	replica *fleet.Replica
 
 	equal    *adopted                // equal ranges, until the recorded ones are known
 	recorded atomic.Pointer[adopted] // nil until then
@@ -56,31 +60,36 @@ const (
 )
 
 var (
-	_ Assignment     = (*Ranges)(nil)
-	_ Reporter       = (*Ranges)(nil)
-	_ slots.Handover = (*Ranges)(nil)
-	_ slots.Ranger   = (*Ranges)(nil)
-	_ divider        = (*Ranges)(nil)
+	_ shard.Assignment = (*Shards)(nil)
+	_ shard.Reporter   = (*Shards)(nil)
+	_ slots.Handover   = (*Shards)(nil)
+	_ slots.Ranger     = (*Shards)(nil)
+	_ fleet.Divider    = (*divider)(nil)
 )
 
-// NewRanges is [New] for ranges. Options.By must be [ByNamespace]. Replicas with and
+// New is [shard.New] for ranges. Options.By must be [shard.ByNamespace]. Replicas with and
 // without ranges cannot share a Lease: to switch from one to the other, stop all replicas
 // and delete the Lease.
 //
-// Errors: those of New, and any other Options.By.
-func NewRanges(lease leader.Lease, o *Options) (*Ranges, error) {
-	if o != nil && o.By != ByNamespace {
+// Errors: those of shard.New, and any other Options.By.
+func New(lease leader.Lease, o *shard.Options) (*Shards, error) {
+	if o != nil && o.By != shard.ByNamespace {
 		return nil, fmt.Errorf("making shards %q: %w", lease.Name,
 			option.Wrong("shard.Options.By", o.By, "must be ByNamespace"))
 	}
-	shards, err := New(lease, o)
+	shards, err := shard.New(lease, o)
 	if err != nil {
 		return nil, err
 	}
-	r := &Ranges{Shards: shards, equal: &adopted{division: divide(nil, shards.options.Slots)}}
-	shards.ranges = r
+	r := &Shards{Shards: shards, replica: shards.Parts().Replica()}
+	r.replica.Settings[fleet.ByAnnotation], r.replica.Settings[fleet.HashAnnotation] = byRange, rangeHash
+	r.equal = &adopted{Division: plan.Divide(nil, len(r.replica.View.Slots))}
+	shards.Parts().DivideBy(divider{r})
 	return r, nil
 }
+
+// divider has the methods that only package shard calls.
+type divider struct{ *Shards }
 
 // Divide makes sure that the server lists the objects of all caches: a replica without
 // permission to list them could not work on its slots. The objects of the first, the
@@ -89,11 +98,11 @@ func NewRanges(lease leader.Lease, o *Options) (*Ranges, error) {
 //
 // Errors: the cause of ctx when that ends. After any other error it logs, reports it by
 // Ready, and tries again after RetryPeriod.
-func (r *Ranges) Divide(ctx context.Context, caches []slots.Cache) error {
+func (r *Shards) Divide(ctx context.Context, caches []slots.Cache) error {
 	r.primary = caches[0]
-	_ = r.retry(ctx, "listing the cached kinds", func(ctx context.Context) error {
+	_ = r.replica.Retry(ctx, "listing the cached kinds", func(ctx context.Context) error {
 		err := r.sample(ctx, caches[0]) // from the last sample that the server still remembers
-		r.forget(r.now().Add(-eventsKept))
+		r.forget(r.replica.Now().Add(-eventsKept))
 		if err == nil {
 			err = listable(ctx, caches[1:])
 		}
@@ -113,29 +122,28 @@ func listable(ctx context.Context, caches []slots.Cache) error {
 }
 
 // current returns the ranges, or equal ones before they are known.
-func (r *Ranges) current() *adopted {
+func (r *Shards) current() *adopted {
 	if a := r.recorded.Load(); a != nil {
 		return a
 	}
 	return r.equal
 }
 
-func (r *Ranges) slotOf(namespace string) int { return r.current().slotOf(namespace) }
+func (r divider) SlotOf(namespace string) int { return r.current().SlotOf(namespace) }
 
-func (r *Ranges) plan(owners, members []string) plan {
-	return planByWeight(owners, members, r.current().weights)
+func (r divider) Plan(owners, members []string) plan.Plan {
+	return plan.Weigh(owners, members, r.current().Weights)
 }
 
-// Status is [Shards.Status], with the weights of the slots and the imbalance.
-func (r *Ranges) Status() Status {
+// Status is [shard.Shards.Status], with the weights of the slots and the imbalance.
+func (r *Shards) Status() shard.Status {
 	status, d := r.Shards.Status(), r.current()
 	status.Imbalance = r.imbalance()
-	total := max(sum(d.weights), 1e-9)
-	for slot := range status.Slots {
-		status.Slots[slot].Weight = d.weights[slot] / total
+	for slot, share := range d.Shares() {
+		status.Slots[slot].Weight = share
 	}
-	for _, of := range d.heavy {
-		slot := &status.Slots[d.slotOf(of.Name)]
+	for _, of := range d.Heavy {
+		slot := &status.Slots[d.SlotOf(of.Name)]
 		if slot.Heavy == "" && of.Share*float64(len(status.Members)) > 1 {
 			slot.Heavy = of.Name
 		}
@@ -147,7 +155,7 @@ func (r *Ranges) Status() Status {
 // calls joined when this caller has joined the others that use the cache.
 //
 // Errors: those with which the cache gives up; nil if ctx ended.
-func (r *Ranges) RunCache(ctx context.Context, c slots.Cache, joined func()) error {
+func (r *Shards) RunCache(ctx context.Context, c slots.Cache, joined func()) error {
 	return c.RunShards(ctx, joined)
 }
 
@@ -156,7 +164,7 @@ func (r *Ranges) RunCache(ctx context.Context, c slots.Cache, joined func()) err
 //
 // Errors: those of all caches, joined; then no cache keeps the slots. The caches are filled
 // at the same time.
-func (r *Ranges) Fill(ctx context.Context, caches []slots.Cache, of []int) (drop func(slot int), err error) {
+func (r *Shards) Fill(ctx context.Context, caches []slots.Cache, of []int) (drop func(slot int), err error) {
 	ranges := r.rangesOf(of)
 	errs := make([]error, len(caches))
 	removes := make([]func(...sharding.ShardRangeRequirement), len(caches))
@@ -183,10 +191,10 @@ func (r *Ranges) Fill(ctx context.Context, caches []slots.Cache, of []int) (drop
 	return func(slot int) { remove(added[slot]) }, nil // its range may be a different one in the next term
 }
 
-func (r *Ranges) rangesOf(of []int) []sharding.ShardRangeRequirement {
+func (r *Shards) rangesOf(of []int) []sharding.ShardRangeRequirement {
 	ranges, d := make([]sharding.ShardRangeRequirement, len(of)), r.current()
 	for n, slot := range of {
-		ranges[n] = sharding.ShardRangeRequirement(d.rangeOf(slot).Requirement())
+		ranges[n] = sharding.ShardRangeRequirement(d.RangeOf(slot).Requirement())
 	}
 	return ranges
 }
@@ -197,10 +205,10 @@ const measureEvery = time.Minute
 // Measure publishes how many objects this replica's slots have, as returned by objects,
 // once a minute until ctx ends. The number is written with the next renewal of the
 // membership, without an extra request.
-func (r *Ranges) Measure(ctx context.Context, objects func() int) {
+func (r *Shards) Measure(ctx context.Context, objects func() int) {
 	for ctx.Err() == nil {
-		r.member.Publish(strconv.Itoa(objects()))
-		r.sleep(ctx, measureEvery)
+		r.replica.Member.Publish(strconv.Itoa(objects()))
+		r.replica.Sleep(ctx, measureEvery)
 	}
 }
 
@@ -209,15 +217,15 @@ const few = 10
 
 // imbalance returns how many objects the heaviest member has relative to the mean, or zero if the objects of a member
 // are not known.
-func (r *Ranges) imbalance() float64 {
-	r.Shards.mu.Lock()
-	defer r.Shards.mu.Unlock()
+func (r *Shards) imbalance() float64 {
+	r.replica.Lock()
+	defer r.replica.Unlock()
 	most, total, n := 0.0, 0.0, 0.0
-	for _, o := range r.view.members {
-		if record.Holder(o.Lease) == unowned {
+	for _, o := range r.replica.View.Members {
+		if record.Holder(o.Lease) == plan.Unowned {
 			continue
 		}
-		objects, err := strconv.ParseUint(annotation(o.Lease, record.LoadAnnotation), 10, 40)
+		objects, err := strconv.ParseUint(fleet.Annotation(o.Lease, record.LoadAnnotation), 10, 40)
 		if err != nil {
 			return 0
 		}
@@ -232,22 +240,22 @@ func (r *Ranges) imbalance() float64 {
 // Remember records the state of a cache from time to time until ctx ends, so that Deleted
 // can look that far back. Servers remember events for about five minutes. Sends one request
 // each time; an error is logged, and the next one tried as usual.
-func (r *Ranges) Remember(ctx context.Context, primary slots.Cache, ago time.Duration) {
+func (r *Shards) Remember(ctx context.Context, primary slots.Cache, ago time.Duration) {
 	for {
-		r.sleep(ctx, sampleEvery)
+		r.replica.Sleep(ctx, sampleEvery)
 		if ctx.Err() != nil {
 			return
 		}
 		if err := r.sample(ctx, primary); err != nil && ctx.Err() == nil {
-			klog.FromContext(ctx).Error(err, "cannot ask how new the server is, retrying", "lease", r.records.key())
+			klog.FromContext(ctx).Error(err, "cannot ask how new the server is, retrying", "lease", r.replica.Records.Key())
 		}
-		r.forget(r.now().Add(-ago))
+		r.forget(r.replica.Now().Add(-ago))
 	}
 }
 
 // sample records the resourceVersion of a cache, or, if it is empty, the server's.
-func (r *Ranges) sample(ctx context.Context, primary slots.Cache) (err error) {
-	now, rv := r.now(), primary.LastResourceVersion()
+func (r *Shards) sample(ctx context.Context, primary slots.Cache) (err error) {
+	now, rv := r.replica.Now(), primary.LastResourceVersion()
 	if rv == "" {
 		if rv, err = primary.ServerResourceVersion(ctx); err != nil {
 			return err
@@ -260,7 +268,7 @@ func (r *Ranges) sample(ctx context.Context, primary slots.Cache) (err error) {
 }
 
 // forget drops the samples that are not needed to look back to a moment.
-func (r *Ranges) forget(moment time.Time) {
+func (r *Shards) forget(moment time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.samples = since(r.samples, moment)
@@ -280,11 +288,11 @@ func since(samples []sample, moment time.Time) []sample {
 //
 // Errors: the server's, that of a cache that is not running, or that of ctx; then some keys
 // may be missing.
-func (r *Ranges) Deleted(
+func (r *Shards) Deleted(
 	ctx context.Context, primary slots.Cache, of []int, ago time.Duration, found func(types.NamespacedName),
 ) (err error) {
 	r.mu.Lock()
-	samples := slices.Clone(since(r.samples, r.now().Add(-ago)))
+	samples := slices.Clone(since(r.samples, r.replica.Now().Add(-ago)))
 	r.mu.Unlock()
 	for _, s := range samples {
 		err = primary.DeletedSince(ctx, s.rv, found, r.rangesOf(of)...)

@@ -1,17 +1,22 @@
-package shard
+package ranges
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 
+	"github.com/homeostat/homeostat/internal/keyspace"
 	"github.com/homeostat/homeostat/leader"
 	"github.com/homeostat/homeostat/leader/internal/record"
+	"github.com/homeostat/homeostat/leader/shard"
+	"github.com/homeostat/homeostat/leader/shard/internal/plan"
 )
 
 // uneven returns namespaces, one with half of all objects and one with 40 %.
@@ -23,42 +28,25 @@ func uneven() map[string]int {
 	return namespaces
 }
 
-func TestTheNamespacesThatMayBeTooHeavyAreRecorded(t *testing.T) {
-	g := NewWithT(t)
-	d := divide(uneven(), 64)
-	text := formatHeavy(d.heavy)
-	g.Expect(text).To(MatchRegexp(`^.{"Name":"bigger","Share":0.5.*},{"Name":"big","Share":0.4.*}.$`))
-	g.Expect(parseHeavy(text)).To(Equal(d.heavy))
-	for _, edited := range []string{"", "x", `[{"Name":"big","Share":"x"}]`} {
-		g.Expect(parseHeavy(edited)).To(BeNil(), edited)
-	}
-	g.Expect(divide(nil, 64).heavy).To(BeEmpty())
-	even := map[string]int{}
-	for n := range 64 {
-		even[fmt.Sprint("team-", n)] = 10
-	}
-	g.Expect(divide(even, 64).heavy).To(BeEmpty(), "a 64th is light")
-}
-
 func TestANamespaceIsHeavyBesideTheFairShareOfAReplica(t *testing.T) {
 	g := NewWithT(t)
-	r, err := NewRanges(leader.Lease{
+	r, err := New(leader.Lease{
 		Client: fake.NewClientset().CoordinationV1(), Namespace: "default", Name: "test", Identity: "a",
 	}, nil)
 	g.Expect(err).NotTo(HaveOccurred())
 	for _, slot := range r.Status().Slots { // the ranges are not known
 		g.Expect(slot.Weight).To(BeZero())
 	}
-	first := divide(uneven(), 64)
+	first := plan.Divide(uneven(), 64)
 	recorded, err := r.parse(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
-		rangesAnnotation: first.String(), heavyAnnotation: formatHeavy(first.heavy),
+		rangesAnnotation: first.String(), heavyAnnotation: plan.FormatHeavy(first.Heavy),
 	}}})
 	g.Expect(err).NotTo(HaveOccurred())
 	r.recorded.Store(recorded)
 	join := func(name string) {
 		lease := &coordinationv1.Lease{}
-		lease.Name, lease.Labels = r.records.memberName(name), record.MemberLabels("test")
-		r.view.observe(record.Taken(lease, name+"_1.1", time.Minute, time.Now()), false, time.Now())
+		lease.Name, lease.Labels = r.replica.Records.MemberName(name), record.MemberLabels("test")
+		r.replica.View.Observe(record.Taken(lease, name+"_1.1", time.Minute, time.Now()), false, time.Now())
 	}
 	heavy := func() map[int]string {
 		found, weight := map[int]string{}, 0.0
@@ -71,7 +59,7 @@ func TestANamespaceIsHeavyBesideTheFairShareOfAReplica(t *testing.T) {
 		g.Expect(weight).To(BeNumerically("~", 1, 1e-6))
 		return found
 	}
-	bigger, big := r.current().slotOf("bigger"), r.current().slotOf("big")
+	bigger, big := r.current().SlotOf("bigger"), r.current().SlotOf("big")
 	join("a")
 	join("b")
 	g.Expect(heavy()).To(BeEmpty(), "each of two can have half")
@@ -79,11 +67,27 @@ func TestANamespaceIsHeavyBesideTheFairShareOfAReplica(t *testing.T) {
 	g.Expect(heavy()).To(Equal(map[int]string{bigger: "bigger", big: "big"}))
 	g.Expect(r.Status().Slots[bigger].Weight).To(BeNumerically("~", 0.5, 0.02))
 	for n := range uint64(1_000_000) {
-		if name := fmt.Sprintf("%x", n*0x9e3779b97f4a7c15); r.current().slotOf(name) == big {
-			r.current().heavy = []namespaceShare{{"big", 0.45}, {name, 0.4}}
+		if name := fmt.Sprintf("%x", n*0x9e3779b97f4a7c15); r.current().SlotOf(name) == big {
+			r.current().Heavy = []plan.Share{{Name: "big", Share: 0.45}, {Name: name, Share: 0.4}}
 			break
 		}
 	}
-	g.Expect(r.current().heavy).To(HaveLen(2))
+	g.Expect(r.current().Heavy).To(HaveLen(2))
 	g.Expect(heavy()).To(Equal(map[int]string{big: "big"}), "the heaviest of a slot")
+}
+
+func TestTheSlotOfAKeyIsTheRangeOfItsNamespace(t *testing.T) {
+	g := NewWithT(t)
+	r, err := New(leader.Lease{
+		Client: fake.NewClientset().CoordinationV1(), Namespace: "default", Name: "test", Identity: "a",
+	}, &shard.Options{Slots: 4})
+	g.Expect(err).NotTo(HaveOccurred())
+	for n := range 100 {
+		namespace := fmt.Sprint(n, "-ns")
+		slot := r.Slot(types.NamespacedName{Namespace: namespace, Name: fmt.Sprint(n)})
+		of, _, err := keyspace.Parse(keyspace.Requirement(r.rangesOf([]int{slot})[0]))
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(of.Contains(keyspace.Of(namespace))).To(BeTrue())
+	}
+	g.Expect(r.Slot(types.NamespacedName{})).To(Equal(int(keyspace.Of("") / (math.MaxUint64/4 + 1))))
 }

@@ -1,4 +1,4 @@
-package shard
+package fleet
 
 import (
 	"encoding/json"
@@ -12,19 +12,19 @@ import (
 // namespace/name in JSON.
 const keysAnnotation = "leader.homeostat.dev/keys"
 
-// room bounds the keys in a record.
-type room struct{ keys, bytes int }
+// Room bounds the keys in a record.
+type Room struct{ keys, bytes int }
 
-// leftRoom is for the keys left with a slot, allRoom for the keys that were left with all slots of earlier ranges.
+// LeftRoom is for the keys left with a slot, AllRoom for the keys that were left with all slots of earlier ranges.
 var (
-	leftRoom = room{100, 16 << 10}
-	allRoom  = room{400, 64 << 10}
+	LeftRoom = Room{100, 16 << 10}
+	AllRoom  = Room{400, 64 << 10}
 )
 
-// keysOf returns the keys in the record of a slot, which may be nil.
-func keysOf(lease *coordinationv1.Lease) (keys []types.NamespacedName) {
+// KeysOf returns the keys in the record of a slot, which may be nil.
+func KeysOf(lease *coordinationv1.Lease) (keys []types.NamespacedName) {
 	var texts []string
-	_ = json.Unmarshal([]byte(annotation(lease, keysAnnotation)), &texts) // another client may have edited it
+	_ = json.Unmarshal([]byte(Annotation(lease, keysAnnotation)), &texts) // another client may have edited it
 	for _, text := range texts {
 		if namespace, name, ok := strings.Cut(text, "/"); ok {
 			keys = append(keys, types.NamespacedName{Namespace: namespace, Name: name})
@@ -33,8 +33,8 @@ func keysOf(lease *coordinationv1.Lease) (keys []types.NamespacedName) {
 	return keys
 }
 
-// keep writes keys into a record that is about to be written, and returns how many have no room.
-func keep(lease *coordinationv1.Lease, keys []types.NamespacedName, most room) (cut int) {
+// Keep writes keys into a record that is about to be written, and returns how many have no room.
+func Keep(lease *coordinationv1.Lease, keys []types.NamespacedName, most Room) (cut int) {
 	var texts []string
 	size := 0
 	for _, key := range keys {
@@ -49,19 +49,19 @@ func keep(lease *coordinationv1.Lease, keys []types.NamespacedName, most room) (
 		return len(keys)
 	}
 	text, _ := json.Marshal(texts) // strings have no errors
-	annotate(lease, keysAnnotation, string(text))
+	Annotate(lease, keysAnnotation, string(text))
 	return len(keys) - len(texts)
 }
 
-// annotation returns an annotation of a record, which may be nil; empty if it has none.
-func annotation(lease *coordinationv1.Lease, name string) string {
+// Annotation returns an annotation of a record, which may be nil; empty if it has none.
+func Annotation(lease *coordinationv1.Lease, name string) string {
 	if lease == nil {
 		return ""
 	}
 	return lease.Annotations[name]
 }
 
-func annotate(lease *coordinationv1.Lease, name, text string) {
+func Annotate(lease *coordinationv1.Lease, name, text string) {
 	if lease.Annotations == nil {
 		lease.Annotations = map[string]string{}
 	}

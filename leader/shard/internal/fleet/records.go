@@ -1,0 +1,168 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+
+	"github.com/homeostat/homeostat/internal/option"
+	"github.com/homeostat/homeostat/leader"
+	"github.com/homeostat/homeostat/leader/internal/record"
+)
+
+// The labels and annotations of the records. There is one Lease with the
+// configuration, one for each member and one for each slot.
+const (
+	configKind      = "config"
+	slotKind        = "slot"
+	rangeKind       = "range" // of a slot, written by earlier builds
+	slotLabel       = "leader.homeostat.dev/slot"
+	SlotsAnnotation = "leader.homeostat.dev/slots"
+	HashAnnotation  = "leader.homeostat.dev/hash"
+	ByAnnotation    = "leader.homeostat.dev/by"
+)
+
+// Verbs are what the client needs on leases.
+const Verbs = "get, list, watch, create, update and delete"
+
+// Records reads and writes the Leases of the shards. Its requests do not end
+// with their context, and pass the owner's fence.
+type Records struct {
+	Client    coordinationclient.LeasesGetter
+	Namespace string
+	Name      string
+	Owner     *leader.Elector
+	Timeout   time.Duration // of each request
+}
+
+func (r Records) Key() types.NamespacedName {
+	return types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
+}
+
+func (r Records) MemberName(identity string) string { return record.MemberPrefix(r.Name) + identity }
+
+func (r Records) SlotName(slot int) string { return record.SlotPrefix(r.Name) + strconv.Itoa(slot) }
+
+func (r Records) selector() string { return labels.Set{record.GroupLabel: r.Name}.String() }
+
+// Validate checks the parts of the records' names.
+func (r Records) Validate(identity string) error {
+	check := option.Of("leader.Lease")
+	for _, why := range validation.IsValidLabelValue(r.Name) {
+		check.Wrong("Name", r.Name, "%s", why)
+	}
+	for _, why := range validation.IsDNS1123Subdomain(r.MemberName(identity)) {
+		check.Wrong("Identity", identity, "as part of the name %q it is not valid: %s", r.MemberName(identity), why)
+	}
+	return check.Err()
+}
+
+// slotOf returns the slot of a record that has the kind of a slot, and false if it is not named like one.
+func (r Records) slotOf(lease *coordinationv1.Lease, slots int) (int, bool) {
+	slot, err := strconv.Atoi(lease.Labels[slotLabel])
+	return slot, err == nil && slot >= 0 && slot < slots && lease.Name == r.SlotName(slot)
+}
+
+func (r Records) leases() coordinationclient.LeaseInterface { return r.Client.Leases(r.Namespace) }
+
+// request returns a context for one request, which does not end with ctx.
+func (r Records) request(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(record.WithOwn(ctx, r.Owner), r.Timeout)
+}
+
+// Explain wraps an error of the API server and names the way out.
+func (r Records) Explain(doing string, err error) error {
+	return record.Explain(doing, r.Key(), Verbs, err)
+}
+
+func (r Records) List(ctx context.Context) (*coordinationv1.LeaseList, error) {
+	ctx, end := r.request(ctx)
+	defer end()
+	return r.leases().List(ctx, metav1.ListOptions{LabelSelector: r.selector()})
+}
+
+func (r Records) Read(ctx context.Context, name string) (*coordinationv1.Lease, error) {
+	ctx, end := r.request(ctx)
+	defer end()
+	return r.leases().Get(ctx, name, metav1.GetOptions{})
+}
+
+// Update replaces a record if its resourceVersion is still that of lease.
+func (r Records) Update(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+	ctx, end := r.request(ctx)
+	defer end()
+	return r.leases().Update(ctx, lease, metav1.UpdateOptions{})
+}
+
+// NewSlot returns the record of a slot that has none.
+func (r Records) NewSlot(slot int) *coordinationv1.Lease {
+	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+		Namespace: r.Namespace,
+		Name:      r.SlotName(slot),
+		Labels:    map[string]string{record.GroupLabel: r.Name, record.KindLabel: slotKind, slotLabel: strconv.Itoa(slot)},
+	}}
+}
+
+// Write creates a record that has no resourceVersion, and replaces another one if its
+// resourceVersion is still current.
+func (r Records) Write(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+	if lease.ResourceVersion != "" {
+		return r.Update(ctx, lease)
+	}
+	ctx, end := r.request(ctx)
+	defer end()
+	return r.leases().Create(ctx, lease, metav1.CreateOptions{})
+}
+
+// Remove deletes a record if it has not changed since it was read.
+func (r Records) Remove(ctx context.Context, lease *coordinationv1.Lease) error {
+	ctx, end := r.request(ctx)
+	defer end()
+	return r.leases().Delete(ctx, lease.Name, metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion},
+	})
+}
+
+// Config returns the recorded configuration, which is ours if there was none.
+func (r Records) Config(ctx context.Context, ours map[string]string) (*coordinationv1.Lease, error) {
+	lease, err := r.Read(ctx, r.Name)
+	if record.IsNotFound(err, r.Name) {
+		lease, err = r.Write(ctx, r.NewConfig(ours))
+	}
+	if err != nil {
+		return nil, r.Explain("reading", err)
+	}
+	return lease, nil
+}
+
+// NewConfig returns the record of a configuration. The labels let the replicas watch it for changes.
+func (r Records) NewConfig(annotations map[string]string) *coordinationv1.Lease {
+	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+		Namespace: r.Namespace, Name: r.Name, Annotations: annotations,
+		Labels: map[string]string{record.GroupLabel: r.Name, record.KindLabel: configKind},
+	}}
+}
+
+// Compare returns an [ErrConfig] if the recorded configuration differs from ours.
+func (r Records) Compare(recorded, ours map[string]string) error {
+	var differ []string
+	for _, a := range []string{SlotsAnnotation, HashAnnotation, ByAnnotation} {
+		if there, here := recorded[a], ours[a]; there != here {
+			differ = append(differ, fmt.Sprintf("%s is %q there and %q here", a, there, here))
+		}
+	}
+	if len(differ) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %s: stop all replicas and delete lease %q before changing the configuration",
+		ErrConfig, strings.Join(differ, ", "), r.Name)
+}

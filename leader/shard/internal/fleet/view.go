@@ -1,0 +1,286 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/homeostat/homeostat/leader/internal/record"
+	"github.com/homeostat/homeostat/leader/shard/internal/plan"
+)
+
+// memberKept is how long the record of a member that ended is kept. Package fence's
+// policy uses it to refuse late writes, from a slow network or a paused process.
+const memberKept = time.Hour
+
+// View holds the records as this replica last saw them, and since when by its own
+// clock. The mutex of replica guards it.
+type View struct {
+	records  Records
+	member   *record.Member
+	Duration time.Duration // of a lease
+	renewal  time.Duration // within which a healthy member renews
+
+	Config       *coordinationv1.Lease         // nil if it was deleted
+	Members      map[string]record.Observation // by name of the record
+	Slots        []record.Observation
+	Quiet        []time.Time     // until when released slots are not to be taken
+	Unresponsive map[string]bool // members that did not take a slot assigned to them
+	last         []string        // the members that slots may go to
+	Changed      time.Time       // when those last changed
+}
+
+func newView(r Records, slots int, m *record.Member) *View {
+	return &View{
+		records:      r,
+		member:       m,
+		Duration:     m.Timing.LeaseDuration,
+		renewal:      2*m.Timing.RetryPeriod + m.Timing.RequestTimeout,
+		Members:      map[string]record.Observation{},
+		Slots:        make([]record.Observation, slots),
+		Quiet:        make([]time.Time, slots),
+		Unresponsive: map[string]bool{},
+	}
+}
+
+// Observe notes a record of an event or a list.
+func (v *View) Observe(lease *coordinationv1.Lease, deleted bool, now time.Time) {
+	next := lease
+	if deleted {
+		next = nil
+	}
+	switch lease.Labels[record.KindLabel] {
+	case record.MemberKind:
+		if holder := record.Holder(v.Members[lease.Name].Lease); holder != record.Holder(next) {
+			delete(v.Unresponsive, holder)
+		}
+		v.Members[lease.Name] = v.Members[lease.Name].See(next, now)
+	case configKind:
+		if lease.Name == v.records.Name {
+			v.Config = next
+		}
+	case slotKind, rangeKind:
+		if slot, ok := v.records.slotOf(lease, len(v.Slots)); ok {
+			if holder := record.Holder(next); holder != record.Holder(v.Slots[slot].Lease) {
+				delete(v.Unresponsive, holder) // it does take slots
+			}
+			v.Slots[slot] = v.Slots[slot].See(next, now)
+			if !deleted {
+				v.Quiet[slot] = v.Slots[slot].QuietUntil()
+			}
+		}
+	}
+}
+
+// Replace notes a list: a record that is not in it was deleted.
+func (v *View) Replace(list []coordinationv1.Lease, now time.Time) {
+	listed := map[string]bool{}
+	for i := range list {
+		listed[list[i].Name] = true
+		v.Observe(&list[i], false, now)
+	}
+	if v.Config != nil && !listed[v.Config.Name] {
+		v.Config = nil
+	}
+	for name, o := range v.Members {
+		if o.Lease != nil && !listed[name] {
+			v.Members[name] = o.See(nil, now)
+		}
+	}
+	for slot, o := range v.Slots {
+		if o.Lease == nil || !listed[o.Lease.Name] {
+			v.Slots[slot] = o.See(nil, now)
+		}
+	}
+}
+
+// ended reports whether the term of the slot's holder has certainly ended, so that the
+// slot may be taken.
+func (v *View) ended(slot record.Observation, holder, self string, now time.Time) bool {
+	switch {
+	case holder == self:
+		return false
+	case v.member.Was(holder): // an earlier term of this process
+		return true
+	}
+	member, known := v.Members[v.records.MemberName(plan.IdentityOf(holder))]
+	switch {
+	case !known:
+		return !now.Before(slot.Since.Add(v.Duration))
+	case member.Lease == nil:
+		return !now.Before(member.FreeAt(v.Duration))
+	default:
+		return record.Holder(member.Lease) != holder
+	}
+}
+
+// Owner returns the member that may work on a slot, plan.Unowned if the slot may be
+// taken.
+func (v *View) Owner(slot int, self string, now time.Time) string {
+	o := v.Slots[slot]
+	if o.Lease == nil {
+		if now.Before(o.FreeAt(v.Duration)) {
+			return o.Held // another client deleted the record of a slot that was held
+		}
+		return plan.Unowned
+	}
+	holder := record.Holder(o.Lease)
+	if holder != plan.Unowned && v.ended(o, holder, self, now) {
+		return plan.Unowned
+	}
+	return holder
+}
+
+// Owners returns the owner of each slot.
+func (v *View) Owners(self string, now time.Time) []string {
+	owners := make([]string, len(v.Slots))
+	for slot := range owners {
+		owners[slot] = v.Owner(slot, self, now)
+	}
+	return owners
+}
+
+// Assignable returns the members that slots may go to, sorted: those that
+// renew, take slots and are not leaving.
+func (v *View) Assignable(now time.Time) []string {
+	var members []string
+	for _, o := range v.Members {
+		holder := record.Holder(o.Lease)
+		if holder == plan.Unowned || v.Unresponsive[holder] || now.Sub(o.Since) > v.renewal {
+			continue
+		}
+		if o.Lease.Annotations[record.LeavingAnnotation] == "" {
+			members = append(members, holder)
+		}
+	}
+	slices.Sort(members)
+	if !slices.Equal(members, v.last) {
+		v.last, v.Changed = members, now
+	}
+	return members
+}
+
+// Expired returns the records of members whose lease has expired by this replica's
+// clock, and those of members that ended long ago and can be deleted.
+func (v *View) Expired(self string, now time.Time) (expired, old []*coordinationv1.Lease) {
+	for name, o := range v.Members {
+		switch holder := record.Holder(o.Lease); {
+		case o.Lease == nil:
+			if !now.Before(o.FreeAt(v.Duration).Add(v.Duration)) {
+				delete(v.Members, name)
+			}
+		case holder == self:
+		case holder != plan.Unowned && !now.Before(o.FreeAt(v.Duration)):
+			expired = append(expired, o.Lease)
+		case holder == plan.Unowned && !now.Before(o.Since.Add(2*v.Duration)) && !now.Before(endedAt(o.Lease).Add(memberKept)):
+			old = append(old, o.Lease)
+		}
+	}
+	return expired, old
+}
+
+// endedAt returns when the record of an ended member was released, by the clock of the
+// replica that released it. A wrong clock deletes the record too early or too late.
+func endedAt(lease *coordinationv1.Lease) time.Time {
+	if lease.Spec.RenewTime == nil { // another client's
+		return time.Time{}
+	}
+	return lease.Spec.RenewTime.Time
+}
+
+// IsStale reports whether the watch has not shown this replica's own renewals
+// for so long that it must be broken.
+func (v *View) IsStale(self string, now time.Time) bool {
+	o, ok := v.Members[v.records.MemberName(plan.IdentityOf(self))]
+	return ok && now.Sub(o.Since) >= v.Duration
+}
+
+// Update is a list, an event or an error of the watch.
+type Update struct {
+	List    []coordinationv1.Lease
+	Event   *coordinationv1.Lease
+	Deleted bool
+	Err     error
+}
+
+// Watcher lists and watches the records. There are few of them, so that a list
+// costs less than closing gaps in a watch would.
+type Watcher struct {
+	records Records
+	timing  record.Timing
+	Updates chan Update
+	Relist  chan struct{} // asks for another list
+}
+
+// NewWatcher returns a watcher that has room for so many updates.
+func (r *Replica) NewWatcher(room int) *Watcher {
+	return &Watcher{
+		records: r.Records, timing: r.Member.Timing, Updates: make(chan Update, room), Relist: make(chan struct{}, 1),
+	}
+}
+
+// Run lists and watches until ctx ends, again whenever the watch ends.
+func (w *Watcher) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		pause := w.timing.RetryPeriod / 10 // for a server that ends each watch at once
+		if err := w.once(ctx); err != nil {
+			w.send(ctx, Update{Err: err})
+			pause = w.timing.RetryPeriod
+		}
+		record.Sleep(ctx, w.timing.Clock, pause)
+	}
+}
+
+// once lists, and watches until the watch ends or another list is requested. A watch that has not opened within a
+// request's timeout ends: nothing is listed until it does.
+func (w *Watcher) once(ctx context.Context) error {
+	list, err := w.records.List(ctx)
+	if err != nil {
+		return w.records.Explain("listing the records of", err)
+	}
+	w.send(ctx, Update{List: list.Items})
+	watching, end := context.WithCancel(ctx)
+	defer end()
+	late := time.AfterFunc(w.timing.AnswerTimeout, end)
+	events, err := w.records.leases().Watch(watching, metav1.ListOptions{
+		LabelSelector: w.records.selector(), ResourceVersion: list.ResourceVersion,
+	})
+	late.Stop()
+	if err != nil {
+		return w.records.Explain("watching the records of", err)
+	}
+	defer events.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-w.Relist:
+			return nil
+		case event, open := <-events.ResultChan():
+			if !open {
+				return nil
+			}
+			if event.Type == watch.Error {
+				return fmt.Errorf("watching the records of lease %q: %w",
+					w.records.Key(), apierrors.FromObject(event.Object))
+			}
+			if lease, ok := event.Object.(*coordinationv1.Lease); ok {
+				w.send(ctx, Update{Event: lease, Deleted: event.Type == watch.Deleted})
+			}
+		}
+	}
+}
+
+// send waits until the keeper receives u, or ctx ends.
+func (w *Watcher) send(ctx context.Context, u Update) {
+	select {
+	case <-ctx.Done():
+	case w.Updates <- u:
+	}
+}

@@ -1,0 +1,67 @@
+package ranges_test
+
+import (
+	"context"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"net/http"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/homeostat/homeostat/internal/slots"
+	"github.com/homeostat/homeostat/internal/test/leaseapi"
+	"github.com/homeostat/homeostat/leader/shard/ranges"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/sharding"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func TestAPageForTheRangesIsNoMissingRecord(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		link := x.api.Link(1)
+		link.Set(func(l *leaseapi.Link) { l.FailGet = x.page("test") })
+		r, err := ranges.New(leaseOf(link, "a"), nil)
+		x.Expect(err).NotTo(HaveOccurred())
+		ctx, cancel := context.WithCancel(x.t.Context())
+		wait := background(func() error { return r.Run(ctx, x.work("a", 0)) })
+		pass(5 * time.Second)
+		x.Expect(r.Ready()).To(MatchError(And(ContainSubstring("reading lease"), Not(ContainSubstring("must exist")))))
+		cancel()
+		x.Expect(wait()).To(Succeed())
+	})
+}
+
+// A server that no longer remembers a time is asked for a shorter one, which loses deletions: not for a page.
+func TestAPageIsNoExpiredResourceVersion(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		a := x.ranged("a", nil)
+		cache := &unremembering{aging: aging{began: time.Now()}}
+		stop := x.run(func(ctx context.Context) error { a.Remember(ctx, cache, time.Hour); return nil })
+		pass(time.Hour)
+		cache.err = apierrors.NewGenericServerResponse(http.StatusGone, "get", schema.GroupResource{}, "", "", 0, true)
+		x.Expect(a.Deleted(x.t.Context(), cache, nil, time.Hour, nil)).To(MatchError(cache.err))
+		x.Expect(cache.calls).To(Equal(1))
+		cache.err, cache.calls = apierrors.NewResourceExpired("too old"), 0
+		x.Expect(a.Deleted(x.t.Context(), cache, nil, time.Hour, nil)).To(MatchError(cache.err))
+		x.Expect(cache.calls).To(BeNumerically(">", 1))
+		stop()
+		a.end()
+	})
+}
+
+// unremembering is a cache whose server does not remember.
+type unremembering struct {
+	aging
+	err   error
+	calls int
+}
+
+func (f *unremembering) DeletedSince(
+	context.Context, string, func(types.NamespacedName), ...sharding.ShardRangeRequirement,
+) error {
+	f.calls++
+	return f.err
+}
+
+var _ slots.Cache = (*unremembering)(nil)

@@ -1,0 +1,118 @@
+package ranges_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/homeostat/homeostat/internal/slots"
+	"github.com/homeostat/homeostat/internal/test/leaseapi"
+	"github.com/homeostat/homeostat/leader/shard"
+	"github.com/homeostat/homeostat/leader/shard/ranges"
+)
+
+// waiting is a cache of objects that are not cached yet, and why the server does not say anything about them.
+type waiting struct {
+	unlistable
+	uncounted unlistable
+	objects   map[string]int
+}
+
+func (*waiting) LastResourceVersion() string { return "" }
+
+func (w *waiting) CountNamespaces(ctx context.Context) (map[string]int, error) {
+	_, err := w.uncounted.ServerResourceVersion(ctx)
+	return w.objects, err
+}
+
+// Ranges that were chosen without knowing the objects would stay.
+func TestRangesAreNotChosenBeforeEverythingIsKnown(t *testing.T) {
+	for name, fail := range map[string]func(primary, other *waiting, l *leaseapi.Link, fails bool){
+		"the primary cannot be listed": func(p, _ *waiting, _ *leaseapi.Link, fails bool) { p.refuses.Store(fails) },
+		"another cannot be listed":     func(_, o *waiting, _ *leaseapi.Link, fails bool) { o.refuses.Store(fails) },
+		"the primary cannot be counted": func(p, _ *waiting, _ *leaseapi.Link, fails bool) {
+			p.uncounted.refuses.Store(fails)
+		},
+		"the configuration cannot be read": func(_, _ *waiting, l *leaseapi.Link, fails bool) {
+			l.Set(func(l *leaseapi.Link) {
+				if l.Fail = nil; fails {
+					l.Fail = errForbidden
+				}
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(x *fixture) {
+				var logs diary
+				primary, other, l := &waiting{objects: map[string]int{"big": 3, "small": 1}}, &waiting{}, x.api.Link(1)
+				r, err := ranges.New(leaseOf(l, "a"), &shard.Options{Slots: 2})
+				x.Expect(err).NotTo(HaveOccurred())
+				fail(primary, other, l, true)
+				stop := x.run(func(ctx context.Context) error {
+					ctx = logs.log(ctx)
+					if err := r.Divide(ctx, []slots.Cache{primary, other}); err != nil {
+						return err
+					}
+					return r.Run(ctx, x.work("a", 0))
+				})
+				pass(time.Minute + time.Second)
+				x.Expect(r.Ready()).To(MatchError(ContainSubstring("forbidden")))
+				x.Expect(logs.count("failed, retrying")).To(Equal(31), "each two seconds")
+				x.Expect(x.owned()).To(BeEmpty())
+				fail(primary, other, l, false)
+				pass(10 * time.Second)
+				x.Expect(logs.count("namespace too heavy")).To(Equal(1))
+				x.Expect(logs.count(`"namespace"="big"`)).To(Equal(1))
+				weights := []float64{r.Status().Slots[0].Weight, r.Status().Slots[1].Weight}
+				x.Expect(weights).To(ConsistOf(0.75, 0.25))
+				stop()
+			})
+		})
+	}
+}
+
+func TestNamespacesWithAThirdOfAllObjectsAreNotTooHeavy(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		a := x.ranged("a", map[string]int{"a": 1, "b": 1, "c": 1})
+		pass(10 * time.Second)
+		x.Expect(a.logs.count("ranges chosen")).To(Equal(1))
+		x.Expect(a.logs.count("too heavy")).To(BeZero())
+		a.end()
+	})
+}
+
+func TestDivideEndsWithItsContext(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		r, err := ranges.New(leaseOf(x.api.Link(1), "a"), nil)
+		x.Expect(err).NotTo(HaveOccurred())
+		refusing, why := &waiting{}, errors.New("no longer needed")
+		refusing.refuses.Store(true)
+		ctx, cancel := context.WithCancelCause(x.t.Context())
+		wait := background(func() error { return r.Divide(ctx, []slots.Cache{refusing}) })
+		pass(time.Minute)
+		cancel(why)
+		x.Expect(wait()).To(MatchError(why))
+	})
+}
+
+// While it is not known how new the server is, Deleted looks back from an earlier moment.
+func TestRangesRememberAgainWhenTheServerAnswers(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		var logs diary
+		r, err := ranges.New(leaseOf(x.api.Link(1), "a"), nil)
+		x.Expect(err).NotTo(HaveOccurred())
+		cache := &waiting{}
+		cache.refuses.Store(true)
+		stop := x.run(func(ctx context.Context) error { r.Remember(logs.log(ctx), cache, time.Minute); return nil })
+		pass(time.Minute)
+		x.Expect(logs.count("cannot ask how new the server is")).To(Equal(4))
+		cache.refuses.Store(false)
+		pass(time.Minute)
+		x.Expect(logs.read()).To(HaveLen(4))
+		stop()
+		x.Expect(logs.read()).To(HaveLen(4), "the end is not an error")
+	})
+}
