@@ -47,7 +47,7 @@ var table = map[string][]string{
 	// Ranges see of package shard what its internal packages have.
 	"leader/shard/ranges": {"leader", "leader/shard", "internal"},
 	// The loop, and the readers of its state.
-	"reconcile":         {"informer", "queue", "names", "leader/shard", "reconcile/inspect", "internal"},
+	"reconcile":         {"informer", "queue", "names", "reconcile/inspect", "internal"},
 	"reconcile/inspect": {"informer", "queue", "leader/shard"},
 	"metrics":           {"leader/shard", "names", "queue", "reconcile", "reconcile/inspect", "internal"},
 	"status":            {"metrics", "names", "queue", "reconcile", "reconcile/inspect", "internal"},

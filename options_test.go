@@ -192,7 +192,7 @@ var optionTypes = map[string]optionType{
 		wrong: map[string]any{
 			"Name": "", "Setup": nil, "Needs": []string{"get"}, "Clusters": []operator.Cluster{{Name: "a b"}}, "Replicas": 3,
 			"Flags":  func(fs *flag.FlagSet) { fs.Bool("v", false, "") },
-			"Shards": func(leader.Lease, leader.Options) (shard.Assignment, error) { return nil, nil },
+			"Shards": func(leader.Lease, leader.Options) (reconcile.Shards, error) { return nil, nil },
 		},
 		taken: "Usage FencingPolicy Profiles Beside ReadyWithoutCaches",
 	},

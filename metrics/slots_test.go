@@ -8,7 +8,7 @@ import (
 )
 
 // threeSlots are shards that only report their owners.
-type threeSlots struct{ shard.Assignment }
+type threeSlots struct{ reconcile.Shards }
 
 func (threeSlots) Status() shard.Status {
 	return shard.Status{Imbalance: 1.7, Slots: []shard.SlotStatus{

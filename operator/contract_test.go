@@ -134,7 +134,7 @@ func TestAWrongKindEndsTheProgram(t *testing.T) {
 	g.Expect(ran).To(BeFalse())
 }
 
-func inRanges(lease leader.Lease, member leader.Options) (shard.Assignment, error) {
+func inRanges(lease leader.Lease, member leader.Options) (reconcile.Shards, error) {
 	return ranges.New(lease, &shard.Options{Member: member})
 }
 

@@ -10,8 +10,8 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 
 	"github.com/homeostat/homeostat/leader"
-	"github.com/homeostat/homeostat/leader/shard"
 	"github.com/homeostat/homeostat/operator"
+	"github.com/homeostat/homeostat/reconcile"
 )
 
 // A slow API server needs longer durations, and its operator must not build the program anew for that.
@@ -20,7 +20,7 @@ func TestTheDurationsOfTheLeaseAreFlags(t *testing.T) {
 	var got leader.Options
 	shared := operator.Program{
 		Name: "test", Setup: begins, Replicas: operator.AllShare,
-		Shards: func(_ leader.Lease, member leader.Options) (shard.Assignment, error) {
+		Shards: func(_ leader.Lease, member leader.Options) (reconcile.Shards, error) {
 			got = member
 			return nil, errors.New("seen")
 		},

@@ -36,7 +36,7 @@ type Env struct {
 	// Leader is nil without --leader-elect.
 	Leader reconcile.Leader
 	// Shards is nil without --leader-elect and [AllShare].
-	Shards shard.Assignment
+	Shards reconcile.Shards
 	// Metrics takes the program's own collectors; /metrics serves them. If MustRegister
 	// cannot accept one, the program ends after Setup, with an error that names it.
 	Metrics prometheus.Registerer

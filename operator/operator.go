@@ -6,7 +6,6 @@ import (
 	"net/http"
 
 	"github.com/homeostat/homeostat/leader"
-	"github.com/homeostat/homeostat/leader/shard"
 	"github.com/homeostat/homeostat/reconcile"
 )
 
@@ -48,7 +47,7 @@ type Program struct {
 	// its key's namespace, and all objects of kinds whose informers have Options.Whole.
 	// member has the durations that the flags set, for [shard.Options].Member. Defaults to
 	// [shard.New].
-	Shards func(lease leader.Lease, member leader.Options) (shard.Assignment, error)
+	Shards func(lease leader.Lease, member leader.Options) (reconcile.Shards, error)
 	// Clusters are further clusters. Each adds a flag --<name>-kubeconfig, and is in
 	// [Env.Clusters]. The Lease and the Events are in the first cluster; the writes to all
 	// are fenced. /readyz names a cluster that stops answering, and stays 200. Defaults to

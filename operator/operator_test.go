@@ -25,7 +25,6 @@ import (
 
 	"github.com/homeostat/homeostat/cluster"
 	"github.com/homeostat/homeostat/leader"
-	"github.com/homeostat/homeostat/leader/shard"
 	"github.com/homeostat/homeostat/operator"
 	"github.com/homeostat/homeostat/reconcile"
 	"github.com/homeostat/homeostat/status"
@@ -94,7 +93,7 @@ func TestWhatSetupMadeIsLookedAtBeforeItRuns(t *testing.T) {
 		"must not return nil as controller [0]: reconcile.New has returned an error": {Setup: nothing},
 		"must return one controller, whose keys the replicas share, and not 2":       {Setup: two, Replicas: operator.AllShare},
 		"no controller has the Leader or the Shards":                                 {Setup: alone},
-		"operator.Program.Shards is set: must return shards": {Setup: none, Replicas: operator.AllShare, Shards: func(leader.Lease, leader.Options) (shard.Assignment, error) {
+		"operator.Program.Shards is set: must return shards": {Setup: none, Replicas: operator.AllShare, Shards: func(leader.Lease, leader.Options) (reconcile.Shards, error) {
 			return nil, nil
 		}},
 		"operator.Program.Setup is nil: must be a function": {},
@@ -201,7 +200,7 @@ func TestFaultsOfTheProgramAreNamed(t *testing.T) {
 		"must not define --leader-elect-identity, which every program has":                                     {Flags: own("leader-elect-identity")},
 		"must not define --west-kubeconfig, which every program has":                                           {Flags: own("west-kubeconfig"), Clusters: []operator.Cluster{{Name: "west"}}},
 		"must not define --help, which every program has":                                                      {Flags: own("help")},
-		"operator.Program.Shards is set: must be nil unless Replicas is AllShare": {Shards: func(leader.Lease, leader.Options) (shard.Assignment, error) {
+		"operator.Program.Shards is set: must be nil unless Replicas is AllShare": {Shards: func(leader.Lease, leader.Options) (reconcile.Shards, error) {
 			return nil, nil
 		}},
 		`operator.Program.Needs[0] is "get /metrics": must be verbs, a resource`:                              {Needs: []string{"get /metrics"}},

@@ -20,7 +20,7 @@ import (
 )
 
 // byLength are shards by the length of a name.
-type byLength struct{ shard.Assignment }
+type byLength struct{ Shards }
 
 func (byLength) Slot(key Key) int { return len(key.Name) }
 
@@ -64,7 +64,7 @@ func TestAKeyThatWasDeletedBeforeItsSlotCameIsUnfinished(t *testing.T) {
 
 // moving are shards in which a key moves to another slot after Slot was called, and the slot comes back without it.
 type moving struct {
-	shard.Assignment
+	Shards
 
 	moved func()
 }

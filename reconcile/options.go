@@ -5,10 +5,10 @@ import (
 	"context"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 
-	"github.com/homeostat/homeostat/leader/shard"
 	"github.com/homeostat/homeostat/names"
 	"github.com/homeostat/homeostat/queue"
 	"github.com/homeostat/homeostat/reconcile/inspect"
@@ -32,6 +32,34 @@ type Leader interface {
 	Run(ctx context.Context, fn func(ctx context.Context) error) error
 }
 
+// Shards divides keys into slots and assigns the slots to the replicas, such as a
+// shard.Shards. It may also implement inspect.Slots, inspect.Elector and
+// inspect.LeaseNamer, to appear in status and metrics.
+//
+// The Pods of a StatefulSet could divide the keys by their ordinals:
+//
+//	func (o ordinal) Slot(key types.NamespacedName) int { return hash(key) % o.replicas }
+//
+//	func (o ordinal) Run(ctx context.Context, fn func(ctx context.Context, slot int) error) error {
+//		return fn(ctx, o.replica)
+//	}
+//
+// But then nothing replaces a Pod that hangs, and nothing refuses the last writes of a
+// Pod that was deleted by force.
+type Shards interface {
+	// Run calls fn for each slot that this replica gets, until ctx ends. Each call has its
+	// own goroutine, and a context that ends when the slot must be released. fn must return
+	// once no reconcile of the slot is running. No other replica gets the slot before that
+	// if the context's cause has a method Draining() bool that reports true, such as
+	// shard.ErrMoved; otherwise another may have it already. Run returns after the last call
+	// of fn.
+	Run(ctx context.Context, fn func(ctx context.Context, slot int) error) error
+	// Slot returns the slot of a key, from 0. It must be the same in all replicas while Run
+	// is running, or change on a replica only while fn is running there for neither the old
+	// nor the new slot. It is called from many goroutines, and must not block.
+	Slot(key types.NamespacedName) int
+}
+
 // Options of a [Controller]. Nil and zero fields mean the defaults. [New] copies them:
 // several controllers may share them, except for Shards.
 type Options struct {
@@ -47,12 +75,12 @@ type Options struct {
 	// election.
 	Leader Leader
 
-	// Shards, such as a [shard.Shards], divides the keys among the replicas. All keys of
+	// Shards, such as a shard.Shards, divides the keys among the replicas. All keys of
 	// a shard that this replica gets are reconciled, after the caches have seen what its
 	// last owner wrote; a shard that moves away is drained. Sweeps of Known, and their
 	// safety limit, cover only the names of this replica's shards. A replica without a
 	// shard is a standby. Each controller needs its own Shards. Defaults to none.
-	Shards shard.Assignment
+	Shards Shards
 
 	// Optional lets the process do without this controller until its caches are filled:
 	// while a CustomResourceDefinition is not installed, or a cluster does not answer, the

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/homeostat/homeostat/internal/slots"
-	"github.com/homeostat/homeostat/leader/shard"
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
@@ -118,7 +117,7 @@ func (s *shardRunner) end(ctx, owned context.Context, slot int) {
 	s.mu.Unlock()
 	defer r.abandon(nil)
 	cause := context.Cause(owned)
-	if draining, ok := errors.AsType[shard.Draining](cause); ok && draining.Draining() {
+	if end, ok := errors.AsType[draining](cause); ok && end.Draining() {
 		if ctx.Err() != nil {
 			cause = ErrGraceExpired
 		}
@@ -135,6 +134,13 @@ func (s *shardRunner) end(ctx, owned context.Context, slot int) {
 	if s.orphans != nil {
 		s.orphans.forget(moved)
 	}
+}
+
+// draining is a cause with which the context of a slot ends. If Draining reports true, this replica keeps the slot until
+// its function returns, and reconciles in flight may finish; after any other cause they are cancelled.
+type draining interface {
+	error
+	Draining() bool
 }
 
 // slotOf returns the slot of key, or -1, which no replica has, if Shards.Slot

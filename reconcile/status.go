@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/homeostat/homeostat/internal/redact"
-	"github.com/homeostat/homeostat/leader/shard"
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
@@ -32,7 +31,7 @@ func (c *Controller) Status(keys int) inspect.Status {
 	if lease, ok := c.elects().(inspect.LeaseNamer); ok {
 		s.LeaseName = lease.LeaseName()
 	}
-	if r, ok := c.options.Shards.(shard.Reporter); ok {
+	if r, ok := c.options.Shards.(inspect.Slots); ok {
 		of := r.Status()
 		s.Slots, s.Imbalance = of.Slots, of.Imbalance
 	}

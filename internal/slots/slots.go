@@ -1,4 +1,4 @@
-// Package slots has the optional interfaces of a shard.Assignment by which controllers
+// Package slots has the optional interfaces of a reconcile.Shards by which controllers
 // hold their own part of the objects, and hand over what the next owner must know.
 package slots
 
@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Ranger is an optional interface of a shard.Assignment whose slots are ranges of the hash
+// Ranger is an optional interface of a reconcile.Shards whose slots are ranges of the hash
 // of the namespace, as the API server's shard selectors have them: then the caches of a
 // replica hold the objects of its own slots only. ranges.Shards implement it.
 type Ranger interface { //nolint:interfacebloat // one implementation, for which packages must not know each other
@@ -51,7 +51,7 @@ type Cache interface { //nolint:interfacebloat // it hides a type parameter, not
 	) error
 }
 
-// Handover is an optional interface of a shard.Assignment that takes a few keys from one
+// Handover is an optional interface of a reconcile.Shards that takes a few keys from one
 // owner of a slot to the next: those of deleted objects that are still to be cleaned up.
 // It may know of them by nothing else, above all where that has failed.
 type Handover interface {

@@ -20,7 +20,7 @@ import (
 	"github.com/homeostat/homeostat/leader/shard/internal/plan"
 )
 
-// Shards is an [Assignment] based on Leases: each slot is owned by at most one
+// Shards are the Shards of package reconcile, based on Leases: each slot is owned by at most one
 // replica at a time. It is safe for concurrent use.
 type Shards struct {
 	replica *fleet.Replica
@@ -31,8 +31,6 @@ type Shards struct {
 }
 
 var (
-	_ Assignment     = (*Shards)(nil)
-	_ Reporter       = (*Shards)(nil)
 	_ slots.Handover = (*Shards)(nil)
 )
 

@@ -43,7 +43,7 @@ type Status struct {
 	// [LeaseNamer].
 	LeaseName string
 	// Slots are the owners of the slots, by number; nil unless Options.Shards is a
-	// [shard.Reporter].
+	// [Slots].
 	Slots []shard.SlotStatus
 	// Imbalance is the field of [shard.Status].
 	Imbalance float64
@@ -81,7 +81,14 @@ type KeyStatus struct {
 	FailedAt time.Time // zero after a success
 }
 
-// Elector is implemented by a reconcile.Leader or shard.Assignment that can
+// Slots is implemented by reconcile.Shards that know the owners of their slots.
+type Slots interface {
+	// Status may be called at any time, from any goroutine. It must not send requests, since
+	// it is called on every scrape.
+	Status() shard.Status
+}
+
+// Elector is implemented by a reconcile.Leader or reconcile.Shards that can
 // describe itself, such as leader.Elector and shard.Shards. Its methods may be
 // called at any time, from any goroutine.
 type Elector interface {

@@ -60,11 +60,9 @@ const (
 )
 
 var (
-	_ shard.Assignment = (*Shards)(nil)
-	_ shard.Reporter   = (*Shards)(nil)
-	_ slots.Handover   = (*Shards)(nil)
-	_ slots.Ranger     = (*Shards)(nil)
-	_ fleet.Divider    = (*divider)(nil)
+	_ slots.Handover = (*Shards)(nil)
+	_ slots.Ranger   = (*Shards)(nil)
+	_ fleet.Divider  = (*divider)(nil)
 )
 
 // New is [shard.New] for ranges. Options.By must be [shard.ByNamespace]. Replicas with and

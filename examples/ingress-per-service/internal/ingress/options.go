@@ -9,8 +9,8 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/homeostat/homeostat/leader/shard"
 	"github.com/homeostat/homeostat/names"
+	"github.com/homeostat/homeostat/reconcile"
 )
 
 // Defaults of [Options].
@@ -31,7 +31,7 @@ type Options struct {
 	// Sweep is how orphans are looked for; see package names for the defaults.
 	Sweep names.Options
 	// Shards lets it work on this replica's part of the Services; on all.
-	Shards shard.Assignment
+	Shards reconcile.Shards
 }
 
 func (o *Options) withDefaults() (Options, error) {

@@ -24,6 +24,7 @@ import (
 	"github.com/homeostat/homeostat/leader"
 	"github.com/homeostat/homeostat/leader/shard"
 	"github.com/homeostat/homeostat/leader/shard/ranges"
+	"github.com/homeostat/homeostat/reconcile"
 )
 
 // world is replicas on one simulated server, and which of them works on which slot.
@@ -47,7 +48,7 @@ type world struct {
 
 // member is a replica.
 type member struct {
-	shard.Assignment
+	reconcile.Shards
 
 	world  *world
 	name   string
@@ -76,9 +77,9 @@ func (w *world) join(name string) {
 	lease := leader.Lease{Client: client.CoordinationV1(), Namespace: "default", Name: "scale", Identity: name}
 	o := &shard.Options{Slots: w.slots}
 	if w.ranges {
-		m.Assignment, err = ranges.New(lease, o)
+		m.Shards, err = ranges.New(lease, o)
 	} else {
-		m.Assignment, err = shard.New(lease, o)
+		m.Shards, err = shard.New(lease, o)
 	}
 	w.Expect(err).NotTo(HaveOccurred())
 	ctx, cancel := context.WithCancel(logr.NewContext(w.t.Context(), logr.Discard()))
@@ -90,7 +91,7 @@ func (w *world) join(name string) {
 }
 
 func (m *member) run(ctx context.Context) error {
-	if ranges, ok := m.Assignment.(slots.Ranger); ok {
+	if ranges, ok := m.Shards.(slots.Ranger); ok {
 		if err := ranges.Divide(ctx, []slots.Cache{tally{weights: m.world.weights}}); err != nil {
 			return err
 		}

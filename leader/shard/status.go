@@ -1,62 +1,12 @@
 package shard
 
 import (
-	"context"
 	"time"
-
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat/homeostat/leader"
 	"github.com/homeostat/homeostat/leader/internal/record"
 	"github.com/homeostat/homeostat/leader/shard/internal/fleet"
 )
-
-// Assignment divides keys into slots and assigns the slots to the replicas. [Shards] is
-// one; a controller of package reconcile accepts any. It may also implement [Reporter],
-// and the interfaces Elector and LeaseNamer of package reconcile/inspect.
-//
-// The Pods of a StatefulSet could divide the keys by their ordinals:
-//
-//	func (o ordinal) Slot(key types.NamespacedName) int { return hash(key) % o.replicas }
-//
-//	func (o ordinal) Run(ctx context.Context, fn func(ctx context.Context, slot int) error) error {
-//		return fn(ctx, o.replica)
-//	}
-//
-// But then nothing replaces a Pod that hangs, and nothing refuses the last writes of a
-// Pod that was deleted by force.
-type Assignment interface {
-	// Run calls fn for each slot that this replica gets, until ctx ends. Each call has its
-	// own goroutine, and a context that ends when the slot must be released. fn must return
-	// once no reconcile of the slot is running. No other replica gets the slot before that
-	// if the context's cause is a [Draining] that reports true; otherwise another may have
-	// it already. Run returns after the last call of fn.
-	Run(ctx context.Context, fn func(ctx context.Context, slot int) error) error
-	// Slot returns the slot of a key, from 0. It must be the same in all replicas while Run
-	// is running, or change on a replica only while fn is running there for neither the old
-	// nor the new slot. It is called from many goroutines, and must not block.
-	Slot(key types.NamespacedName) int
-}
-
-// Reporter is an optional interface of an [Assignment] that knows the owners of
-// its slots. Metrics and status pages show them.
-type Reporter interface {
-	// Status may be called at any time, from any goroutine. It must not send requests, since
-	// it is called on every scrape.
-	Status() Status
-}
-
-// Draining is the cause with which the context of a slot ends if this replica keeps the
-// slot until the function returns. In that case reconciles in flight may finish; after
-// any other cause they must be cancelled. [ErrMoved] and [leader.ErrStopping] implement
-// it.
-type Draining interface {
-	error
-	// Draining reports whether this replica keeps the slot.
-	Draining() bool
-}
-
-var _ Draining = record.DrainingError("")
 
 var (
 	// ErrMoved is the cause with which the context of a slot ends when the slot is assigned
