@@ -24,12 +24,12 @@ import (
 //     member. It writes them by compare-and-swap with the record that it read before that list.
 //   - In each term a member adopts the recorded ranges before it claims a slot. It marks their record, also by
 //     compare-and-swap, so that a replica whose list was made before this one was a member cannot replace them.
-//   - A replica ends when the recorded ranges are deleted, or are not its own. Another client can do that. The record of
-//     a slot names the range with which it was claimed, and no slot is claimed while another has an owner with a
+//   - A replica ends when the recorded ranges are deleted, or are not its own. Another client can do that. The record
+//     of a slot names the range with which it was claimed, and no slot is claimed while another has an owner with a
 //     range that differs from the recorded one.
 
-// The parts of a configuration with ranges. divisionAnnotation is unique to each choice of ranges, and enteredAnnotation
-// has the last member that adopted them.
+// The parts of a configuration with ranges. divisionAnnotation is unique to each choice of ranges, and
+// enteredAnnotation has the last member that adopted them.
 const (
 	rangesAnnotation   = "leader.homeostat.dev/ranges"
 	heavyAnnotation    = "leader.homeostat.dev/heavy" // the namespaces that may be too heavy for a replica
@@ -57,7 +57,7 @@ func (a *adopted) mark(slot int) string {
 	return fmt.Sprintf("%s %x-%x", a.id, r.First, r.Last)
 }
 
-// choose chooses the ranges and records them, if no replica has a slot or can get one. Otherwise enter adopts the
+// Choose chooses the ranges and records them, if no replica has a slot or can get one. Otherwise enter adopts the
 // recorded ones.
 func (r divider) Choose(ctx context.Context) error {
 	config, err := r.replica.Records.Read(ctx, r.replica.Records.Name)
@@ -126,7 +126,7 @@ func (r *Shards) expire(ctx context.Context, now time.Time) error {
 }
 
 // unfound returns the keys that were recorded with the ranges, except those whose slot has had an owner that released
-// it since: that one has found them. The mutex of replica is held.
+// it since: that one has found them. The mutex of Replica is held.
 func (r *Shards) unfound(config *coordinationv1.Lease) []types.NamespacedName {
 	a, err := r.parse(config)
 	return slices.DeleteFunc(fleet.KeysOf(config), func(key types.NamespacedName) bool {
@@ -148,7 +148,8 @@ func (r *Shards) record(ctx context.Context, config *coordinationv1.Lease, left 
 			return err
 		}
 	}
-	d, log := plan.Divide(namespaces, len(r.replica.View.Slots)), klog.FromContext(ctx).WithValues("lease", r.replica.Records.Key())
+	d := plan.Divide(namespaces, len(r.replica.View.Slots))
+	log := klog.FromContext(ctx).WithValues("lease", r.replica.Records.Key())
 	for _, of := range d.Heavy {
 		if of.Share > 1.0/3 {
 			log.Info("namespace too heavy to be balanced: shards do not divide it",
@@ -175,7 +176,7 @@ func (r *Shards) record(ctx context.Context, config *coordinationv1.Lease, left 
 	return nil
 }
 
-// enter adopts the recorded ranges for a term, before which this replica has no slot.
+// Enter adopts the recorded ranges for a term, before which this replica has no slot.
 func (r divider) Enter(ctx context.Context) error {
 	return r.replica.Retry(ctx, "adopting the recorded ranges", func(ctx context.Context) error {
 		for {
@@ -230,16 +231,17 @@ func (r *Shards) deleted() error {
 	return fmt.Errorf("%w: lease %q was deleted while replicas ran", shard.ErrConfig, r.replica.Records.Key())
 }
 
-// decide returns an [shard.ErrConfig] if this replica's ranges are no longer the recorded ones. It reports false while a slot
-// has an owner with another range, or had one in the last lease duration: the owner may be about to claim more. The
-// mutex of replica is held.
+// Decide returns an [shard.ErrConfig] if this replica's ranges are no longer the recorded ones. It reports false while
+// a slot has an owner with another range, or had one in the last lease duration: the owner may be about to claim more.
+// The mutex of Replica is held.
 func (r divider) Decide(ctx context.Context, self string, now time.Time) (claims bool, err error) {
 	a, v := r.recorded.Load(), r.replica.View
 	switch {
 	case v.Config == nil:
 		return false, r.deleted()
 	case v.Config.Annotations[divisionAnnotation] != a.id, v.Config.Annotations[rangesAnnotation] != a.text:
-		return false, fmt.Errorf("%w: other ranges were recorded in lease %q while replicas ran", shard.ErrConfig, r.replica.Records.Key())
+		return false, fmt.Errorf("%w: other ranges were recorded in lease %q while replicas ran",
+			shard.ErrConfig, r.replica.Records.Key())
 	}
 	for slot, o := range v.Slots {
 		mark := fleet.Annotation(o.Lease, rangeAnnotation)
@@ -266,7 +268,7 @@ func (r divider) Claim(lease *coordinationv1.Lease, slot int) {
 	fleet.Annotate(lease, rangeAnnotation, r.recorded.Load().mark(slot))
 }
 
-// left returns those of the keys in the record of a slot, and of the keys recorded with the ranges, that belong to it.
+// Left returns those of the keys in the record of a slot, and of the keys recorded with the ranges, that belong to it.
 func (r divider) Left(slot int, recorded []types.NamespacedName) []types.NamespacedName {
 	a := r.recorded.Load()
 	return slices.DeleteFunc(slices.Concat(recorded, a.keys), func(key types.NamespacedName) bool {

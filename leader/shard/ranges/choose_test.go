@@ -49,8 +49,9 @@ func rangesAreChosenAnew(x *fixture) {
 
 func TestReplicasThatStartAtOnceHaveTheSameRanges(t *testing.T) {
 	inBubble(t, func(x *fixture) {
+		before := ""
 		for start := range 20 {
-			before, all := "", []*ranged{}
+			var all []*ranged
 			for n := range 5 {
 				link := x.api.Link(int64(start*5 + n))
 				link.Slow = 300 * time.Millisecond

@@ -168,11 +168,3 @@ func (x *fixture) divide(text string) {
 	_, err := x.api.Update(config)
 	x.Expect(err).NotTo(HaveOccurred())
 }
-
-// record returns the record of a slot.
-func (x *fixture) record(slot int) *coordinationv1.Lease {
-	x.t.Helper()
-	l, err := x.api.Get(fmt.Sprint("test-slot-", slot))
-	x.Expect(err).NotTo(HaveOccurred())
-	return l
-}

@@ -61,6 +61,7 @@ func Annotation(lease *coordinationv1.Lease, name string) string {
 	return lease.Annotations[name]
 }
 
+// Annotate sets an annotation of a record.
 func Annotate(lease *coordinationv1.Lease, name, text string) {
 	if lease.Annotations == nil {
 		lease.Annotations = map[string]string{}

@@ -44,12 +44,15 @@ type Records struct {
 	Timeout   time.Duration // of each request
 }
 
+// Key returns the namespace and name of the record of the configuration.
 func (r Records) Key() types.NamespacedName {
 	return types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
 }
 
+// MemberName returns the name of the record of a member.
 func (r Records) MemberName(identity string) string { return record.MemberPrefix(r.Name) + identity }
 
+// SlotName returns the name of the record of a slot.
 func (r Records) SlotName(slot int) string { return record.SlotPrefix(r.Name) + strconv.Itoa(slot) }
 
 func (r Records) selector() string { return labels.Set{record.GroupLabel: r.Name}.String() }
@@ -84,6 +87,7 @@ func (r Records) Explain(doing string, err error) error {
 	return record.Explain(doing, r.Key(), Verbs, err)
 }
 
+// List returns all records.
 func (r Records) List(ctx context.Context) (*coordinationv1.LeaseList, error) {
 	ctx, end := r.request(ctx)
 	defer end()

@@ -178,7 +178,8 @@ func (v *View) Expired(self string, now time.Time) (expired, old []*coordination
 		case holder == self:
 		case holder != plan.Unowned && !now.Before(o.FreeAt(v.Duration)):
 			expired = append(expired, o.Lease)
-		case holder == plan.Unowned && !now.Before(o.Since.Add(2*v.Duration)) && !now.Before(endedAt(o.Lease).Add(memberKept)):
+		case holder == plan.Unowned &&
+			!now.Before(o.Since.Add(2*v.Duration)) && !now.Before(endedAt(o.Lease).Add(memberKept)):
 			old = append(old, o.Lease)
 		}
 	}

@@ -1,3 +1,5 @@
+// Package plan has what replicas decide about slots, as pure functions: the slot of a key, the intended owner of each
+// slot, and ranges of namespaces. All replicas get the same results from the same records.
 package plan
 
 import (
