@@ -29,7 +29,7 @@ test: ## Unit tests of everything that users import or deploy: minutes.
 	$(TEST) -timeout 10m $(SHIPPED)
 
 .PHONY: check
-check: lint race exact mutate e2e ## Everything that must be green: linters, race detector, allocations, mutants, the real API server.
+check: lint test race exact mutate e2e ## Everything that must be green: linters, race detector, allocations, mutants, the real API server.
 
 .PHONY: demo
 demo: ## Roll reboots across 12 nodes of a simulated API server, killing processes on the way.
@@ -47,9 +47,7 @@ race: ## Unit tests of all modules under the race detector; part of make check.
 	$(TEST) -timeout 5m ./examples/anyprogram/...
 
 .PHONY: exact
-exact: ## Unit tests without it where that matters: allocations are counted, more steps taken; part of make check.
-	@# that of leader takes long, and one core; explorations have had their time
-	$(TEST) -timeout 10m -skip '^TestExplore' ./leader $(filter-out ./leader,$(call tested,AllocsPerRun|^//go:build !race))
+exact: ## What is counted beside other libraries: sizes, own writes, claims of the documents; part of make check.
 	$(TEST) -timeout 10m $(addprefix ./internal/proof/bench/,size ownwrites guide report)
 
 # How many mutants of each package are tried (MUTANTS=100 for the full score); fewer killed, in percent, are an error.
@@ -67,7 +65,7 @@ E2E_FIRST = ./reconcile/reconciletest/live ./examples/configmap-from-crs/interna
   ./examples ./examples/observe/internal/trial ./examples/reboot/demo/internal/roll \
   ./examples/ingress-per-service ./internal/test/e2e ./internal/proof/zoo ./examples/reboot/internal/trial
 .PHONY: e2e
-e2e: controlplane-build ## Tests against the real API server; part of make check.
+e2e: controlplane-build ## Tests against the real API server (KUBERNETES=1.35 for another version); part of make check.
 	cd internal/proof/controlplane && GOWORK=off CGO_ENABLED=0 go test -vet=off -timeout 5m ./supervisor
 	$(TEST) -tags e2e -run '^TestE2E' -p 5 -timeout 20m $(E2E_FIRST) \
 	  $(filter-out $(E2E_FIRST),$(call tested,^//go:build e2e)) ./internal/proof/site
@@ -93,7 +91,7 @@ lint: shellcheck ## Linters, formats, dead code, documents, modules, generated f
 	    || { echo "the types of examples/website have changed: run make generate"; exit 1; }
 	cd internal/proof && go run ./bench/report check ../../docs/benchmarks/results.txt ../../docs/benchmarks
 	go run ./internal/proof/published/page check docs/proof/results.jsonl docs/proof.md
-	cd internal/ship && GOWORK=off go test .
+	cd internal/ship && GOWORK=off go test -short .
 
 .PHONY: shellcheck
 shellcheck:
@@ -118,8 +116,8 @@ generate: ## Write what is made from something else: examples/website's copies a
 	go test -vet=off .
 
 .PHONY: controlplane
-controlplane: controlplane-build ## Run etcd, kube-apiserver and kube-controller-manager in the foreground.
-	$(BIN)/controlplane
+controlplane: ## Run etcd, kube-apiserver and kube-controller-manager in the foreground (KUBERNETES=1.35).
+	@"$$(go run ./internal/test/e2e/build)"
 
 .PHONY: controlplane-build
 controlplane-build:
