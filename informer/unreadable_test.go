@@ -546,6 +546,22 @@ func TestAnIndexThatPanicsLeavesOneObjectOut(t *testing.T) {
 	}
 }
 
+func TestAListKeepsTheStateOfAnObjectForWhichAnIndexPanics(t *testing.T) {
+	withJobs(t, &apisim.Options{}, good, func(x *jobs) {
+		in := informer.For(x.client.In(""), nil)
+		index := informer.NewIndex(in, byReplicas)
+		x.runInformer(in)
+		x.heard()
+		stop := x.offline()
+		x.update("b", map[string]any{"replicas": int64(13)})
+		stop()
+		x.Expect(x.heard()).To(BeEmpty())
+		x.Expect(x.cached("b").Spec.Replicas).To(BeEquivalentTo(1))
+		x.Expect(index.Len(1)).To(Equal(2))
+		x.Expect(x.in.Status().Problems).To(ConsistOf(HaveField("Object", "d/b")))
+	})
+}
+
 func TestAnIndexThatIsAddedLaterAndPanicsNamesTheObject(t *testing.T) {
 	withJobs(t, &apisim.Options{}, map[string]any{"replicas": int64(13)}, func(x *jobs) {
 		x.run(x.client.In(""), nil)
@@ -631,6 +647,18 @@ func TestAnUnreadableObjectOfANamespaceThatIsNoLongerWatchedIsForgotten(t *testi
 		x.Expect(x.in.SetNamespaces()).To(Succeed())
 		x.synced()
 		x.Expect(x.in.Status().Problems).To(HaveLen(1))
+	})
+}
+
+func TestAListOfOneNamespaceSaysNothingOfAnUnreadableObjectInAnother(t *testing.T) {
+	withJobs(t, &apisim.Options{}, bad, func(x *jobs) {
+		x.runInformer(informer.ForNamespaces(x.client.In, &informer.Options{Namespaces: []string{"d"}}))
+		x.Expect(x.in.Status().Problems).To(HaveLen(1))
+		x.Expect(x.in.SetNamespaces("d", "e")).To(Succeed())
+		x.synced()
+		x.Expect(x.in.Status().Namespaces).To(HaveLen(2))
+		x.Expect(x.in.Status().Problems).To(HaveLen(1))
+		x.Expect(x.in.Unreadable(keyOfJob("b"))).NotTo(Succeed())
 	})
 }
 
