@@ -2,7 +2,6 @@ package diff
 
 import (
 	"bytes"
-	"maps"
 	"slices"
 )
 
@@ -117,7 +116,7 @@ func (t *tree) key(names []string) string {
 }
 
 // byKey joins elements of the same key. An element that was removed may have been renamed
-// instead, if a new one has all else, or some of it.
+// instead, if a new one has something of it.
 func (p *pairing) byKey(a, b []*tree, key []string) {
 	at := make(map[string]int, len(b))
 	for j, e := range b {
@@ -129,27 +128,39 @@ func (p *pairing) byKey(a, b []*tree, key []string) {
 		}
 	}
 	for i := range a {
-		renamed := func(j int) bool { return p.from[j] < 0 && mayBeRenamed(key, a[i], b[j]) }
-		if p.to[i] < 0 && slices.ContainsFunc(slices.Collect(maps.Values(at)), renamed) {
-			p.doubtful = append(p.doubtful, i)
+		for j := range b {
+			if p.to[i] < 0 && (p.from[j] < 0 && mayBeRenamed(key, a[i], b[j]) || onlyDiffersIn(key, a[i], b[j])) {
+				p.doubtful = append(p.doubtful, i)
+			}
 		}
 	}
 }
 
-// mayBeRenamed reports whether two elements have values in common that are not their key,
-// or no other values that differ.
+// mayBeRenamed reports whether b has one of the values of a that are not its key, or a has
+// no other values.
 func mayBeRenamed(key []string, a, b *tree) bool {
-	differs := false
+	hasValues := false
+	for n, name := range a.names {
+		if slices.Contains(key, name) {
+			continue
+		}
+		if alike(a.members[n], b.member(name)) > 0 {
+			return true
+		}
+		hasValues = hasValues || alike(a.members[n], a.members[n]) > 0
+	}
+	return !hasValues
+}
+
+func onlyDiffersIn(key []string, a, b *tree) bool {
 	for _, names := range [][]string{a.names, b.names} {
 		for _, name := range names {
-			is, was := a.member(name), b.member(name)
-			if !slices.Contains(key, name) && alike(is, was) > 0 {
-				return true
+			if !slices.Contains(key, name) && !sameTree(a.member(name), b.member(name)) {
+				return false
 			}
-			differs = differs || !slices.Contains(key, name) && !sameTree(is, was)
 		}
 	}
-	return !differs
+	return true
 }
 
 // byPlace joins elements between the same neighbours. What was removed while others were

@@ -228,7 +228,8 @@ func treeOf(data []byte) (v any) {
 }
 
 // ambiguous reports whether another element of a list has become what an edited one was, or is more like it: the
-// program may have edited both, or have inserted one, and only the fields that it does not know would tell.
+// program may have edited both, or have inserted one, and only the fields that it does not know would tell. Nor is
+// an element the same that has another name, and nothing of its values.
 func ambiguous(before, after any) bool {
 	switch before := before.(type) {
 	case map[string]any:
@@ -246,6 +247,9 @@ func ambiguous(before, after any) bool {
 				return true
 			}
 			others := slices.Delete(slices.Clone(after), i, i+1)
+			if nameOf(was) != nameOf(is) && inCommon(was, is) == 0 && inCommon(was, was) > 1 {
+				return true
+			}
 			if !reflect.DeepEqual(was, is) && slices.ContainsFunc(others, func(e any) bool {
 				return reflect.DeepEqual(was, e) || inCommon(was, e) >= max(1, inCommon(was, is)) ||
 					nameOf(was) != nil && nameOf(was) == nameOf(e) && nameOf(was) != nameOf(is)
