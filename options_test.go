@@ -64,7 +64,7 @@ var optionTypes = map[string]optionType{
 		wrong: map[string]any{"Backoff": queue.Backoff{Base: -1}, "MinInterval": -time.Second},
 		taken: "Name Group Clock",
 	},
-	"queue.AddOptions":  {taken: "Lane After Replace ResetBackoff Cause"},
+	"queue.AddOptions":  {taken: "Lane After Replace ResetBackoff Own Cause"},
 	"workqueue.Options": {taken: "RateLimiter Metrics"},
 	"informer.Options": {
 		refuse: func(o any) error { return informer.For(clients.CoreV1().Pods(""), o.(*informer.Options)).Validate() },

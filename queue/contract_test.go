@@ -48,6 +48,8 @@ func TestContract(t *testing.T) {
 		"After Drain, waiting keys are still dispatched; after Stop, none are.": held(nil, ends),
 		"Both may be called repeatedly, in any order and from any goroutine.":   endsInAnyOrder,
 		"Each item knows why its key was added, as at most eight causes.":       held(nil, knowsCauses),
+		"It also knows whether all of it was the caller's own work (AddOptions.Own), however many causes there were.": held(
+			nil, knowsOwnWork),
 		"Nothing runs in the background: no goroutine is ever started, and timers exist only while a caller is waiting " +
 			"in Get.": background,
 	})
@@ -379,6 +381,18 @@ func endsInAnyOrder(t *testing.T) {
 			b.Stop()
 			b.expectStopped()
 		})
+	}
+}
+
+func knowsOwnWork(b *fixture) {
+	for _, own := range []bool{true, false} {
+		for i := range 100 * maxCauses {
+			a := queue.AddOptions{Own: own || i != 50*maxCauses, Cause: queue.Cause{Trigger: "pods", Name: fmt.Sprint(i)}}
+			b.AddWithOptions("a", a)
+		}
+		item := b.take()
+		b.Expect(item.Own()).To(Equal(own))
+		item.Done()
 	}
 }
 

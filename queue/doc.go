@@ -30,7 +30,9 @@
 //     Options.MinInterval, a key is not dispatched twice within that interval.
 //   - After Drain, waiting keys are still dispatched; after Stop, none are.
 //     Both may be called repeatedly, in any order and from any goroutine.
-//   - Each item knows why its key was added, as at most eight causes.
+//   - Each item knows why its key was added, as at most eight causes. It also
+//     knows whether all of it was the caller's own work (AddOptions.Own), however
+//     many causes there were.
 //   - Nothing runs in the background: no goroutine is ever started, and timers
 //     exist only while a caller is waiting in Get.
 //

@@ -43,6 +43,20 @@ func (i Item[K]) Causes() []Cause {
 	return s.causes.list(l.causes, &s.table.at(l.entry).key)
 }
 
+// Own reports whether every addition that led to the dispatch had
+// [AddOptions].Own, however many there were. A timer that has expired counts as
+// the addition that set it; those of After and of retries are not own. Returns
+// false once the item has ended.
+func (i Item[K]) Own() bool {
+	if i.queue == nil {
+		return false
+	}
+	i.queue.mu.Lock()
+	defer i.queue.unlock()
+	l := i.queue.schedule.leaseOf(i.lease, i.ticket)
+	return l != nil && l.own
+}
+
 // Hold delays the next dispatch of the key until d has passed or Release is
 // called. It does not end the item or add the key: a key that is not added is not
 // dispatched at the deadline. The time runs from the call; if there are several
@@ -194,9 +208,10 @@ func (s *schedule[K]) dispatch(now int64, item *Item[K]) {
 	s.lastTicket++
 	l := s.leases.at(place)
 	l.entry, l.causes, l.ticket, l.since, l.waited = n, e.causes, s.lastTicket, now, now-e.at
+	l.own = e.marks&notOwn == 0
 	item.key, item.lease, item.ticket = e.key, place, s.lastTicket
 	s.counters.waited(e.lane, now-e.at)
-	e.causes, e.reset, e.state, e.pending = 0, false, held, nothing
+	e.causes, e.marks, e.state, e.pending = 0, 0, held, nothing
 	e.at, e.next = 0, place
 	if r := s.retries.of(e.retry); r != nil {
 		item.failures = r.failures
@@ -255,7 +270,7 @@ func (s *schedule[K]) finish(place uint32, with *ending) {
 // fail makes e back off, unless it was added with ResetBackoff while it was
 // held. It returns the causes that are left over.
 func (s *schedule[K]) fail(e *entry[K], past uint32, with *ending, now int64) (rest uint32) {
-	if e.reset {
+	if e.marks&wasReset != 0 {
 		s.clearFailures(e)
 		if e.pending == demand {
 			s.retries.failed++
@@ -270,6 +285,7 @@ func (s *schedule[K]) fail(e *entry[K], past uint32, with *ending, now int64) (r
 	}
 	r.backoff = deadline(now, delay)
 	if e.pending != demand {
+		e.marks &^= ownTimer
 		s.setPending(e, timer, r.backoff)
 	}
 	e.lane = Retrying

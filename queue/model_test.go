@@ -35,6 +35,7 @@ type modelKey struct {
 	backoff, hold, rest time.Duration
 	later               time.Duration // a delayed addition by the adapter; 0: none
 	failures            int
+	notOwn, ownTimer    bool
 }
 
 func newModel(o *queue.Options[string]) *model {
@@ -71,6 +72,7 @@ func (m *model) add(name string, a queue.AddOptions) {
 	}
 	if waits {
 		k.lane = min(k.lane, a.Lane)
+		k.notOwn = k.notOwn || a.After <= 0 && !a.Own
 		return
 	}
 	m.ask(k, a)
@@ -84,11 +86,14 @@ func (m *model) ask(k *modelKey, a queue.AddOptions) {
 	}
 	due := m.now + max(a.After, 0)
 	switch {
-	case k.asked == "now":
 	case a.After <= 0:
-		k.asked, k.due = "now", due
+		k.notOwn = k.notOwn || !a.Own || k.asked == "timer" && k.due <= m.now && !k.ownTimer
+		if k.asked != "now" {
+			k.asked, k.due = "now", due
+		}
+	case k.asked == "now":
 	case k.asked == "" || a.Replace || due < k.due:
-		k.asked, k.due = "timer", due
+		k.asked, k.due, k.ownTimer = "timer", due, a.Own
 	}
 }
 
@@ -99,7 +104,7 @@ func (m *model) cancel(name string) bool {
 	if k.asked != "timer" || m.ready(k) {
 		return dropped
 	}
-	k.asked, k.due = "", 0
+	k.asked, k.due, k.notOwn = "", 0, false
 	return true
 }
 
@@ -139,12 +144,15 @@ func (m *model) pass(d time.Duration) {
 	m.now = end
 }
 
-func (m *model) take(name string) {
+// take reports whether all that led to the dispatch was own.
+func (m *model) take(name string) (own bool) {
 	k := m.key(name)
-	k.held, k.asked, k.due, k.reset = true, "", 0, false
+	own = !k.notOwn && (k.asked == "now" || k.ownTimer)
+	k.held, k.asked, k.due, k.reset, k.notOwn = true, "", 0, false, false
 	if m.interval > 0 {
 		k.rest = m.now + m.interval
 	}
+	return own
 }
 
 func (m *model) fail(k *modelKey, delay time.Duration, drawn bool) {
@@ -160,7 +168,7 @@ func (m *model) fail(k *modelKey, delay time.Duration, drawn bool) {
 	}
 	k.backoff = m.now + max(delay, 0)
 	if k.asked != "now" {
-		k.asked, k.due = "timer", k.backoff
+		k.asked, k.due, k.ownTimer = "timer", k.backoff, false
 	}
 	k.lane = queue.Retrying
 }
@@ -250,7 +258,7 @@ func (c *comparison) step(op, arg byte) {
 	d := time.Duration(arg>>3) * time.Second / 2
 	switch op % 16 {
 	case 0, 1, 2, 3:
-		a := queue.AddOptions{Lane: queue.Lane(arg % 3), ResetBackoff: arg%5 == 0, Replace: arg%11 == 0}
+		a := queue.AddOptions{Lane: queue.Lane(arg % 3), ResetBackoff: arg%5 == 0, Replace: arg%11 == 0, Own: arg%3 > 0}
 		if op%2 == 0 {
 			a.After = d
 		}
@@ -312,7 +320,7 @@ func (c *comparison) get() {
 		}
 		c.Expect(c.model.passed[l]).To(BeNumerically("<", share))
 	}
-	c.model.take(item.Key())
+	c.Expect(item.Own()).To(Equal(c.model.take(item.Key())))
 	c.held = append(c.held, item)
 }
 

@@ -130,6 +130,9 @@ type AddOptions struct {
 	// caused them may have changed (a generation, UID, label or annotation). An
 	// addition without it neither shortens nor lengthens a back-off.
 	ResetBackoff bool
+	// Own marks an addition that the caller's own work on the key has caused, such
+	// as the event of a write. See [Item.Own]. It changes nothing else.
+	Own bool
 	// Cause is remembered until the dispatch that it leads to; see [Item.Causes].
 	Cause Cause
 }

@@ -139,6 +139,7 @@ func (q *Queue[K]) Cancel(key K) bool {
 		s.setPending(e, nothing, 0)
 		s.causes.drop(e.causes)
 		e.causes, dropped = 0, true
+		e.marks &^= notOwn | ownTimer
 	}
 	if dropped && e.pending == nothing && e.state != held {
 		s.reschedule(n, s.now())

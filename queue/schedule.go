@@ -57,6 +57,7 @@ func (s *schedule[K]) add(key K, hash uint32, group string, a *AddOptions) {
 	if !a.Cause.empty() {
 		s.causes.add(&e.causes, &e.key, &a.Cause)
 	}
+	e.note(a)
 	if a.After > 0 {
 		e.pending = timer
 		s.delay(n, deadline(now, a.After))
@@ -81,12 +82,17 @@ func (s *schedule[K]) merge(n uint32, a *AddOptions, now int64) {
 	}
 	if a.ResetBackoff {
 		s.clearFailures(e)
-		e.reset = e.reset || e.state == held
+		if e.state == held {
+			e.marks |= wasReset
+		}
 	}
 	if e.pending != nothing {
 		s.counters.merged++
 	}
 	if e.state == waiting {
+		if a.After <= 0 {
+			e.note(a)
+		}
 		if a.Lane < e.lane {
 			s.lanes.unlink(e)
 			e.lane = a.Lane
@@ -113,11 +119,38 @@ func (s *schedule[K]) mergeAddition(e *entry[K], a *AddOptions, now int64) {
 	}
 	due := deadline(now, a.After)
 	switch {
-	case e.pending == demand:
 	case a.After <= 0:
-		s.setPending(e, demand, now)
+		if e.pending == timer && s.due(e) <= now {
+			e.expire()
+		}
+		e.note(a)
+		if e.pending != demand {
+			s.setPending(e, demand, now)
+		}
+	case e.pending == demand:
 	case e.pending == nothing || a.Replace || due < s.due(e):
+		e.note(a)
 		s.setPending(e, timer, due)
+	}
+}
+
+// note remembers whether an addition that counts is [AddOptions].Own. That of a
+// timer leads to the dispatch only if it expires.
+func (e *entry[K]) note(a *AddOptions) {
+	switch {
+	case a.After <= 0 && !a.Own:
+		e.marks |= notOwn
+	case a.After > 0 && a.Own:
+		e.marks |= ownTimer
+	case a.After > 0:
+		e.marks &^= ownTimer
+	}
+}
+
+// expire notes that the pending timer leads to the next dispatch.
+func (e *entry[K]) expire() {
+	if e.marks&ownTimer == 0 {
+		e.marks |= notOwn
 	}
 }
 
@@ -223,6 +256,9 @@ func (s *schedule[K]) recount(e *entry[K]) {
 // had one.
 func (s *schedule[K]) enqueue(n uint32, e *entry[K], since int64) {
 	s.unschedule(e)
+	if e.pending == timer {
+		e.expire()
+	}
 	e.state, e.at = waiting, since
 	s.counters.began++
 	s.lanes.push(n, e)

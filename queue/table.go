@@ -19,8 +19,17 @@ type entry[K comparable] struct {
 	state   state
 	lane    Lane
 	pending pending
-	reset   bool // was added with ResetBackoff while held
+	marks   marks
 }
+
+// marks are facts about the additions of a key since its last dispatch.
+type marks uint8
+
+const (
+	wasReset marks = 1 << iota // one had ResetBackoff while the key was held
+	notOwn                     // one that leads to the next dispatch is not [AddOptions].Own
+	ownTimer                   // the one that the pending timer is of is
+)
 
 type state uint8
 
@@ -48,6 +57,7 @@ type lease struct {
 	ticket uint64 // never used twice; 0 if the lease has ended
 	since  int64
 	waited int64
+	own    bool // every addition that led to it was
 }
 
 // retryState is the part of a key that outlives its dispatch. Most keys have none. Times in
