@@ -25,9 +25,9 @@ type reconciling struct {
 	notes []string
 }
 
-func (*reconciling) Wrote(metav1.Object)   {}
-func (*reconciling) Deleted(metav1.Object) {}
-func (*reconciling) FieldManager() string  { return "" }
+func (*reconciling) Wrote(metav1.Object, ownwrites.Content) {}
+func (*reconciling) Deleted(metav1.Object)                  {}
+func (*reconciling) FieldManager() string                   { return "" }
 
 func (r *reconciling) Sending(w ownwrites.Write) func(ownwrites.Outcome, *answer.Object) {
 	r.notes = append(r.notes, fmt.Sprintf("%s %s/%s", w.Resource.String(), w.Namespace, w.Name))

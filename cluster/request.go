@@ -43,6 +43,11 @@ func parse(req *http.Request, prefix string) (request, bool) {
 	if r.subresource == "eviction" && r.method == http.MethodPost {
 		r.Delete = true
 	}
+	if !r.Delete {
+		r.Content = ownwrites.Content{
+			Method: r.method, Subresource: r.subresource, Type: req.Header.Get("Content-Type"), Body: req.GetBody,
+		}
+	}
 	return r, !r.isDryRun(req)
 }
 

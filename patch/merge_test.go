@@ -50,7 +50,7 @@ func (r *recording[T]) Patch(
 // written records the reported writes of a reconcile.
 type written struct{ wrote, deleted []string }
 
-func (w *written) Wrote(o metav1.Object) {
+func (w *written) Wrote(o metav1.Object, _ ownwrites.Content) {
 	w.wrote = append(w.wrote, o.GetName()+"@"+o.GetResourceVersion())
 }
 func (w *written) Deleted(o metav1.Object) { w.deleted = append(w.deleted, o.GetName()) }

@@ -49,7 +49,7 @@ func send[C Client[T], T informer.Object](
 		return none, err
 	}
 	if !o.DryRun {
-		ownwrites.Wrote(ctx, answer)
+		ownwrites.WroteAs(ctx, answer, ownwrites.PatchOf(string(typeOf(p)), o.Subresource, p.Data))
 	}
 	return answer, nil
 }
@@ -65,19 +65,23 @@ func sendOne[C Client[T], T informer.Object](ctx context.Context, c C, cached T,
 		return none, fmt.Errorf("the patch has %d bytes, a server reads at most %d: make the object smaller",
 			len(data), maxBytes)
 	}
-	pt := types.MergePatchType
-	switch p.Style {
-	case diff.Strategic:
-		pt = types.StrategicMergePatchType
-	case diff.Operations:
-		pt = types.JSONPatchType
-	}
 	var subresources []string
 	if o.Subresource != "" {
 		subresources = []string{o.Subresource}
 	}
 	opts := metav1.PatchOptions{FieldManager: o.FieldManager, DryRun: o.dryRun()}
-	return c.Patch(ctx, cached.GetName(), pt, data, opts, subresources...)
+	return c.Patch(ctx, cached.GetName(), typeOf(p), data, opts, subresources...)
+}
+
+func typeOf(p diff.Patch) types.PatchType {
+	switch p.Style {
+	case diff.Strategic:
+		return types.StrategicMergePatchType
+	case diff.Operations:
+		return types.JSONPatchType
+	default:
+		return types.MergePatchType
+	}
 }
 
 // refused reports whether an operation of a JSON patch could not be applied. Servers say

@@ -167,6 +167,7 @@ func (c *Controller) passOver(t *reconcileContext, reason error) {
 	defer c.stats.active.Add(-1)
 	t.end()
 	t.close()
+	c.loops.observe(t.item, nil)
 	key := t.item.Key()
 	if reason == errUnsynced { //nolint:errorlint // itself
 		c.slots.noteDeletion(key) // in case that its slot goes meanwhile

@@ -50,6 +50,7 @@ type reconcileContext struct {
 	reported *inspect.Attempt // for after
 
 	recorder
+	arrivals
 	logged struct{ key, value any } // guarded by mu
 }
 

@@ -55,14 +55,16 @@ func TestContract(t *testing.T) {
 		"Read your writes: the next reconcile of a key starts when the caches have seen what the last one wrote.": TestAControllerReadsItsOwnWrites,
 		"A deadline bounds the wait.": TestAKeyWaitsNoLongerThanTheDeadline,
 		"An attempt after which nothing observed has changed doubles the key's delay, however it ended: error, panic, " +
-			"conflict, After of zero or less.": TestEveryKindOfRepetitionDoublesItsDelay,
+			"conflict, After of less than 50 ms.": TestEveryKindOfRepetitionDoublesItsDelay,
 		"The first three conflicts in a row are retried soon and quietly.": TestTheFirstConflictsAreQuickAndQuiet,
 		"A persistent conflict is a failure, and a conflict with another field manager is one at once.": all(
 			TestAConflictThatStaysIsLoggedCountedAndShown, TestAConflictWithAnotherFieldManagerIsNoStaleCache),
 		"A Terminal error waits for a change, and an error with After is retried after exactly that delay, whatever they wrap.": all(
 			TestTerminalRestsUntilTheObjectChanges, TestTerminalAndAfterWinOverWhatTheyWrap),
-		"A key that makes the same write again and again is slowed down and reported, never " +
-			"dropped.": TestAControllerThatWakesItselfIsSlowedDownAndNamed,
+		"A key that makes the same write again and again is reported, and its reaction to changes of that object is slowed " +
+			"down, to once a minute at most.": all(
+			TestAControllerThatWakesItselfIsSlowedDownAndNamed, TestAnObjectThatIsDeletedAgainAndAgainIsCreatedOnceAMinute),
+		"Every other cause reconciles it at once.":                TestARandomWorldOfLoops,
 		"An isolated edit by another client is repaired at once.": TestAnIsolatedEditIsRepairedWithinASecond,
 		"One key's failure affects no other: a panic, runtime.Goexit, or an error that cannot be printed costs neither " +
 			"a worker nor another key.": all(

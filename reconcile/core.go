@@ -20,7 +20,6 @@ type core struct {
 	options Options
 	primary source // the informer of its own objects
 	fresh   *freshness
-	loops   loopDetector
 	crew    crew
 	phase   atomic.Pointer[inspect.Phase]
 	apart   apart

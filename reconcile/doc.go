@@ -24,13 +24,15 @@
 //   - Read your writes: the next reconcile of a key starts when the caches have
 //     seen what the last one wrote. A deadline bounds the wait.
 //   - An attempt after which nothing observed has changed doubles the key's delay,
-//     however it ended: error, panic, conflict, [After] of zero or less. The first
+//     however it ended: error, panic, conflict, [After] of less than 50 ms. The first
 //     three conflicts in a row are retried soon and quietly. A persistent conflict is
 //     a failure, and a conflict with another field manager is one at once.
 //   - A [Terminal] error waits for a change, and an error with [After] is retried
 //     after exactly that delay, whatever they wrap.
-//   - A key that makes the same write again and again is slowed down and reported,
-//     never dropped. An isolated edit by another client is repaired at once.
+//   - A key that makes the same write again and again is reported, and its reaction
+//     to changes of that object is slowed down, to once a minute at most. Every other
+//     cause reconciles it at once. An isolated edit by another client is repaired at
+//     once.
 //   - One key's failure affects no other: a panic, runtime.Goexit, or an error that
 //     cannot be printed costs neither a worker nor another key. A call that ignores
 //     its context is logged with its stack, counted and shown.

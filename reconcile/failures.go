@@ -35,7 +35,9 @@ type verdict struct {
 	wait    time.Duration // exactly; 0 means by the back-off, or not at all
 	stale   bool          // a conflict that shows only that the cache is behind
 	again   bool          // After(0)
-	loop    string        // the hot loop that the key is in, if any
+	// loop is the hot loop that the key is in, if any, until it is over.
+	loop      string
+	loopUntil time.Time
 }
 
 // reason returns in one line why an attempt is repeated.
@@ -62,7 +64,11 @@ type failure struct {
 	quiet     bool      // it counts and shows only if it is repeated
 	missing   string    // the permission without which a write was refused
 	since     time.Time // when the first of the attempts in a row failed so
+	until     time.Time // when a hot loop is over; zero for anything else
 }
+
+// isOver reports whether it was a hot loop that is over.
+func (f *failure) isOver(now time.Time) bool { return !f.until.IsZero() && now.After(f.until) }
 
 // note records the verdict on an attempt. Call it before the item ends: then the
 // key may be dispatched again. It returns how many conflicts, or results of
@@ -86,7 +92,7 @@ func (f *failures) note(item queue.Item[Key], v verdict) (repeats int) {
 			failed.missing, failed.since = missingPermission(v.err), failed.at
 		}
 	case v.loop != "":
-		failed.text = redact.Text(v.loop)
+		failed.text, failed.until = redact.Text(v.loop), v.loopUntil
 	default:
 		f.drop(key)
 		return repeats
@@ -136,9 +142,12 @@ func (f *failures) forget(left func(Key) bool) {
 func (f *failures) count() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	n := 0
-	for _, failed := range f.byKey {
-		if !failed.quiet {
+	n, now := 0, time.Now()
+	for key, failed := range f.byKey {
+		switch {
+		case failed.isOver(now):
+			delete(f.byKey, key)
+		case !failed.quiet:
 			n++
 		}
 	}
@@ -152,9 +161,13 @@ func (f *failures) join(entries []queue.EntryStatus[Key], limit int) []inspect.K
 	defer f.mu.Unlock()
 	keys := make([]inspect.KeyStatus, 0, len(entries))
 	queued := make(map[Key]bool, len(entries))
+	now := time.Now()
 	for _, e := range entries {
 		queued[e.Key] = true
 		failed := f.byKey[e.Key]
+		if failed.isOver(now) {
+			failed = failure{}
+		}
 		keys = append(keys, inspect.KeyStatus{EntryStatus: e, Failure: failed.text, FailedAt: failed.at})
 	}
 	var resting []*inspect.KeyStatus // pointers: code that sorts large structs is large itself

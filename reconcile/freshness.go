@@ -162,6 +162,7 @@ func (f *freshness) takeBaselines(w *write) (baselines []*baseline) {
 		n := f.takeBaseline(objectRef{i, w.key()})
 		if cached := s.cached(n.key); cached != nil {
 			n.had, n.rv = cached.GetUID(), cached.GetResourceVersion()
+			w.before = cached
 		}
 		baselines = append(baselines, n)
 	}

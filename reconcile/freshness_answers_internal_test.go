@@ -95,7 +95,7 @@ func inView(t *testing.T, o *informer.Options, f func(w *viewer)) {
 }
 
 // holds makes the key wait for a write, and reports whether it waits for anything.
-func (w *viewer) holds(of write) bool { return w.hold(w.item, []write{of}, 0) }
+func (w *viewer) holds(of write) bool { return w.hold(w.item, []write{of}) }
 
 var ofConfigMaps = schema.GroupResource{Resource: "configmaps"} //nolint:gochecknoglobals // constant
 
@@ -262,7 +262,7 @@ func TestADeletionThatTheCacheShowsTwiceIsWaitedForOnce(t *testing.T) {
 		w.object.DeletionTimestamp = &metav1.Time{}
 		w.Expect(w.hold(w.item, []write{
 			{object: written("41", ""), outcome: ownwrites.Accepted}, {object: written("42", ""), outcome: ownwrites.Written},
-		}, 0)).To(BeTrue())
+		})).To(BeTrue())
 		w.observed(0, w.object, nil)
 		w.object = nil
 		w.Expect(w.freshness.held).NotTo(BeEmpty(), "it waits for the second write")

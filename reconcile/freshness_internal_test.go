@@ -45,7 +45,7 @@ func TestAKeyThatNoLongerWaitsForAnObjectLeavesOthersWaiting(t *testing.T) {
 			f.queue.Add(Key{Name: name})
 			item, err := f.queue.Get(t.Context())
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(f.hold(item, []write{{object: object, outcome: ownwrites.Written}}, 0)).To(BeTrue())
+			g.Expect(f.hold(item, []write{{object: object, outcome: ownwrites.Written}})).To(BeTrue())
 			item.After(0)
 		}
 		g.Expect(f.overdue(Key{Name: "late"})).To(BeTrue())
@@ -74,7 +74,7 @@ func TestAnOverdueKeyNoLongerWaitsForWhatItHasNotSeen(t *testing.T) {
 		writes := []write{
 			{object: written("41", ""), outcome: ownwrites.Written}, {object: written("42", ""), outcome: ownwrites.Written},
 		}
-		g.Expect(f.hold(item, writes, 0)).To(BeTrue())
+		g.Expect(f.hold(item, writes)).To(BeTrue())
 		item.After(time.Second)
 		g.Expect(waiting).To(Equal(2))
 		_, err = f.queue.Get(t.Context())
@@ -100,7 +100,7 @@ func TestAKeyWaitsForTheWriteThatTakesAnObjectOutOfScope(t *testing.T) {
 		first, second := written("41", ""), written("42", "")
 		first.Labels = map[string]string{"a": "b"}
 		writes := []write{{object: first, outcome: ownwrites.Written}, {object: second, outcome: ownwrites.Written}}
-		g.Expect(f.hold(item, writes, 0)).To(BeTrue())
+		g.Expect(f.hold(item, writes)).To(BeTrue())
 		g.Expect(waiting).To(Equal(2))
 	})
 }
@@ -126,7 +126,7 @@ func TestAnOverdueKeyAsksTheServerNoLonger(t *testing.T) {
 		f.queue.Add(Key{Name: "a"})
 		item, err := f.queue.Get(t.Context())
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(f.hold(item, []write{{object: written("", ""), outcome: ownwrites.Uncertain}}, 0)).To(BeTrue())
+		g.Expect(f.hold(item, []write{{object: written("", ""), outcome: ownwrites.Uncertain}})).To(BeTrue())
 		g.Expect(f.overdue(Key{Name: "a"})).To(BeTrue())
 		began := time.Now()
 		asking.Wait()
@@ -154,7 +154,7 @@ func TestAnOlderStateWhoseResourceVersionCannotBeComparedIsNotTheWrite(t *testin
 			f.queue.Add(Key{Name: "a"})
 			item, err := f.queue.Get(t.Context())
 			g.Expect(err).NotTo(HaveOccurred())
-			f.hold(item, []write{{object: written("x2", ""), outcome: ownwrites.Written}}, 0)
+			f.hold(item, []write{{object: written("x2", ""), outcome: ownwrites.Written}})
 			g.Expect(f.overdue(Key{Name: "a"})).To(Equal(held))
 		})
 	}

@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"context"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -11,10 +10,9 @@ import (
 	"github.com/homeostat/homeostat/queue"
 )
 
-// hold holds item's key until the caches have seen writes, and for the given time
-// at least. It reports whether there is anything to wait for. Call it before the
-// item ends: then the key may be dispatched.
-func (f *freshness) hold(item queue.Item[Key], writes []write, atLeast time.Duration) bool {
+// hold holds item's key until the caches have seen writes. It reports whether there is
+// anything to wait for. Call it before the item ends: then the key may be dispatched.
+func (f *freshness) hold(item queue.Item[Key], writes []write) bool {
 	if len(writes) == 0 {
 		return false
 	}
@@ -28,11 +26,7 @@ func (f *freshness) hold(item queue.Item[Key], writes []write, atLeast time.Dura
 	for i := range writes {
 		f.await(w, writes, i)
 	}
-	if atLeast > 0 {
-		t := time.AfterFunc(atLeast, f.addPending(w))
-		f.onEnd(w, func() { t.Stop() })
-	}
-	item.Hold(f.deadline + atLeast)
+	item.Hold(f.deadline)
 	return !f.donePending(w)
 }
 
@@ -175,7 +169,7 @@ func (f *freshness) expectContent(w *heldKey, at objectRef, object metav1.Object
 	}
 	if object.GetResourceVersion() != "" {
 		already()
-	} else if paths, _ := changes(cached, object); len(paths) == 0 {
+	} else if len(changes(cached, object)) == 0 {
 		already()
 	}
 }

@@ -76,7 +76,7 @@ func TestACallOfAMapperThatIsQuickMakesNoTimerOfItsOwn(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	m := &mapping[*corev1.ConfigMap]{
 		mapped: trigger.(mapped[*corev1.ConfigMap]), intake: &c.intake, queue: newTestQueue(g), feed: feedOf(in),
-		events: map[Key]informer.Event[*corev1.ConfigMap]{},
+		events: map[Key]waitingEvent[*corev1.ConfigMap]{},
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -1,64 +1,56 @@
 package reconcile
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
-	"hash/fnv"
-	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/homeostat/homeostat/internal/answer"
-	"github.com/homeostat/homeostat/internal/diff"
+	"github.com/homeostat/homeostat/internal/ownwrites"
 	"github.com/homeostat/homeostat/queue"
 )
 
 // The thresholds of a hot loop.
 const (
-	// suspicious is how many writes to one object, at most calm apart, make the
-	// detector compare them.
-	suspicious = 5
-	// patience is how many writes in a row may repeat the last one.
-	patience = 5
-	// calm is the time without a write after which an object is forgotten: the next
-	// edit of another client is isolated, and is repaired at once. The time for which
-	// the key was slowed down does not count.
+	// patience is how many writes in a row may repeat the one before, after the first two
+	// of an object, which are only remembered. One more may have a new value.
+	patience = 3
+	// calm is the time without a write after which an object is forgotten: the next edit
+	// of another client is isolated, and is repaired at once. The time for which the
+	// reaction was delayed does not count.
 	calm = 10 * time.Second
-	// The delay of a key starts at slowest>>6 and doubles up to slowest.
-	slowest = time.Minute
+	// The delay of the reaction doubles from shortest up to longest.
+	shortest = 4 * time.Second
+	longest  = time.Minute
 	// tracked bounds the number of objects that are remembered.
 	tracked = 10_000
 )
 
-// loopDetector detects hot loops: a controller that writes the same change to an
-// object again and again, because another client undoes it, or different values to
-// the same fields, triggered only by its own writes.
+// loopDetector detects hot loops, and delays the reaction to changes of the objects that
+// they are about. Two kinds of writes get nowhere:
 //
-// It remembers objects by UID, so that a recreated object starts fresh.
+//   - one that asks for the same as the last one of its key: another client has undone
+//     it, or another key has,
+//   - one that asks for something new although its key has seen nothing but its own
+//     writes since it asked last.
+//
+// Every other cause of a reconcile, such as an input, another output or a timer, leads to
+// it at once, and so to one more write if the object is still not as it should be.
 type loopDetector struct {
 	manager string
+	sources sources
+	queue   *queue.Queue[Key]
 
 	mu      sync.Mutex // guards the fields below
-	objects map[types.UID]*writeStreak
-	echoes  map[Key][]string // the resourceVersions that a key's last reconcile wrote
-}
-
-// writeStreak is the detector's record of one object's writes.
-type writeStreak struct {
-	writes  int
-	last    time.Time
-	paths   []string
-	digest  uint64
-	repeats int
-	slowed  time.Duration // for how long the last write delayed the key
-	newest  metav1.Object // as it was last written; nil if there are few writes
+	outputs map[objectRef]*output
+	looping map[Key][]*output // the hot loops that a key is part of
+	running map[Key]*arrivals // the keys that are being reconciled
+	swept   time.Time         // when outputs were forgotten last
+	ended   uint64            // how many reconciles have
 }
 
 // hotLoop is a hot loop about one object.
@@ -66,145 +58,210 @@ type hotLoop struct {
 	object  metav1.Object
 	paths   []string
 	rival   string // the other field manager, if there is one
-	repeats int
-}
-
-// delay returns for how long to hold the key, at most a minute.
-func (l hotLoop) delay() time.Duration {
-	return slowest >> max(6-(l.repeats-patience), 0)
+	repeats int    // writes in a row that got nowhere
+	delay   time.Duration
+	selfled bool
+	deletes bool
 }
 
 // String names the object, the fields and the other field manager, without values.
 func (l hotLoop) String() string {
-	text := fmt.Sprintf("%s/%s: fields %s were written %d times in a row",
-		l.object.GetNamespace(), l.object.GetName(), strings.Join(l.paths, ", "), l.repeats)
+	what := fmt.Sprintf("fields %s were written", strings.Join(l.paths, ", "))
+	switch {
+	case l.deletes:
+		what = "it was deleted"
+	case slices.Equal(l.paths, []string{wholeObject}):
+		what = "it was created"
+	}
+	text := fmt.Sprintf("%s/%s: %s %d times in a row", l.object.GetNamespace(), l.object.GetName(), what, l.repeats+1)
+	if l.selfled {
+		text += ", each time only because of the write before"
+	}
 	if l.rival != "" {
 		text += fmt.Sprintf("; field manager %q writes them too", l.rival)
 	}
 	return text
 }
 
-// observe records the writes of one reconcile and returns the worst loop among
-// them, if any.
-func (d *loopDetector) observe(item queue.Item[Key], writes []write) (worst hotLoop, found bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	own := d.onlyOwnWrites(item)
-	d.remember(item.Key(), writes)
-	for _, w := range writes {
-		if l := d.judge(w, own); l.repeats > worst.repeats {
-			worst = l
-		}
+// delayOf returns for how long the reaction is delayed after so many writes in a row that
+// got nowhere.
+func delayOf(repeats int) time.Duration {
+	const enough = 10
+	if repeats < patience {
+		return 0
 	}
-	return worst, worst.repeats > 0
+	return min(shortest<<min(repeats-patience, enough), longest)
 }
 
-// onlyOwnWrites reports whether the last writes of the key are the only causes of
-// the reconcile.
-func (d *loopDetector) onlyOwnWrites(item queue.Item[Key]) bool {
-	written := d.echoes[item.Key()]
-	if len(written) == 0 {
-		return false
-	}
-	causes := item.Causes()
-	for _, c := range causes {
-		if !slices.Contains(written, c.NewVersion) {
-			return false
-		}
-	}
-	return len(causes) > 0
+// observed is what the writes of a reconcile show.
+type observed struct {
+	worst hotLoop // with the longest delay among those that it has written to
+	// loops describes all that the key is part of, "" for none. They are over at the
+	// time until if nothing is written.
+	loops string
+	until time.Time
 }
 
-// remember records the resourceVersions that the key's reconcile wrote, to
-// recognise the events that they cause.
-func (d *loopDetector) remember(key Key, writes []write) {
-	if len(writes) == 0 {
-		delete(d.echoes, key)
-		return
-	}
-	if d.echoes == nil {
-		d.echoes, d.objects = map[Key][]string{}, map[types.UID]*writeStreak{}
-	}
-	versions := make([]string, 0, len(writes))
-	for _, w := range writes {
-		versions = append(versions, w.object.GetResourceVersion())
-	}
-	if len(d.echoes) < tracked {
-		d.echoes[key] = versions
-	}
-}
-
-// judge adds w to the streak of its object and returns the loop that the object is
-// in, the zero value for none. own reports whether the reconcile had no other cause than the last
-// writes of its key.
-func (d *loopDetector) judge(w write, own bool) hotLoop {
-	if w.deleted || w.object.GetUID() == "" {
-		return hotLoop{}
-	}
-	if _, ok := d.objects[w.object.GetUID()]; !ok && w.before == nil {
-		return hotLoop{} // created
-	}
-	h := d.streak(w.object.GetUID())
-	if h == nil {
-		return hotLoop{}
-	}
+// observe records the writes of one reconcile, which ends: its item must not have ended.
+func (d *loopDetector) observe(item queue.Item[Key], writes []write) (seen observed) {
+	key, own := item.Key(), len(writes) > 0 && item.Own()
 	now := time.Now()
-	if h.isOver(now) {
-		*h = writeStreak{}
+	d.mu.Lock()
+	d.ended++
+	for i := range writes {
+		w := &writes[i]
+		o := d.outputOf(w, now)
+		if o == nil {
+			continue
+		}
+		if l := d.judge(o, key, w, own, now); cmp.Compare(l.repeats, seen.worst.repeats) > 0 {
+			seen.worst = l
+		}
 	}
-	h.last = now
-	before := w.before
-	if before == nil { // the watch was faster than the answer
-		before = h.newest
+	seen.loops, seen.until = d.loopsOf(key, now)
+	late := d.end(key, now)
+	d.mu.Unlock()
+	for _, a := range late {
+		d.queue.AddWithOptions(key, a)
 	}
-	if h.writes++; h.writes >= suspicious-1 {
-		h.newest = w.object
-	}
-	if h.writes < suspicious || before == nil {
-		return hotLoop{}
-	}
-	paths, digest := changes(before, w.object)
-	if w.before == nil && len(paths) == 0 {
-		return hotLoop{} // undone in between, unseen
-	}
-	if slices.Equal(paths, h.paths) && (digest == h.digest || own) {
-		h.repeats++
-	} else {
-		h.repeats = 1
-	}
-	h.paths, h.digest = paths, digest
-	if h.repeats <= patience || len(paths) == 0 {
-		h.slowed = 0
-		return hotLoop{}
-	}
-	loop := hotLoop{object: w.object, paths: paths, rival: rivalOf(before, d.manager), repeats: h.repeats}
-	h.slowed = loop.delay()
-	return loop
+	return seen
 }
 
-// streak returns the record of an object, nil if there are too many others.
-func (d *loopDetector) streak(uid types.UID) *writeStreak {
-	h, ok := d.objects[uid]
-	if ok {
-		return h
+// judge adds w to the record of its object and returns the loop that it is in, the zero
+// value for none. own reports whether the reconcile had no other cause than writes of its
+// key.
+func (d *loopDetector) judge(o *output, key Key, w *write, own bool, now time.Time) hotLoop {
+	if !o.record(key, w, now) {
+		return hotLoop{}
 	}
-	if len(d.objects) >= tracked {
-		now := time.Now()
-		maps.DeleteFunc(d.objects, func(_ types.UID, h *writeStreak) bool { return h.isOver(now) })
+	if o.writes < 2 {
+		return hotLoop{}
 	}
-	if len(d.objects) >= tracked {
+	newest := o.newest
+	if w.content.Method == "" && !w.deleted {
+		o.newest = w.object
+	}
+	asks := w.asks(newest)
+	if len(asks) == 0 {
+		return hotLoop{} // it has nothing to do with what others have changed
+	}
+	by := o.writerOf(key)
+	repeats, rewrites := by.note(asks)
+	by.last = d.ended
+	switch {
+	case repeats:
+		o.repeats++
+	case own && rewrites:
+		if o.vainIn != d.ended { // a reconcile counts once
+			o.selfled++
+		}
+	default:
+		if !own {
+			o.selfled = 0
+		}
+		o.since = o.vain
+		return hotLoop{}
+	}
+	by.vain, o.vain, o.vainIn, o.since, o.whole = true, now, d.ended, now, asks.isWhole()
+	l := hotLoop{
+		object: w.object, paths: asks.paths(), rival: rivalOf(w.before, d.manager), deletes: w.deleted,
+		repeats: max(o.repeats, o.selfled-1), selfled: !repeats,
+	}
+	if l.delay = delayOf(l.repeats); l.delay > 0 {
+		o.slowed, o.text = l.delay, l.String()
+		d.enlist(o)
+	}
+	return l
+}
+
+// enlist notes the loop for each key that is part of it.
+func (d *loopDetector) enlist(o *output) {
+	for key, by := range o.writers {
+		if by.vain && !slices.Contains(d.looping[key], o) {
+			d.looping[key] = append(d.looping[key], o)
+		}
+	}
+}
+
+// loopsOf describes the hot loops that key is part of, and when they are over.
+func (d *loopDetector) loopsOf(key Key, now time.Time) (text string, until time.Time) {
+	active := slices.DeleteFunc(d.looping[key], func(o *output) bool { return !o.slows(key, now) })
+	if len(active) == 0 {
+		delete(d.looping, key)
+		return "", until
+	}
+	d.looping[key] = active
+	for _, o := range active {
+		if over := o.over(); over.After(until) {
+			text, until = o.text, over
+		}
+	}
+	if len(active) > 1 {
+		text += fmt.Sprintf(" (and %d other objects)", len(active)-1)
+	}
+	return "hot loop: " + text, until
+}
+
+// outputOf returns the record of the object that w has changed, nil if it has not changed
+// one whose events lead to reconciles, or if there are too many others.
+func (d *loopDetector) outputOf(w *write, now time.Time) *output {
+	key := w.key()
+	unidentified := w.object.GetUID() == "" && !(w.deleted && w.resource.Resource != "")
+	if w.outcome == ownwrites.Refused || w.outcome == ownwrites.Uncertain ||
+		w.whenAnswered != nil || key.Name == "" || unidentified {
 		return nil
 	}
-	h = &writeStreak{}
-	d.objects[uid] = h
-	return h
+	var found *output
+	for i, s := range d.sources {
+		at := objectRef{i, key}
+		switch o := d.outputs[at]; {
+		case o != nil:
+			return o
+		case !s.matches(w):
+		case found != nil:
+			d.outputs[at] = found // of a second informer of the kind
+		default:
+			if found = d.newOutput(now); found == nil {
+				return nil
+			}
+			d.outputs[at] = found
+		}
+	}
+	return found
 }
 
-// isOver reports whether the next write begins a new streak.
-func (h *writeStreak) isOver(now time.Time) bool { return now.Sub(h.last) > calm+h.slowed }
+// newOutput returns a new record, nil if there are too many.
+func (d *loopDetector) newOutput(now time.Time) *output {
+	if len(d.outputs) >= tracked && now.Sub(d.swept) > time.Second {
+		d.swept = now
+		d.sweep(now)
+	}
+	switch {
+	case d.outputs == nil:
+		d.outputs, d.looping = map[objectRef]*output{}, map[Key][]*output{}
+	case len(d.outputs) >= tracked:
+		return nil
+	}
+	return &output{}
+}
+
+// sweep forgets what is over.
+func (d *loopDetector) sweep(now time.Time) {
+	for at, o := range d.outputs {
+		if now.After(o.forgettable()) {
+			delete(d.outputs, at)
+		}
+	}
+	for key := range d.looping {
+		d.loopsOf(key, now)
+	}
+}
 
 // rivalOf returns the other field manager that changed the object last, if any.
 func rivalOf(object metav1.Object, us string) string {
+	if object == nil {
+		return ""
+	}
 	var newest metav1.ManagedFieldsEntry
 	for _, entry := range object.GetManagedFields() {
 		if entry.Manager != us && (newest.Time == nil || !entry.Time.Before(newest.Time)) {
@@ -212,64 +269,4 @@ func rivalOf(object metav1.Object, us string) string {
 		}
 	}
 	return newest.Manager
-}
-
-// clientMetadata lists the metadata fields that clients write.
-var clientMetadata = []string{"labels", "annotations", "finalizers", "ownerReferences"}
-
-// changes returns the paths of the fields that differ between two states of an
-// object, sorted, and a digest of their new values, without the fields that the
-// server sets at every write. A list is one field.
-func changes(before, after metav1.Object) (paths []string, digest uint64) {
-	before, after = decoded(before, after), decoded(after, before)
-	if before == nil || after == nil {
-		return nil, 0
-	}
-	p, err := diff.Compare(before, after)
-	if err != nil || p.Data == nil {
-		return nil, 0
-	}
-	var changed map[string]any
-	_ = json.Unmarshal(p.Data, &changed) // it is JSON
-	delete(changed, "apiVersion")
-	delete(changed, "kind")
-	if metadata, ok := changed["metadata"].(map[string]any); ok {
-		maps.DeleteFunc(metadata, func(name string, _ any) bool { return !slices.Contains(clientMetadata, name) })
-	}
-	paths = leaves("", changed, nil)
-	slices.Sort(paths)
-	encoded, _ := json.Marshal(changed) // sorts its keys
-	hash := fnv.New64a()
-	_, _ = hash.Write(encoded)
-	return paths, hash.Sum64()
-}
-
-// decoded returns an object of an answer with the Go type of like, nil if the
-// answer is not a whole object. Other objects are returned as they are.
-func decoded(object, like metav1.Object) metav1.Object {
-	got, ok := object.(*answer.Object)
-	if !ok {
-		return object
-	}
-	into := metav1.Object(&unstructured.Unstructured{})
-	if _, both := like.(*answer.Object); !both {
-		into = reflect.New(reflect.TypeOf(like).Elem()).Interface().(metav1.Object)
-	}
-	if got.Into(into) != nil {
-		return nil
-	}
-	return into
-}
-
-// leaves appends the path of each field that a merge patch sets or removes.
-func leaves(path string, changed map[string]any, to []string) []string {
-	for name, value := range changed {
-		below := strings.TrimPrefix(path+"."+name, ".")
-		if deeper, ok := value.(map[string]any); ok && (len(deeper) > 0 || below == "metadata") {
-			to = leaves(below, deeper, to)
-			continue
-		}
-		to = append(to, below)
-	}
-	return to
 }

@@ -19,6 +19,7 @@ type intake struct {
 	queue    *queue.Queue[Key]
 	sources  sources // each informer once, the primary first
 	owners   owners  // if there is a trigger made by Owned
+	loops    loopDetector
 	external externalKeys
 	watchdog *watchdog
 	timeout  time.Duration // of a call of a mapper

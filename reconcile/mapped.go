@@ -54,7 +54,8 @@ func (t mapped[O]) hasFunction() bool { return t.f != nil }
 // attach feeds the mapper, which runs off the watch.
 func (t mapped[O]) attach(c *intake) binding {
 	q, _ := queue.New[Key](&queue.Options[Key]{Name: c.name + "/" + t.in.Name()}) // a name is never wrong
-	m := &mapping[O]{mapped: t, intake: c, queue: q, feed: feedOf(t.in), events: map[Key]informer.Event[O]{}}
+	m := &mapping[O]{mapped: t, intake: c, queue: q, feed: feedOf(t.in), events: map[Key]waitingEvent[O]{}}
+	m.source = c.sources.indexOf(typed[O]{t.in})
 	return binding{detach: t.in.Handle(m.add), run: m.run}
 }
 
@@ -63,21 +64,30 @@ type mapping[O informer.Object] struct {
 	mapped[O]
 	intake  *intake
 	queue   *queue.Queue[Key]
+	source  int
 	crossed atomic.Bool // that has been logged
 
 	mu     sync.Mutex // guards the fields below
 	feed   *feed[O]
-	events map[Key]informer.Event[O]
+	events map[Key]waitingEvent[O]
+}
+
+// waitingEvent is an event that waits for the mapper.
+type waitingEvent[O informer.Object] struct {
+	informer.Event[O]
+
+	merged bool // it stands for several
 }
 
 // add merges an event with the one that waits, and adds the object to the queue.
 func (m *mapping[O]) add(e informer.Event[O]) {
 	key := bound.KeyOf(objectOf(e))
 	m.mu.Lock()
-	if earlier, ok := m.events[key]; ok {
-		e = merged(earlier, e)
+	earlier, ok := m.events[key]
+	if ok {
+		e = merged(earlier.Event, e)
 	}
-	m.events[key] = e
+	m.events[key] = waitingEvent[O]{e, ok}
 	m.mu.Unlock()
 	m.queue.AddWithOptions(key, queue.AddOptions{ResetBackoff: true})
 }
@@ -139,7 +149,7 @@ func (m *mapping[O]) relieve(ctx context.Context, running *sync.WaitGroup, s *wo
 }
 
 // serve maps one object and ends its item, also if the mapper ends the goroutine.
-func (m *mapping[O]) serve(running context.Context, s *worker, item queue.Item[Key], e informer.Event[O]) {
+func (m *mapping[O]) serve(running context.Context, s *worker, item queue.Item[Key], e waitingEvent[O]) {
 	call := &mapperCall{callContext: beginCall(running, m.intake.timeout), mapper: m.in, key: item.Key()}
 	defer call.end()
 	err := errGoexit
@@ -157,16 +167,18 @@ func (m *mapping[O]) serve(running context.Context, s *worker, item queue.Item[K
 		s.end()
 	}()
 	var keys []Key
-	if keys, err = m.call(call, e); err != nil {
+	if keys, err = m.call(call, e.Event); err != nil {
 		err = printable(err)
 		return
 	}
 	m.mu.Lock()
-	addition := m.feed.addition(e)
+	addition := m.feed.addition(e.Event)
 	m.mu.Unlock()
+	of := changeOf(m.source, e.Event)
+	of.merged = e.merged
 	for _, k := range keys {
 		m.checkShard(call, item.Key(), k)
-		m.intake.queue.AddWithOptions(k, addition)
+		m.intake.loops.add(k, &of, addition)
 	}
 }
 
@@ -186,7 +198,7 @@ var errCrossed = errors.New("a mapper has returned a key of another namespace, a
 	"this replica's shards only: set informer.Options.Whole")
 
 // take returns the event of an object and removes it.
-func (m *mapping[O]) take(key Key) (informer.Event[O], bool) {
+func (m *mapping[O]) take(key Key) (waitingEvent[O], bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e, ok := m.events[key]
@@ -195,11 +207,11 @@ func (m *mapping[O]) take(key Key) (informer.Event[O], bool) {
 }
 
 // restore puts back an event that could not be mapped, merged with later ones.
-func (m *mapping[O]) restore(key Key, e informer.Event[O]) {
+func (m *mapping[O]) restore(key Key, e waitingEvent[O]) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if later, ok := m.events[key]; ok {
-		e = merged(e, later)
+		e = waitingEvent[O]{merged(e.Event, later.Event), true}
 	}
 	m.events[key] = e
 }

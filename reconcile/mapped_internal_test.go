@@ -72,7 +72,7 @@ func TestAMapperIsNotCalledWithoutAnEvent(t *testing.T) {
 		}
 		m := &mapping[*corev1.ConfigMap]{
 			mapped: mapped[*corev1.ConfigMap]{in: in, f: mapper},
-			queue:  newTestQueue(g), feed: feedOf(in), events: map[Key]informer.Event[*corev1.ConfigMap]{},
+			queue:  newTestQueue(g), feed: feedOf(in), events: map[Key]waitingEvent[*corev1.ConfigMap]{},
 			intake: &intake{watchdog: newWatchdog(func(call, string) {}, func(_ call, _, _ string) {}), timeout: time.Minute},
 		}
 		ctx, stop := context.WithCancel(t.Context())

@@ -47,8 +47,8 @@ func New[T informer.Object](
 	if err != nil {
 		return nil, fmt.Errorf("making controller %q: %w", name, err)
 	}
-	c.loops.manager = options.FieldManager
 	c.sources = sourcesOf(typed[T]{in}, options.Triggers)
+	c.loops.manager, c.loops.sources, c.loops.queue = options.FieldManager, c.sources, c.queue
 	c.fresh = &freshness{queue: c.queue, deadline: options.FreshnessDeadline, sources: c.sources, onSeen: c.histories.seen}
 	c.primary = c.sources[0]
 	c.reconcile = callOf(in, r, c.orphans)

@@ -138,7 +138,7 @@ type Options struct {
 	// most 128 bytes long. Defaults to the controller's name.
 	FieldManager string
 
-	// Events receives a warning when a key is slowed down because it is getting nowhere,
+	// Events receives a warning when writes to an object get nowhere, see docs/hot-loops.md,
 	// and when a sweep of Known was refused: at most 100 at once, and five a second in
 	// the long run. The log has all of them. Defaults to the log alone.
 	Events events.EventRecorder

@@ -34,6 +34,7 @@ func (c *Controller) reconcileOnce(ctx context.Context, item queue.Item[Key], w 
 	began := time.Now()
 	t := &reconcileContext{callContext: beginCall(ctx, c.options.ReconcileTimeout), item: item, began: began}
 	t.control = &c.core
+	c.loops.begin(item.Key(), &t.arrivals)
 	c.stats.active.Add(1)
 	if c.fresh.overdue(item.Key()) {
 		t.overdue = true
@@ -109,11 +110,8 @@ func (c *Controller) finish(t *reconcileContext, v verdict, w *worker) {
 	t.end()
 	writes := t.close()
 	t.remember(writes, v.err)
-	slow, loop := t.slowDown(writes)
-	if v.err == nil && slow > 0 {
-		v.loop = loop
-	}
-	if c.fresh.hold(t.item, writes, slow) {
+	v.loop, v.loopUntil = t.observe(writes)
+	if c.fresh.hold(t.item, writes) {
 		c.stats.heldBack.Add(1)
 	}
 	for _, w := range writes {
@@ -125,22 +123,24 @@ func (c *Controller) finish(t *reconcileContext, v verdict, w *worker) {
 	t.conclude(outcome, v.err, w)
 }
 
-// slowDown returns for how long to hold a key that is in a hot loop, and why. It
-// logs the loop when it is detected and at every doubling.
-func (t *reconcileContext) slowDown(writes []write) (time.Duration, string) {
+// observe returns the hot loops that the key is in, if any, and when they are over. It
+// logs a loop when it is detected and at every doubling.
+func (t *reconcileContext) observe(writes []write) (loops string, until time.Time) {
 	c := t.control
-	loop, found := c.loops.observe(t.item, writes)
-	if !found {
-		return 0, ""
+	seen := c.loops.observe(t.item, writes)
+	loop := seen.worst
+	if loop.delay == 0 {
+		return seen.loops, seen.until
 	}
 	c.stats.hotLoops.Add(1)
-	if n := loop.repeats - patience; n&(n-1) == 0 {
-		klog.FromContext(t).Info("hot loop detected, slowing the key down", "object", loop.String(), "delay", loop.delay())
+	if n := loop.repeats - patience + 1; n&(n-1) == 0 {
+		klog.FromContext(t).Info("hot loop detected, reacting later to changes of the object",
+			"object", loop.String(), "delay", loop.delay)
 		if object, ok := loop.object.(runtime.Object); ok {
-			c.warn(t, object, "HotLoop", "Reconcile", "Controller %s is slowed down: %s", c.name, loop)
+			c.warn(t, object, "HotLoop", "Reconcile", "Controller %s reacts later to changes of this object: %s", c.name, loop)
 		}
 	}
-	return loop.delay(), "hot loop: " + loop.String()
+	return seen.loops, seen.until
 }
 
 // verdictOf returns the verdict on a reconciler's error. [Terminal] and

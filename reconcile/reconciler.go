@@ -84,13 +84,17 @@ type Result struct {
 }
 
 // After returns a Result that reconciles the key again in d, or earlier if a
-// watched object changes. If d is zero or less, that is soon, and then after twice
-// the delay each time while nothing observed changes, as for retries.
+// watched object changes. If d is less than 50 ms, that is soon, and then after
+// twice the delay each time while nothing observed changes, as for retries: for
+// example, After(time.Until(x)) is a loop if x is always now.
 //
 // Returned with an error, it replaces the back-off: the retry comes after exactly
-// d. A d of zero or less leaves the back-off unchanged.
+// d. A d of less than 50 ms leaves the back-off unchanged.
 func After(d time.Duration) Result {
-	return Result{after: max(d, 0), again: d <= 0}
+	if d < firstPause {
+		return Result{again: true}
+	}
+	return Result{after: d}
 }
 
 // Terminal marks err as one that a retry cannot fix, such as a contradictory spec.

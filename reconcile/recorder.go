@@ -36,8 +36,8 @@ type request struct {
 }
 
 // Wrote reports a write of a client without a transport of package cluster.
-func (r *recorder) Wrote(obj metav1.Object) {
-	w := write{object: obj, outcome: ownwrites.Written}
+func (r *recorder) Wrote(obj metav1.Object, asked ownwrites.Content) {
+	w := write{object: obj, outcome: ownwrites.Written, content: asked}
 	if ordered(obj.GetResourceVersion()) && isRemoved(obj) {
 		w.outcome = ownwrites.Removed
 		if kindOf(obj) == "Namespace" { // it may have finalizers in its spec
@@ -60,13 +60,16 @@ func (r *recorder) FieldManager() string { return r.control.options.FieldManager
 func (r *recorder) Sending(w ownwrites.Write) (ended func(ownwrites.Outcome, *answer.Object)) {
 	object := &answer.Object{Unlabelled: true}
 	object.Kind, object.Namespace, object.Name = r.control.sources.kindOfResource(w.Resource), w.Namespace, w.Name
-	req := &request{write: write{object: object, deleted: w.Delete, outcome: ownwrites.Uncertain, resource: w.Resource}}
+	req := &request{write: write{
+		object: object, deleted: w.Delete, outcome: ownwrites.Uncertain, resource: w.Resource, content: w.Content,
+	}}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
 		return func(ownwrites.Outcome, *answer.Object) {}
 	}
 	req.write.baselines = r.control.fresh.takeBaselines(&req.write)
+	r.control.loops.sending(req.write.baselines)
 	r.requests = append(r.requests, req)
 	return func(outcome ownwrites.Outcome, object *answer.Object) { r.answered(req, outcome, object) }
 }
@@ -78,7 +81,6 @@ func (r *recorder) answered(req *request, outcome ownwrites.Outcome, object *ans
 	if object != nil {
 		object.Kind = cmp.Or(w.object.(*answer.Object).Kind, object.Kind, w.resource.Resource)
 		w.object = object
-		w.before = r.control.sources.cachedBefore(&w)
 	}
 	r.mu.Lock()
 	req.write, req.ended = w, true

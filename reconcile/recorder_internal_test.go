@@ -51,7 +51,7 @@ func TestAReportOfAnObjectThatHasLostItsLastFinalizerIsOfItsRemoval(t *testing.T
 		of.SetResourceVersion(version)
 		of.SetDeletionTimestamp(marked)
 		r := &recorder{control: &core{}}
-		r.Wrote(of)
+		r.Wrote(of, ownwrites.Content{})
 		return r.close()[0].outcome
 	}
 	g.Expect(outcome(&corev1.ConfigMap{}, "41", &metav1.Time{})).To(Equal(ownwrites.Removed))

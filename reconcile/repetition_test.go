@@ -67,6 +67,7 @@ func TestEveryKindOfRepetitionDoublesItsDelay(t *testing.T) {
 		"conflict":        func(int) (reconcile.Result, error) { return nothing, errStale },
 		"apply conflict":  func(int) (reconcile.Result, error) { return nothing, errOwned },
 		"After(0)":        func(int) (reconcile.Result, error) { return reconcile.After(0), nil },
+		"After(49ms)":     func(int) (reconcile.Result, error) { return reconcile.After(49 * time.Millisecond), nil },
 		"After(-1h)":      func(int) (reconcile.Result, error) { return reconcile.After(-time.Hour), nil },
 		"error, After(0)": func(int) (reconcile.Result, error) { return reconcile.After(0), errBoom },
 		"one after the other": func(n int) (reconcile.Result, error) {

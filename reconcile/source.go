@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -224,6 +225,11 @@ func newer(a, b string) bool {
 
 // sources are the informers of a controller.
 type sources []source
+
+// indexOf returns the index of an informer, -1 if it is none of the controller's.
+func (all sources) indexOf(s source) int {
+	return slices.IndexFunc(all, func(other source) bool { return other.identity() == s.identity() })
+}
 
 func isNil(s source) bool { return reflect.ValueOf(s.identity()).IsNil() }
 

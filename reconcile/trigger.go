@@ -53,11 +53,11 @@ func (t owned[O]) triggerType() string { return "owned" }
 
 // attach enqueues the owners in the goroutine of the watch: nothing there waits.
 func (t owned[O]) attach(c *intake) binding {
-	feed := feedOf(t.in)
+	feed, source := feedOf(t.in), c.sources.indexOf(typed[O]{t.in})
 	return binding{detach: t.in.Handle(func(e informer.Event[O]) {
-		addition := feed.addition(e)
+		addition, of := feed.addition(e), changeOf(source, e)
 		for _, key := range ownersOf(c.owners, e) {
-			c.queue.AddWithOptions(key, addition)
+			c.loops.add(key, &of, addition)
 		}
 	})}
 }
@@ -100,7 +100,8 @@ func attachPrimary[T informer.Object](c *intake, in *informer.Informer[T], delet
 		if e.Type == informer.Deleted && in.InScope(key) { // a shard that goes has its objects deleted, too
 			deleted(key)
 		}
-		c.queue.AddWithOptions(key, feed.addition(e))
+		of := changeOf(0, e)
+		c.loops.add(key, &of, feed.addition(e))
 	})
 	removeUnreadable := in.HandleUnreadable(func(key Key) { c.enqueueOf(key, in.Name(), "unreadable") })
 	return func() {

@@ -17,7 +17,8 @@ import (
 // [Deleted] reported it.
 type write struct {
 	object  metav1.Object // as the server answered, with its name at least; never nil
-	before  metav1.Object // the cached state that it changed; nil if there was none
+	before  metav1.Object // the cached state that it changed; nil if that is not known
+	content ownwrites.Content
 	deleted bool
 
 	outcome   ownwrites.Outcome

@@ -64,7 +64,7 @@
 //	    .backingOff           those of the delayed keys that wait for the end of their back-off
 //	    .heldBack             reconciles after which the key waited for the caches to see its writes
 //	    .overdue              reconciles that began before the caches had seen them, at the deadline
-//	    .hotLoops             reconciles after which the key was slowed down: it got nowhere
+//	    .hotLoops             reconciles with a write that got nowhere: reactions to its object wait
 //	    .outputs[].watched    whether a trigger of the controller would notice another client's change
 //	    .lanes[].oldest…      for how long the next key of the lane has waited
 //	    .sweep.problem        why the last sweep was refused or failed

@@ -4,7 +4,10 @@
 package ownwrites
 
 import (
+	"bytes"
 	"context"
+	"io"
+	"net/http"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -18,8 +21,8 @@ import (
 // several goroutines.
 type Recorder interface {
 	// Wrote is called after the server has committed a create, update or
-	// patch; obj is the server's answer.
-	Wrote(obj metav1.Object)
+	// patch; obj is the server's answer, and asked what the request asked for.
+	Wrote(obj metav1.Object, asked Content)
 	// Deleted is called after the server has accepted a delete of obj.
 	Deleted(obj metav1.Object)
 	// FieldManager returns the default field manager of the reconcile's writes.
@@ -37,9 +40,12 @@ func NewContext(ctx context.Context, r Recorder) context.Context {
 
 // Wrote reports obj, as the server returned it, to the reconcile of ctx. Outside
 // a reconcile it does nothing.
-func Wrote(ctx context.Context, obj metav1.Object) {
+func Wrote(ctx context.Context, obj metav1.Object) { WroteAs(ctx, obj, Content{}) }
+
+// WroteAs is Wrote, for a caller that knows what it has asked for.
+func WroteAs(ctx context.Context, obj metav1.Object, asked Content) {
 	if r, ok := ctx.Value(Key{}).(Recorder); ok {
-		r.Wrote(obj)
+		r.Wrote(obj, asked)
 	}
 }
 
@@ -68,6 +74,25 @@ type Write struct {
 	Namespace, Name string
 	// Delete reports whether the request deletes what it names.
 	Delete bool
+	// Content is what the request asks for, unless it deletes.
+	Content Content
+}
+
+// Content is the content of a request that creates or changes an object. The zero
+// Content means that it is not known.
+type Content struct {
+	Method, Subresource string
+	Type                string // the Content-Type
+	// Body returns a copy of the body; nil if there is none.
+	Body func() (io.ReadCloser, error)
+}
+
+// PatchOf returns the content of a patch.
+func PatchOf(contentType, subresource string, data []byte) Content {
+	return Content{
+		Method: http.MethodPatch, Subresource: subresource, Type: contentType,
+		Body: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil },
+	}
 }
 
 // Outcome is the outcome of a write.

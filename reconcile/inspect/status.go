@@ -148,8 +148,8 @@ type Stats struct {
 	Overdue uint64
 	// Failing counts the keys whose last reconcile failed, up to 1000 of them.
 	Failing int
-	// HotLoops counts reconciles after which the key was slowed down because it
-	// kept writing an object without getting anywhere.
+	// HotLoops counts reconciles with a write that got nowhere, after which the
+	// reaction to changes of the written object is delayed.
 	HotLoops uint64
 	// Durations counts the reconciles that took at most a given number of seconds,
 	// by that number.

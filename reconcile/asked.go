@@ -1,0 +1,301 @@
+package reconcile
+
+import (
+	"encoding/json"
+	"hash/fnv"
+	"io"
+	"maps"
+	"net/http"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	"github.com/homeostat/homeostat/internal/answer"
+	"github.com/homeostat/homeostat/internal/diff"
+)
+
+// asked is what a write asks to change: a digest of the value of each field, by its
+// path. What the cached object has already is not asked for, and what others change at
+// the same time, such as its status, does not count. A list is one field.
+type asked map[string]uint64
+
+// Paths that are no fields.
+const (
+	wholeObject = ""           // that the object exists, or not
+	wholeBody   = "the object" // of a request whose fields are not known, or are too many
+	maxFields   = 32
+)
+
+// paths returns the paths, sorted.
+func (a asked) paths() []string { return slices.Sorted(maps.Keys(a)) }
+
+// asks returns what w asks for, nil if nothing. newest is the object as it was last
+// written, for clients whose requests are not known; it may be nil.
+func (w *write) asks(newest metav1.Object) asked {
+	switch {
+	case w.deleted && w.before != nil && w.before.GetDeletionTimestamp() != nil:
+		return nil // again
+	case w.deleted:
+		return asked{wholeObject: 0}
+	case w.content.Method == "":
+		return w.reported(newest)
+	case w.content.Body == nil:
+		return nil
+	}
+	body, err := w.content.Body()
+	if err != nil {
+		return nil
+	}
+	defer body.Close() // a copy
+	data, err := io.ReadAll(io.LimitReader(body, answer.MaxBytes))
+	if err != nil {
+		return nil
+	}
+	whole := w.content.Subresource == "" || w.content.Subresource == "status"
+	switch {
+	case !whole:
+		return asked{w.content.Subresource: digest(data)}
+	case w.content.Method == http.MethodPost:
+		return asked{wholeObject: digest(data)}
+	case w.content.Method == http.MethodPut:
+		return w.replaced(data)
+	case w.content.Type == string(types.JSONPatchType):
+		return operations(data)
+	default:
+		return w.merged(data)
+	}
+}
+
+// reported returns what a write has changed, judging by the answer: the cached object
+// before it may be older than one that it has changed.
+func (w *write) reported(newest metav1.Object) asked {
+	before := w.before
+	if before == nil {
+		before = newest
+	}
+	switch {
+	case before == nil:
+		return nil
+	case before.GetUID() == w.object.GetUID():
+		return changes(before, w.object).without("status")
+	}
+	none := reflect.New(reflect.TypeOf(w.object).Elem()).Interface().(metav1.Object)
+	whole, err := json.Marshal(changes(none, w.object).without("status"))
+	if err != nil {
+		return nil
+	}
+	return asked{wholeObject: digest(whole)} // created
+}
+
+// replaced returns what an update asks for.
+func (w *write) replaced(data []byte) asked {
+	body, err := answer.Read(w.content.Type, data)
+	if err != nil {
+		return asked{wholeBody: digest(data)}
+	}
+	before := w.before
+	if before == nil {
+		before = &unstructured.Unstructured{}
+	}
+	object := decoded(body, before)
+	if object == nil {
+		return asked{wholeBody: digest(data)}
+	}
+	fields := changes(before, object)
+	if w.content.Subresource == "status" {
+		maps.DeleteFunc(fields, func(path string, _ uint64) bool { return !isWithin(path, "status") })
+		return fields
+	}
+	return fields.without("status")
+}
+
+// without removes a field of the object, unless that is all there is.
+func (a asked) without(field string) asked {
+	rest := maps.Clone(a)
+	maps.DeleteFunc(rest, func(path string, _ uint64) bool { return isWithin(path, field) })
+	if len(rest) == 0 {
+		return a
+	}
+	return rest
+}
+
+// isWithin reports whether a path is that of field, or of a field in it.
+func isWithin(path, field string) bool {
+	rest, ok := strings.CutPrefix(path, field)
+	return ok && (rest == "" || rest[0] == '.')
+}
+
+// merged returns what a merge patch, or the configuration of an apply, asks for beyond
+// what the cached object has.
+func (w *write) merged(data []byte) asked {
+	var changed map[string]any
+	if json.Unmarshal(data, &changed) != nil && yaml.Unmarshal(data, &changed) != nil {
+		return asked{wholeBody: digest(data)}
+	}
+	var has map[string]any
+	if u, ok := w.before.(*unstructured.Unstructured); ok {
+		has = u.Object
+	} else if w.before != nil {
+		encoded, err := json.Marshal(w.before)
+		if err == nil {
+			_ = json.Unmarshal(encoded, &has) // it is JSON
+		}
+	}
+	fields := asked{}
+	fields.add("", clientFields(changed), has, has != nil)
+	return fields.bounded()
+}
+
+// operations returns what a JSON patch asks for.
+func operations(data []byte) asked {
+	var list []struct {
+		Op, Path, From string
+		Value          json.RawMessage
+	}
+	if json.Unmarshal(data, &list) != nil {
+		return asked{wholeBody: digest(data)}
+	}
+	fields := asked{}
+	for _, o := range list {
+		names := strings.Split(strings.TrimPrefix(o.Path, "/"), "/")
+		if i := slices.IndexFunc(names, isIndex); i > 0 {
+			names = names[:i]
+		}
+		metadata := names[0] == "metadata" && len(names) > 1
+		if o.Op == "test" || metadata && !slices.Contains(clientMetadata, names[1]) {
+			continue
+		}
+		path := strings.Join(names, ".")
+		fields[path] = 31*fields[path] + digest(slices.Concat([]byte(o.Op+o.Path+o.From), o.Value))
+	}
+	return fields.bounded()
+}
+
+func isIndex(name string) bool {
+	_, err := strconv.Atoi(name)
+	return err == nil || name == "-"
+}
+
+// clientMetadata lists the metadata fields that clients write.
+var clientMetadata = []string{"labels", "annotations", "finalizers", "ownerReferences"}
+
+// changes returns the fields that differ between two states of an object, without those
+// that the server sets at every write.
+func changes(before, after metav1.Object) asked {
+	before, after = decoded(before, after), decoded(after, before)
+	if before == nil || after == nil {
+		return nil
+	}
+	p, err := diff.Compare(before, after)
+	if err != nil || p.Data == nil {
+		return nil
+	}
+	var changed map[string]any
+	_ = json.Unmarshal(p.Data, &changed) // it is JSON
+	fields := asked{}
+	fields.add("", clientFields(changed), nil, false)
+	return fields.bounded()
+}
+
+// clientFields removes what only the server writes, and preconditions.
+func clientFields(changed map[string]any) map[string]any {
+	delete(changed, "apiVersion")
+	delete(changed, "kind")
+	if metadata, ok := changed["metadata"].(map[string]any); ok {
+		maps.DeleteFunc(metadata, func(name string, _ any) bool { return !slices.Contains(clientMetadata, name) })
+	}
+	return changed
+}
+
+// add adds each field that a merge patch sets or removes, and that the object has
+// otherwise, as far as it is known.
+func (a asked) add(path string, changed map[string]any, object any, known bool) {
+	has, _ := object.(map[string]any)
+	for name, value := range changed {
+		below := strings.TrimPrefix(path+"."+name, ".")
+		if deeper, ok := value.(map[string]any); ok && (len(deeper) > 0 || below == "metadata") {
+			a.add(below, deeper, has[name], known)
+			continue
+		}
+		if known && isPart(value, has[name]) {
+			continue
+		}
+		encoded, _ := json.Marshal(value) // sorts its keys
+		a[below] = digest(encoded)
+	}
+}
+
+// isPart reports whether an object that has a value has another one, too: all that the
+// server has added to it by default does not matter.
+func isPart(value, has any) bool {
+	switch value := value.(type) {
+	case map[string]any:
+		all, ok := has.(map[string]any)
+		for name, v := range value {
+			ok = ok && isPart(v, all[name])
+		}
+		return ok
+	case []any:
+		all, ok := has.([]any)
+		if !ok || len(all) != len(value) {
+			return false
+		}
+		for i := range value {
+			ok = ok && isPart(value[i], all[i])
+		}
+		return ok
+	case int64: // of an unstructured object
+		return isPart(float64(value), has)
+	}
+	if n, ok := has.(int64); ok {
+		has = float64(n)
+	}
+	return value == has
+}
+
+// bounded returns one field in place of too many, and nil for none.
+func (a asked) bounded() asked {
+	if len(a) == 0 {
+		return nil
+	}
+	if len(a) <= maxFields {
+		return a
+	}
+	encoded, _ := json.Marshal(a) // sorts its keys
+	return asked{wholeBody: digest(encoded)}
+}
+
+func digest(data []byte) uint64 {
+	hash := fnv.New64a()
+	_, _ = hash.Write(data)
+	return hash.Sum64()
+}
+
+// decoded returns an object of an answer with the Go type of like, nil if the
+// answer is not a whole object. Other objects are returned as they are.
+func decoded(object, like metav1.Object) metav1.Object {
+	got, ok := object.(*answer.Object)
+	if !ok {
+		return object
+	}
+	into := metav1.Object(&unstructured.Unstructured{})
+	if _, both := like.(*answer.Object); !both {
+		into = reflect.New(reflect.TypeOf(like).Elem()).Interface().(metav1.Object)
+	}
+	if got.Into(into) != nil {
+		return nil
+	}
+	return into
+}
+
+// isWhole reports whether it is the creation or the deletion of the object.
+func (a asked) isWhole() bool {
+	_, ok := a[wholeObject]
+	return ok
+}

@@ -1,0 +1,197 @@
+package reconcile
+
+import (
+	"maps"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// output is what is known of one object that the controller writes. The loopDetector's mu
+// guards it.
+type output struct {
+	uid     types.UID
+	own     [4]ownWrite // the last writes
+	writes  int         // in a row
+	last    time.Time   // when it was written last
+	writers map[Key]*writer
+	newest  metav1.Object // as it was written last, for clients whose requests are not known
+
+	repeats int           // writes in a row that asked for the same as the last one of their key
+	selfled int           // writes in a row that nothing but writes of their key led to
+	vain    time.Time     // when a write got nowhere
+	vainIn  uint64        // in which reconcile
+	slowed  time.Duration // for how long the reaction is delayed; 0 if it is not
+	since   time.Time     // when the delay begins
+	whole   bool          // the object is created, or deleted, again and again
+	text    string        // what the loop is
+}
+
+// ownWrite is one write, to recognise its event.
+type ownWrite struct {
+	key     Key
+	version string    // of the object, unless it was deleted
+	deleted types.UID // the object that was
+}
+
+// writer is a key that writes an output.
+type writer struct {
+	asked asked  // each field as it was asked for last
+	last  uint64 // the reconcile that wrote last
+	vain  bool   // a write got nowhere
+}
+
+// record adds a write of key. It returns false if that has changed nothing.
+func (o *output) record(key Key, w *write, now time.Time) bool {
+	version, uid := w.object.GetResourceVersion(), w.object.GetUID()
+	if w.before != nil && w.before.GetUID() != uid && uid != "" {
+		w.before = nil // it was of another object
+	}
+	if !w.deleted && (w.before != nil && w.before.GetResourceVersion() == version || o.wroteVersion(version)) {
+		return false
+	}
+	o.settle(now)
+	if uid != "" && o.uid != "" && uid != o.uid {
+		o.recreated(w)
+	}
+	if uid != "" {
+		o.uid = uid
+	}
+	written := ownWrite{key: key, version: version}
+	if w.deleted {
+		written.deleted = o.uid
+	}
+	copy(o.own[1:], o.own[:])
+	o.own[0] = written
+	o.writes++
+	o.last = now
+	return true
+}
+
+// wroteVersion reports whether one of the last writes has led to that version.
+func (o *output) wroteVersion(version string) bool {
+	for i := range o.own {
+		if o.own[i].version == version && version != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// isEcho reports whether an event is that of one of the last writes of key.
+func (o *output) isEcho(key Key, e *change) bool {
+	for i := range o.own {
+		w := &o.own[i]
+		if w.key == key && (!e.deleted && e.version != "" && w.version == e.version ||
+			e.deleted && w.deleted != "" && w.deleted == e.uid) {
+			return true
+		}
+	}
+	return false
+}
+
+// recreated forgets the fields that were asked for: the object is another one. If w
+// changes a field, that is the first write to it.
+func (o *output) recreated(w *write) {
+	for _, by := range o.writers {
+		maps.DeleteFunc(by.asked, func(path string, _ uint64) bool { return path != wholeObject })
+	}
+	if !o.whole {
+		o.reset()
+	}
+}
+
+// settle forgets what is over.
+func (o *output) settle(now time.Time) {
+	switch {
+	case now.After(o.forgettable()):
+		o.writes, o.writers, o.newest = 0, nil, nil
+		o.reset()
+	case !o.vain.IsZero() && now.After(o.over()):
+		o.reset()
+	}
+}
+
+// over returns when the loop is over unless another write gets nowhere.
+func (o *output) over() time.Time { return o.vain.Add(o.slowed + calm) }
+
+// forgettable returns when the next write begins a new row.
+func (o *output) forgettable() time.Time {
+	if last, over := o.last.Add(calm), o.over(); last.After(over) {
+		return last
+	} else {
+		return over
+	}
+}
+
+// reset ends the loop.
+func (o *output) reset() {
+	o.repeats, o.selfled, o.slowed, o.whole, o.text = 0, 0, 0, false, ""
+	o.vain, o.since = time.Time{}, time.Time{}
+	for _, by := range o.writers {
+		by.vain = false
+	}
+}
+
+// slows reports whether the reaction of key to changes of the object is delayed.
+func (o *output) slows(key Key, now time.Time) bool {
+	if o.slowed == 0 || now.After(o.over()) {
+		return false
+	}
+	by := o.writers[key]
+	return by != nil && by.vain
+}
+
+// due returns when key may react to changes of the object. Keys that write it in turn
+// take turns, the one first that has waited longest, each a delay after the other.
+func (o *output) due(key Key) time.Time {
+	due, delay, mine := o.since.Add(o.slowed), o.slowed, o.writers[key]
+	for _, by := range o.writers {
+		if by.vain && by != mine && by.last < mine.last {
+			delay = min(2*delay, longest)
+			due = due.Add(delay)
+		}
+	}
+	return due
+}
+
+// writerOf returns the record of a key.
+func (o *output) writerOf(key Key) *writer {
+	by := o.writers[key]
+	if by == nil {
+		if o.writers == nil {
+			o.writers = map[Key]*writer{}
+		}
+		by = &writer{asked: asked{}}
+		o.writers[key] = by
+	}
+	return by
+}
+
+// note remembers what a write asks for. It reports whether that repeats in each field
+// what was asked for last, and whether it is about a field that was asked for before.
+func (by *writer) note(asks asked) (repeats, rewrites bool) {
+	repeats = true
+	for path, value := range asks {
+		before, ok := by.asked[path]
+		repeats = repeats && ok && before == value
+		rewrites = rewrites || ok
+	}
+	for path, value := range asks {
+		if _, ok := by.asked[path]; !ok {
+			maps.DeleteFunc(by.asked, func(other string, _ uint64) bool { return overlap(path, other) })
+			if len(by.asked) > 4*maxFields {
+				clear(by.asked)
+			}
+		}
+		by.asked[path] = value
+	}
+	return repeats, rewrites
+}
+
+// overlap reports whether one of two fields is in the other.
+func overlap(a, b string) bool {
+	return a != wholeObject && b != wholeObject && (strings.HasPrefix(a, b+".") || strings.HasPrefix(b, a+"."))
+}
