@@ -1,0 +1,95 @@
+package mirror
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/cluster"
+)
+
+// A SecretMirror keeps a copy of a Secret in every namespace that it selects. It has no
+// namespace.
+type SecretMirror struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+
+	Spec   SecretMirrorSpec   `json:"spec"`
+	Status SecretMirrorStatus `json:"status,omitzero"`
+}
+
+// SecretMirrorSpec is what the user wants.
+type SecretMirrorSpec struct {
+	// Source is the Secret that is copied. Copies have its name.
+	Source Source `json:"source"`
+	// Namespaces selects the namespaces that get a copy, by their labels.
+	Namespaces metav1.LabelSelector `json:"namespaces"`
+}
+
+// Source names a Secret.
+type Source struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+}
+
+// Key returns the key of the Secret.
+func (s Source) Key() types.NamespacedName { return types.NamespacedName(s) }
+
+// SecretMirrorStatus is the result of the last reconcile.
+type SecretMirrorStatus struct {
+	// Copies is how many there are, all of them up to date.
+	Copies int64 `json:"copies"`
+	// ObservedGeneration is the generation of the spec that this status is about.
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Conditions has Ready.
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// SecretMirrorList is a list of SecretMirrors.
+type SecretMirrorList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata"`
+
+	Items []SecretMirror `json:"items"`
+}
+
+// groupVersion is that of these types.
+var groupVersion = schema.GroupVersion{Group: "mirror.homeostat.dev", Version: "v1alpha1"}
+
+func addToScheme(s *runtime.Scheme) error {
+	s.AddKnownTypes(groupVersion, &SecretMirror{}, &SecretMirrorList{})
+	metav1.AddToGroupVersion(s, groupVersion)
+	return nil
+}
+
+// NewKind makes clients of SecretMirrors.
+func NewKind(c *cluster.Cluster) (*cluster.Kind[*SecretMirror, *SecretMirrorList], error) {
+	k, err := cluster.NewKind[*SecretMirror, *SecretMirrorList](c, groupVersion.WithResource("secretmirrors"), addToScheme)
+	if err != nil {
+		return nil, err
+	}
+	return k.ClusterScoped(), nil
+}
+
+// DeepCopyObject returns a copy that shares nothing with m.
+func (m *SecretMirror) DeepCopyObject() runtime.Object {
+	out := *m
+	out.ObjectMeta = *m.ObjectMeta.DeepCopy() //nolint:staticcheck // m.DeepCopy would read as a copy of the whole
+	out.Spec.Namespaces = *m.Spec.Namespaces.DeepCopy()
+	out.Status.Conditions = slices.Clone(m.Status.Conditions)
+	return &out
+}
+
+// DeepCopyObject returns a copy that shares nothing with l.
+func (l *SecretMirrorList) DeepCopyObject() runtime.Object {
+	out := *l
+	out.ListMeta = *l.ListMeta.DeepCopy() //nolint:staticcheck // as above
+	out.Items = make([]SecretMirror, 0, len(l.Items))
+	for i := range l.Items {
+		out.Items = append(out.Items, *l.Items[i].DeepCopyObject().(*SecretMirror)) //nolint:forcetypeassert // it is one
+	}
+	return &out
+}

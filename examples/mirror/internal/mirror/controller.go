@@ -1,0 +1,149 @@
+// Package mirror keeps a copy of a Secret in every namespace that a SecretMirror selects.
+package mirror
+
+import (
+	"cmp"
+	"context"
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/cluster"
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/operator"
+	"github.com/homeostat/homeostat/patch"
+	"github.com/homeostat/homeostat/patch/children"
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+// Name of the program and of its field manager.
+const Name = "mirror"
+
+// errNoSource is the error of a mirror whose source does not exist. Its copies stay, and
+// its creation reconciles the mirror again.
+var errNoSource = reconcile.Terminal(errors.New("the source does not exist"))
+
+// mirrors is what a reconcile reads, and the copies, which it writes.
+type mirrors struct {
+	kind       *cluster.Kind[*SecretMirror, *SecretMirrorList]
+	in         *informer.Informer[*SecretMirror]
+	bySource   *informer.Index[*SecretMirror, types.NamespacedName]
+	namespaces *informer.Informer[*corev1.Namespace]
+	secrets    *informer.Informer[*corev1.Secret] // sources and copies
+	copies     *children.Set[*corev1.Secret]
+}
+
+// Setup makes the controller. Nothing runs yet.
+func Setup(env operator.Env) ([]*reconcile.Controller, error) {
+	k, err := NewKind(env.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	core := env.Cluster.Client().CoreV1()
+	m := &mirrors{
+		kind:       k,
+		in:         informer.For(k.In(""), nil),
+		namespaces: informer.For(core.Namespaces(), nil),
+		secrets:    informer.For(core.Secrets(""), nil),
+	}
+	m.bySource = informer.NewIndex(m.in, func(m *SecretMirror) []types.NamespacedName {
+		return []types.NamespacedName{m.Spec.Source.Key()}
+	})
+	m.copies = children.New(groupVersion.WithKind("SecretMirror"), k.In, m.secrets, core.Secrets,
+		&children.Options{ByLabel: true, MaxRecreate: 10})
+	options := env.Options()
+	options.Triggers = []reconcile.Trigger{
+		reconcile.Owned(m.secrets), reconcile.Mapped(m.secrets, m.ofSource), reconcile.Mapped(m.namespaces, m.ofNamespace),
+	}
+	c, err := reconcile.New(Name, m.in, m, options)
+	return []*reconcile.Controller{c}, err
+}
+
+// ofSource returns the mirrors of a Secret.
+func (m *mirrors) ofSource(_ context.Context, before, after *corev1.Secret) (keys []reconcile.Key, _ error) {
+	secret := cmp.Or(after, before)
+	for mirror := range m.bySource.Get(types.NamespacedName{Namespace: secret.Namespace, Name: secret.Name}) {
+		keys = append(keys, reconcile.Key{Name: mirror.Name})
+	}
+	return keys, nil
+}
+
+// ofNamespace returns the mirrors that select a namespace, before its change or after it.
+func (m *mirrors) ofNamespace(_ context.Context, before, after *corev1.Namespace) (keys []reconcile.Key, _ error) {
+	for mirror := range m.in.Snapshot().All() {
+		if selects(mirror, before) || selects(mirror, after) {
+			keys = append(keys, reconcile.Key{Name: mirror.Name})
+		}
+	}
+	return keys, nil
+}
+
+// selects reports whether a namespace, which may be nil, gets a copy. One that is being
+// deleted takes no new objects.
+func selects(mirror *SecretMirror, n *corev1.Namespace) bool {
+	if n == nil || n.DeletionTimestamp != nil || n.Name == mirror.Spec.Source.Namespace {
+		return false
+	}
+	selector, err := metav1.LabelSelectorAsSelector(&mirror.Spec.Namespaces)
+	return err == nil && selector.Matches(labels.Set(n.Labels))
+}
+
+// Reconcile makes the copies of one mirror what its source is, in the namespaces that it
+// selects and nowhere else.
+func (m *mirrors) Reconcile(ctx context.Context, r reconcile.Request[*SecretMirror]) (reconcile.Result, error) {
+	mirror, ok := r.Object()
+	if !ok {
+		return reconcile.Result{}, m.copies.DeleteOrphans(ctx, r.Key)
+	}
+	if mirror.DeletionTimestamp != nil {
+		return reconcile.Result{}, nil // it is not found later
+	}
+	copies, err := m.copy(ctx, mirror)
+	if patch.IsStale(err) {
+		return reconcile.Result{}, err // the cache was late: the next reconcile knows more
+	}
+	condition := metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Copied"}
+	if err != nil {
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, reasonOf(err), err.Error()
+	}
+	_, failed := patch.Status(ctx, m.kind.In, mirror, nil, func(edit *SecretMirror) {
+		edit.Status.Copies = int64(len(copies))
+		meta.SetStatusCondition(&edit.Status.Conditions, condition)
+	})
+	return reconcile.Result{}, errors.Join(err, failed)
+}
+
+// copy returns the copies, if all are there.
+func (m *mirrors) copy(ctx context.Context, mirror *SecretMirror) ([]*corev1.Secret, error) {
+	if _, err := metav1.LabelSelectorAsSelector(&mirror.Spec.Namespaces); err != nil {
+		return nil, reconcile.Terminal(err) // it does not select nothing
+	}
+	source, ok := m.secrets.Get(mirror.Spec.Source.Key())
+	if !ok {
+		return nil, errNoSource
+	}
+	edit := func(s *corev1.Secret) { s.Type, s.Data = source.Type, source.DeepCopy().Data }
+	var wanted []children.Child[*corev1.Secret]
+	for n := range m.namespaces.Snapshot().All() {
+		if selects(mirror, n) {
+			wanted = append(wanted, children.Child[*corev1.Secret]{Namespace: n.Name, Name: source.Name, Edit: edit})
+		}
+	}
+	return m.copies.Ensure(ctx, mirror, wanted...)
+}
+
+func reasonOf(err error) string {
+	switch {
+	case errors.Is(err, errNoSource):
+		return "NoSource"
+	case errors.Is(err, children.ErrForeign):
+		return "Conflict"
+	case errors.Is(err, children.ErrLimit):
+		return "TooManyDeletions"
+	}
+	return "Failed"
+}

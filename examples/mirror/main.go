@@ -1,0 +1,21 @@
+// Command mirror keeps a copy of a Secret in every namespace that a SecretMirror
+// selects. See README.md.
+package main
+
+import (
+	"os"
+
+	"github.com/homeostat/homeostat/examples/mirror/internal/mirror"
+	"github.com/homeostat/homeostat/operator"
+)
+
+func main() {
+	os.Exit(operator.Program{
+		Name: mirror.Name,
+		Needs: []string{
+			"get,list,watch secretmirrors.mirror.homeostat.dev", "patch secretmirrors.mirror.homeostat.dev/status",
+			"list,watch namespaces", "get,list,watch,create,patch,delete secrets",
+		},
+		Setup: mirror.Setup,
+	}.Main(os.Args[1:], os.Stderr))
+}
