@@ -25,13 +25,16 @@ import (
 
 // testedBy names the packages whose tests hold a different package's behaviour, too, below the root of the module.
 var testedBy = map[string][]string{
-	"internal/diff":   {"patch"},
-	"informer":        {"informer/clientgo"},
-	"leader":          {"leader/shard"},
-	"internal/intern": {"informer"},
-	"patch":           {"cluster"},
-	"reconcile":       {"cluster"},
-	"queue":           {"queue/workqueue"},
+	"internal/diff":               {"patch"},
+	"informer":                    {"informer/clientgo"},
+	"leader":                      {"leader/shard"},
+	"leader/shard":                {"leader/shard/ranges"},
+	"leader/shard/internal/fleet": {"leader/shard", "leader/shard/ranges"},
+	"leader/shard/internal/plan":  {"leader/shard"},
+	"internal/intern":             {"informer"},
+	"patch":                       {"cluster"},
+	"reconcile":                   {"cluster"},
+	"queue":                       {"queue/workqueue"},
 }
 
 type options struct {
