@@ -85,23 +85,30 @@ fuzz: ## Each fuzz target for FUZZTIME (30s).
 	  go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(or $(FUZZTIME),30s) "$$(dirname $$file)"; \
 	done
 
+# The version of images and charts. Images are made from a clone of the commit, so nothing is in them that is not committed.
+TAG = $(or $(VERSION),$(shell git describe --tags --always))
+SHIP_TOOL = GOWORK=off go tool -modfile=$(CURDIR)/internal/ship/go.mod
+ship = tree=$(CURDIR); if [ -n "$(COMMIT)" ]; then tree="$$(mktemp -d)"; trap 'rm -rf "$$tree"' EXIT; \
+  git clone --quiet --shared --no-checkout . "$$tree"; git -C "$$tree" checkout --quiet --detach "$$(git rev-parse --verify "$(COMMIT)^{commit}")"; fi; \
+  cd internal/ship && GOWORK=off go build -o $(BIN)/ship . && cd $(CURDIR) && $(BIN)/ship -root "$$tree" -tag "$(TAG)" $(1)
+
 .PHONY: images
 images: ## OCI images of all programs in dist/images, without a Docker daemon (PROGRAMS="website podlog", PLATFORMS, COMMIT).
-	cd internal/ship && GOWORK=off go run . images -root $(CURDIR) -out $(CURDIR)/dist/images -commit "$(COMMIT)" -platforms $(PLATFORMS) $(PROGRAMS)
+	@$(call ship,-out $(CURDIR)/dist/images -platforms $(PLATFORMS) $(PROGRAMS))
 
 .PHONY: push
-push: ## Push the images in dist/images, and the charts in dist/charts: make push REGISTRY=ghcr.io/you (PROGRAMS).
-	cd internal/ship && GOWORK=off go run . push -out $(CURDIR)/dist/images -to "$(REGISTRY)" $(PROGRAMS)
-	cd internal/ship && GOWORK=off go run . push-charts -into $(CURDIR)/dist/charts -to "$(REGISTRY)" $(PROGRAMS)
+push: ## Push images, and the charts in dist/charts: make push REGISTRY=ghcr.io/you (PROGRAMS).
+	@$(call ship,-to "$(REGISTRY)" -platforms $(PLATFORMS) $(PROGRAMS))
+	@for chart in $(wildcard dist/charts/*.tgz); do $(SHIP_TOOL) helm push "$$chart" "oci://$(REGISTRY)/charts"; done
 
 .PHONY: verify-deploy
 verify-deploy: controlplane-build ## Start every program from its image, with its manifests, on the real API server; judge its permissions.
-	$(MAKE) images PLATFORMS=linux/$$(go env GOARCH)
-	cd internal/ship && GOWORK=off go build -o $(BIN)/ship .
+	cd internal/ship && GOWORK=off go test -timeout 20m .
+	@$(call ship,-unpack $(CURDIR)/dist/rootfs -platforms linux/$$(go env GOARCH) $(PROGRAMS))
 	go build -o $(BIN)/verify-deploy ./internal/proof/deploy
+	GOWORK=off go build -modfile=internal/ship/go.mod -o $(BIN)/helm helm.sh/helm/v4/cmd/helm
 	@# programs are started within the files of their images, and as other users
-	$(SUDO) $(BIN)/ship unpack -out dist/images -platforms linux/$$(go env GOARCH) -into dist/rootfs $(PROGRAMS)
-	$(SUDO) $(BIN)/verify-deploy -images dist/rootfs $(PROGRAMS)
+	$(SUDO) $(BIN)/verify-deploy -images dist/rootfs -helm $(BIN)/helm $(PROGRAMS)
 	$(MAKE) --no-print-directory verify-arm64 PROGRAMS=
 
 .PHONY: verify-arm64
@@ -115,32 +122,35 @@ verify-arm64: ## Start programs of the arm64 images on this machine: elsewhere u
 	  done; \
 	  if [ -z "$$qemu" ]; then echo "skipped: no qemu for arm64 here, and no apt-get that brings it"; exit 0; fi; fi; \
 	programs="$(or $(PROGRAMS),podlog observe)"; \
-	(cd internal/ship && GOWORK=off go run . images -root $(CURDIR) -out $(CURDIR)/$(ARM64)/images -commit "$(COMMIT)" -platforms linux/arm64 $$programs && \
-	  go run . unpack -out $(CURDIR)/$(ARM64)/images -platforms linux/arm64 -into $(CURDIR)/$(ARM64)/rootfs $$programs); \
+	($(call ship,-unpack $(CURDIR)/$(ARM64) -platforms linux/arm64 $$programs)); \
 	for p in $$programs; do \
-	  $$qemu $(ARM64)/rootfs/$$p/$$p --version 2>&1 | grep "(commit [0-9a-f]*)"; \
-	  $$qemu $(ARM64)/rootfs/$$p/$$p --help 2>&1 | grep -- -kubeconfig >/dev/null || { echo "$$p --help does not list its flags"; exit 1; }; \
+	  $$qemu $(ARM64)/$$p/ko-app/$$p --version 2>&1 | grep "(commit [0-9a-f]*)"; \
+	  $$qemu $(ARM64)/$$p/ko-app/$$p --help 2>&1 | grep -- -kubeconfig >/dev/null || { echo "$$p --help does not list its flags"; exit 1; }; \
 	done
 
 .PHONY: manifests
 manifests: ## Write examples/*/deploy/install.yaml from the kustomizations.
-	cd internal/ship && GOWORK=off go run . manifests -root $(CURDIR)
+	@for folder in examples/*/deploy; do (echo "# Made by make manifests from the kustomization here. Apply it with kubectl apply --server-side -f."; \
+	  $(SHIP_TOOL) kustomize build --reorder=none $$folder) > $$folder/install.yaml.new && mv $$folder/install.yaml.new $$folder/install.yaml; done
 
 .PHONY: charts
-charts: ## Helm charts of all programs in dist/charts, from the kustomizations.
-	cd internal/ship && GOWORK=off go run . charts -root $(CURDIR) -into $(CURDIR)/dist/charts
+charts: ## Helm charts of the products in dist/charts.
+	$(SHIP_TOOL) helm package examples/reboot/chart examples/observe/chart -d dist/charts --app-version "$(TAG)" \
+	  --version "$(if $(VERSION),$(VERSION:v%=%),0.0.0-$(TAG))"
 
 .PHONY: release
 release: ## What a release consists of, in dist: notes, changes of the API, images, manifests, charts, docs/proof.md made anew (make release VERSION=v0.1.0).
 	@[ -n "$(VERSION)" ] || { echo "which release? make release VERSION=v0.1.0"; exit 1; }
-	cd internal/ship && GOWORK=off go run . manifests -root $(CURDIR) -tag "$(VERSION)" -check
+	@! grep 'newTag: ' examples/release/kustomization.yaml | grep -v ' $(VERSION)$$' || { echo "the manifests are of another release: set its tag in examples/release, and run make manifests"; exit 1; }
+	$(MAKE) --no-print-directory manifests && git diff --exit-code 'examples/*/deploy/install.yaml'
 	mkdir -p dist
-	cd internal/ship && GOWORK=off go run . notes -root $(CURDIR) -tag "$(VERSION)" > $(CURDIR)/dist/notes.md
+	awk -v v='$(VERSION:v%=%)' 'BEGIN { print "# v" v "\n" } /^## / { within = index($$0, "## [" v "]") + index($$0, "## [Unreleased]"); next } within' CHANGELOG.md > dist/notes.md
+	@[ "$$(wc -l < dist/notes.md)" -gt 3 ] || { echo "CHANGELOG.md has no section about $(VERSION)"; exit 1; }
 	$(MAKE) --no-print-directory api SINCE="$$(git describe --tags --abbrev=0 HEAD^ 2>/dev/null)" > dist/api.txt
-	cd internal/ship && GOWORK=off go run . manifests -root $(CURDIR) -tag "$(VERSION)" -into $(CURDIR)/dist/manifests
-	cd internal/ship && GOWORK=off go run . charts -root $(CURDIR) -tag "$(VERSION)" -into $(CURDIR)/dist/charts
-	cd internal/ship && GOWORK=off go run . images -root $(CURDIR) -out $(CURDIR)/dist/images -commit "$(COMMIT)" -tag "$(VERSION)" \
-	  -platforms $(PLATFORMS) $(PROGRAMS) | tee $(CURDIR)/dist/images.txt
+	mkdir -p dist/manifests
+	for file in examples/*/deploy/install.yaml; do cp "$$file" "dist/manifests/$$(echo "$$file" | cut -d / -f 2).yaml"; done
+	$(MAKE) --no-print-directory charts
+	$(MAKE) --no-print-directory images | tee dist/images.txt
 	@# last, since it takes longest: images are of the commit, which does not have the new page
 	$(MAKE) --no-print-directory proof
 	cp docs/proof.md dist/proof.md

@@ -1,25 +1,72 @@
+// Command ship makes the images of the programs, with ko, which builds Go programs into images without a Docker daemon.
+// ko takes base images from registries only, and those of this repository must not depend on any: ship makes the base,
+// and serves it to ko from a registry on loopback.
+//
+//	base (certificates, users, /tmp) ──▶ registry ──▶ ko build ──▶ registry ──▶ dist/images/<program>, an OCI layout
+//	                                                          └──▶ the registry of -to
+//
+// The base of observe has a shell and kubectl, too, which its scripts call. The same commit, built by the same Go
+// release, has the same digest on every machine.
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
 	"io"
+	"log"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-const usage = `usage: ship images    [-root DIR] [-commit COMMIT] [-out DIR] [-platforms LIST] [PROGRAM...]
-       ship image     [-root DIR] [-out DIR] [-platforms LIST] PACKAGE   of any other module in DIR
-       ship push      [-out DIR] -to REGISTRY [PROGRAM...]
-       ship unpack    [-out DIR] [-platforms ONE] -into DIR [PROGRAM...]
-       ship notes     [-root DIR] -tag TAG
-       ship manifests [-root DIR] [-tag TAG] [-check | -into DIR] [PROGRAM...]
-       ship charts    [-root DIR] [-tag TAG] -into DIR [PROGRAM...]
-       ship push-charts -into DIR -to REGISTRY [PROGRAM...]
-`
+// host is the name of the registry on loopback. It is in the annotations of an image, so it must not have a port that
+// differs from run to run. Requests to it go to the registry because that is their HTTP proxy.
+const host = "ship.localhost"
+
+// programs are the packages of the images. kubectl-reboot is not among them: it runs beside kubectl.
+var programs = map[string]string{
+	"configmap-from-crs":  "examples/configmap-from-crs",
+	"dns-zone":            "examples/dns-zone",
+	"ingress-per-service": "examples/ingress-per-service",
+	"namespace-defaults":  "examples/namespace-defaults",
+	"observe":             "examples/observe",
+	"pod-runtime":         "examples/pod-runtime",
+	"podlog":              "examples/podlog",
+	"reboot-agent":        "examples/reboot/agent",
+	"reboot-controller":   "examples/reboot/controller",
+	"website":             "examples/website",
+}
+
+// ship has the flags.
+type ship struct {
+	root, out, to, files, tag string
+	platforms                 []*v1.Platform
+	proxy                     string // URL of the registry on loopback
+}
+
+// remote are the options of requests to the registry on loopback.
+func (s *ship) remote(ctx context.Context) []remote.Option {
+	proxied := &http.Transport{Proxy: func(*http.Request) (*url.URL, error) { return url.Parse(s.proxy) }}
+	return []remote.Option{remote.WithContext(ctx), remote.WithTransport(proxied)}
+}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
@@ -31,80 +78,153 @@ func main() {
 	}
 }
 
-// settings are the flags of all commands.
-type settings struct {
-	root, commit, out, platforms, registry, tag, into string
-	check                                             bool
-}
-
-// parse reads the flags of a command, and returns the arguments after them.
-func parse(command string, args []string) (s settings, rest []string, err error) {
-	f := flag.NewFlagSet("ship "+command, flag.ContinueOnError)
-	f.StringVar(&s.root, "root", ".", "`directory` of the module")
-	f.StringVar(&s.commit, "commit", "", "`commit` to build; by default, the root as it is")
-	f.StringVar(&s.out, "out", "dist/images", "`directory` of the OCI layouts, one for each program")
-	f.StringVar(&s.platforms, "platforms", "linux/amd64,linux/arm64", "`list` of platforms")
-	f.StringVar(&s.registry, "to", "", "`registry` and path, such as ghcr.io/homeostat")
-	f.StringVar(&s.tag, "tag", "", "`tag` of the images; by default the version that is built or was released")
-	f.StringVar(&s.into, "into", "", "`directory` of unpacked images, and of manifests if not beside the kustomizations")
-	f.BoolVar(&s.check, "check", false, "write nothing, and fail if something would change")
-	err = f.Parse(args)
-	return s, f.Args(), err
-}
-
-func run(ctx context.Context, args []string, log io.Writer) error {
-	if len(args) == 0 {
-		return fmt.Errorf("no command\n%s", usage)
+// parse returns the flags, and the programs after them, which default to all.
+func parse(args []string) (s *ship, chosen []string, err error) {
+	s = &ship{}
+	f := flag.NewFlagSet("ship", flag.ContinueOnError)
+	f.StringVar(&s.root, "root", ".", "`directory` of the repository")
+	f.StringVar(&s.out, "out", "dist/images", "`directory` for OCI layouts, one for each program")
+	f.StringVar(&s.to, "to", "", "`registry` and path to push to, such as ghcr.io/homeostat, instead")
+	f.StringVar(&s.files, "unpack", "", "`directory` for the files of the images, instead; of one platform")
+	f.StringVar(&s.tag, "tag", "devel", "`tag` and version of the images")
+	platforms := f.String("platforms", "linux/amd64,linux/arm64", "`list` of platforms")
+	if err := f.Parse(args); err != nil {
+		return nil, nil, err
 	}
-	s, rest, err := parse(args[0], args[1:])
+	for text := range strings.SplitSeq(*platforms, ",") {
+		platform, err := v1.ParsePlatform(text)
+		if err != nil {
+			return nil, nil, err
+		}
+		s.platforms = append(s.platforms, platform)
+	}
+	all := slices.Sorted(maps.Keys(programs))
+	for _, program := range f.Args() {
+		if programs[program] == "" {
+			return nil, nil, fmt.Errorf("no program %q: there are %s", program, strings.Join(all, ", "))
+		}
+	}
+	if chosen = f.Args(); len(chosen) == 0 {
+		chosen = all
+	}
+	s.root, err = filepath.Abs(s.root)
+	return s, chosen, err
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	s, chosen, err := parse(args)
 	if err != nil {
 		return err
 	}
-	switch args[0] {
-	case "images":
-		chosen, err := choose(rest)
-		if err != nil {
-			return err
+	images := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Host != host { // ko asks a cloud for credentials
+			http.Error(w, "there is only "+host, http.StatusForbidden)
+			return
 		}
-		return images(ctx, s, chosen, log)
-	case "image":
-		if len(rest) != 1 {
-			return fmt.Errorf("want one package\n%s", usage)
-		}
-		root, err := filepath.Abs(s.root)
-		if err != nil {
-			return err
-		}
-		return images(ctx, s, []program{{name: nameOf(root, rest[0]), source: rest[0]}}, log)
-	case "push":
-		chosen, err := choose(rest)
-		if err != nil {
-			return err
-		}
-		return push(ctx, s, chosen, log)
-	case "unpack":
-		chosen, err := choose(rest)
-		if err != nil {
-			return err
-		}
-		return unpack(s, chosen)
-	case "notes":
-		return notes(s, log)
-	case "manifests":
-		return manifests(s, rest, log)
-	case "charts":
-		return charts(s, rest, log)
-	case "push-charts":
-		return pushCharts(ctx, s, rest, log)
-	default:
-		return fmt.Errorf("unknown command %q\n%s", args[0], usage)
+		images.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	s.proxy = server.URL
+	err = s.pushBase(ctx, "base")
+	if err == nil && slices.Contains(chosen, "observe") {
+		err = s.pushBase(ctx, "tools", "kubectl", "sh")
 	}
+	if err != nil {
+		return fmt.Errorf("making the base image: %w", err)
+	}
+	for _, program := range chosen {
+		image, err := s.build(ctx, program)
+		if err != nil {
+			return fmt.Errorf("making the image of %s: %w", program, err)
+		}
+		fmt.Fprintln(out, image)
+	}
+	return nil
 }
 
-// nameOf returns the name of the program in a package of a module in root.
-func nameOf(root, source string) string {
-	if name := filepath.Base(filepath.Clean(source)); name != "." {
-		return name
+// build makes the image of a program, does with it what the flags ask for, and returns its reference.
+func (s *ship) build(ctx context.Context, program string) (string, error) {
+	user, base := "65532:65532", "base"
+	switch program {
+	case "observe":
+		base = "tools"
+	case "reboot-agent": // it reaches the D-Bus of its node
+		user = "0:0"
 	}
-	return filepath.Base(root)
+	args := []string{
+		"tool", "-modfile=" + filepath.Join(s.root, "internal/ship/go.mod"), "ko", "build", ".", "--bare", "--tags=" + s.tag,
+		"--image-user=" + user, "--image-label=org.opencontainers.image.source=https://github.com/homeostat/homeostat",
+		"--image-label=org.opencontainers.image.title=" + program + ",org.opencontainers.image.version=" + s.tag,
+	}
+	for _, platform := range s.platforms {
+		args = append(args, "--platform="+platform.String())
+	}
+	command := s.goCommand(ctx, programs[program], []string{
+		"KO_DOCKER_REPO=" + cmp.Or(s.to, host) + "/" + program, "KO_DEFAULTBASEIMAGE=" + host + "/" + base,
+		"KO_CONFIG_PATH=" + filepath.Join(s.root, "internal/ship"),
+	}, args...)
+	printed, err := command.Output()
+	image := strings.TrimSpace(string(printed))
+	if err != nil || s.to != "" {
+		return image, err
+	}
+	reference, err := name.ParseReference(image)
+	if err != nil {
+		return "", err
+	}
+	made, err := remote.Get(reference, s.remote(ctx)...)
+	if err != nil {
+		return "", err
+	}
+	if s.files != "" {
+		return image, unpack(ctx, made, filepath.Join(s.files, program))
+	}
+	return image, s.save(made, program)
+}
+
+// save writes the layout of an image. The annotations are its tag, and the name under which containerd, and with it
+// kind and docker, load it: the one that the manifests look for.
+func (s *ship) save(made *remote.Descriptor, program string) error {
+	folder := filepath.Join(s.out, program)
+	if err := os.RemoveAll(folder); err != nil {
+		return err
+	}
+	path, err := layout.Write(folder, empty.Index)
+	if err != nil {
+		return err
+	}
+	names := layout.WithAnnotations(map[string]string{
+		"org.opencontainers.image.ref.name": s.tag,
+		"io.containerd.image.name":          "ghcr.io/homeostat/" + program + ":" + s.tag,
+	})
+	if !made.MediaType.IsIndex() { // of one platform
+		image, err := made.Image()
+		if err != nil {
+			return err
+		}
+		return path.AppendImage(image, names)
+	}
+	index, err := made.ImageIndex()
+	if err != nil {
+		return err
+	}
+	return path.AppendIndex(index, names)
+}
+
+// unpack writes the files of an image.
+func unpack(ctx context.Context, made *remote.Descriptor, into string) error {
+	image, err := made.Image()
+	if err != nil {
+		return err
+	}
+	if err := os.RemoveAll(into); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(into, 0o755); err != nil {
+		return err
+	}
+	tar := exec.CommandContext(ctx, "tar", "-x", "-p", "-C", into)
+	tar.Stdin, tar.Stderr = mutate.Extract(image), os.Stderr
+	return tar.Run()
 }

@@ -14,204 +14,139 @@ import (
 	"strings"
 	"testing"
 
-	cyclonedx "github.com/CycloneDX/cyclonedx-go"
 	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 )
 
-const root = "../.."
-
-// fixture is a folder for the output of a test.
-type fixture struct {
-	*testing.T
-	out string
-	log bytes.Buffer
-}
-
-func newFixture(t *testing.T) *fixture {
+// runShip runs a command that has to succeed, and returns what it prints.
+func runShip(t *testing.T, args ...string) string {
 	t.Helper()
-	return &fixture{T: t, out: t.TempDir()}
-}
-
-// ship runs a command that has to succeed.
-func (f *fixture) ship(args ...string) {
-	f.Helper()
-	if err := run(f.Context(), args, &f.log); err != nil {
-		f.Fatal(err)
+	var out bytes.Buffer
+	if err := run(t.Context(), append([]string{"-root", root, "-tag", "v9.8.7"}, args...), &out); err != nil {
+		t.Fatal(err)
 	}
-}
-
-// image returns the only image of a layout, with its tag.
-func (f *fixture) image(folder string) (v1.ImageIndex, v1.Image, string) {
-	f.Helper()
-	all, tag, err := read(folder)
-	if err != nil {
-		f.Fatal(err)
-	}
-	manifest, err := all.IndexManifest()
-	if err != nil {
-		f.Fatal(err)
-	}
-	img, err := all.Image(manifest.Manifests[0].Digest)
-	if err != nil {
-		f.Fatal(err)
-	}
-	return all, img, tag
+	return strings.TrimSpace(out.String())
 }
 
 // One program stands for all: they are built by the same code.
-func TestTheSameCommitHasTheSameDigest(t *testing.T) {
-	f := newFixture(t)
-	platform := "linux/" + runtime.GOARCH
-	digests := map[v1.Hash]bool{}
-	for _, folder := range []string{"one", "two"} { // each from a clone of its own
-		f.ship("images", "-root", root, "-commit", "HEAD", "-platforms", platform, "-out", filepath.Join(f.out, folder), "podlog")
-		all, img, _ := f.image(filepath.Join(f.out, folder, "podlog"))
-		if err := validate.Index(all); err != nil {
-			t.Error(err)
-		}
-		digest, err := img.Digest()
-		if err != nil {
-			t.Fatal(err)
-		}
-		digests[digest] = true
+func TestTheSameProgramHasTheSameDigest(t *testing.T) {
+	if testing.Short() {
+		t.Skip("an image takes a minute: make verify-deploy runs this")
 	}
-	if len(digests) != 1 {
-		t.Errorf("two builds have %d digests, want one: %v", len(digests), digests)
+	folder := t.TempDir()
+	one := runShip(t, "-out", folder, "podlog")
+	two := runShip(t, "-out", filepath.Join(folder, "two"), "podlog")
+	if one != two || !strings.HasPrefix(one, "ship.localhost/podlog:v9.8.7@sha256:") {
+		t.Errorf("two builds are %s and %s", one, two)
 	}
-	_, img, tag := f.image(filepath.Join(f.out, "one", "podlog"))
-	f.saysWhatItIs(img, tag)
-	index, err := os.ReadFile(filepath.Join(f.out, "one", "podlog", "index.json"))
-	if want := `"io.containerd.image.name": "ghcr.io/homeostat/podlog:` + tag + `"`; err != nil ||
-		!strings.Contains(string(index), want) {
-		t.Errorf("the layout does not say %s: %v\n%s", want, err, index)
+	server := httptest.NewServer(registry.New())
+	defer server.Close()
+	pushed := runShip(t, "-to", strings.TrimPrefix(server.URL, "http://")+"/team", "podlog")
+	_, digest, _ := strings.Cut(one, "@")
+	if !strings.HasSuffix(pushed, "/team/podlog:v9.8.7@"+digest) {
+		t.Errorf("pushed %s, want %s", pushed, digest)
 	}
-	f.listsItsModules(img)
 
-	unpacked := filepath.Join(f.out, "files")
-	f.ship("unpack", "-platforms", platform, "-out", filepath.Join(f.out, "one"), "-into", unpacked, "podlog")
-	if runtime.GOOS == "linux" {
-		f.starts(filepath.Join(unpacked, "podlog", "podlog"))
-	}
-	f.pushes(filepath.Join(f.out, "one"), tag)
-}
-
-// saysWhatItIs: the version and commit in the labels are those of the repository.
-func (f *fixture) saysWhatItIs(img v1.Image, tag string) {
-	f.Helper()
-	config, err := img.ConfigFile()
+	top, err := layout.ImageIndexFromPath(filepath.Join(folder, "podlog"))
 	if err != nil {
-		f.Fatal(err)
+		t.Fatal(err)
 	}
-	head, err := git(f.Context(), root, "rev-parse", "HEAD")
+	if err := validate.Index(top); err != nil {
+		t.Error(err)
+	}
+	entries, err := top.IndexManifest()
+	if err != nil || len(entries.Manifests) != 1 {
+		t.Fatalf("%v, %v: want one entry", entries, err)
+	}
+	if got := entries.Manifests[0].Annotations["io.containerd.image.name"]; got != "ghcr.io/homeostat/podlog:v9.8.7" {
+		t.Errorf("containerd would load it as %s", got)
+	}
+	all, err := top.ImageIndex(entries.Manifests[0].Digest)
 	if err != nil {
-		f.Fatal(err)
+		t.Fatal(err)
 	}
-	labels := config.Config.Labels
-	if got := labels["org.opencontainers.image.revision"]; got != head {
-		f.Errorf("the label says commit %q, want %q", got, head)
+	platforms, err := all.IndexManifest()
+	if err != nil || len(platforms.Manifests) != 2 {
+		t.Fatalf("%v, %v: want an image for each of two platforms", platforms, err)
 	}
-	version := labels["org.opencontainers.image.version"]
-	if !strings.HasPrefix(version, "v") || strings.ReplaceAll(version, "+", "-") != tag {
-		f.Errorf("the label says version %q, and the tag is %q", version, tag)
+	image, err := all.Image(platforms.Manifests[0].Digest)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if config.Config.User != "65532:65532" || config.Config.Entrypoint[0] != "/podlog" {
-		f.Errorf("the image runs %v as %s", config.Config.Entrypoint, config.Config.User)
-	}
+	saysWhatItIs(t, image)
 }
 
-func (f *fixture) listsItsModules(img v1.Image) {
-	f.Helper()
-	files := f.files(img)
-	var bom cyclonedx.BOM
-	text := files["usr/share/sbom/podlog.cdx.json"]
-	if err := cyclonedx.NewBOMDecoder(bytes.NewReader(text), cyclonedx.BOMFileFormatJSON).Decode(&bom); err != nil {
-		f.Fatal(err)
+// saysWhatItIs: the image runs the program as a user without privileges, and has certificates.
+func saysWhatItIs(t *testing.T, image v1.Image) {
+	t.Helper()
+	config, err := image.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
 	}
-	names := map[string]string{}
-	for _, c := range *bom.Components {
-		names[c.Name] = c.PackageURL
+	if got := config.Config.Labels["org.opencontainers.image.version"]; got != "v9.8.7" {
+		t.Errorf("the label says version %q", got)
 	}
-	for _, want := range []string{"std", "github.com/homeostat/homeostat", "k8s.io/client-go"} {
-		if !strings.HasPrefix(names[want], "pkg:golang/"+want+"@") {
-			f.Errorf("the list of modules has %q as %q", want, names[want])
-		}
+	if config.Config.User != "65532:65532" || config.Config.Entrypoint[0] != "/ko-app/podlog" {
+		t.Errorf("the image runs %v as %s", config.Config.Entrypoint, config.Config.User)
 	}
-	if !x509.NewCertPool().AppendCertsFromPEM(files["etc/ssl/certs/ca-certificates.crt"]) {
-		f.Error("no certificates")
-	}
-}
-
-// files is the content of an image.
-func (f *fixture) files(img v1.Image) map[string][]byte {
-	f.Helper()
-	content := mutate.Extract(img)
+	content := mutate.Extract(image)
 	defer content.Close()
-	files := map[string][]byte{}
+	found := map[string]bool{}
 	for archive := tar.NewReader(content); ; {
 		header, err := archive.Next()
 		if errors.Is(err, io.EOF) {
-			return files
+			break
 		}
 		if err != nil {
-			f.Fatal(err)
+			t.Fatal(err)
 		}
-		if files[header.Name], err = io.ReadAll(archive); err != nil {
-			f.Fatal(err)
+		found[strings.Trim(header.Name, "/")] = true
+		if header.Name == "etc/ssl/certs/ca-certificates.crt" {
+			text, err := io.ReadAll(archive)
+			if err != nil || !x509.NewCertPool().AppendCertsFromPEM(text) {
+				t.Errorf("no certificates: %v", err)
+			}
+		}
+		if header.Name == "tmp/" && header.Mode&0o1777 != 0o1777 {
+			t.Errorf("the mode of /tmp is %o", header.Mode)
+		}
+	}
+	for _, want := range []string{"etc/passwd", "tmp", "ko-app/podlog", "etc/ssl/certs/ca-certificates.crt"} {
+		if !found[want] {
+			t.Errorf("there is no %s in the image: %v", want, found)
 		}
 	}
 }
 
-// starts: the binary knows its version.
-func (f *fixture) starts(program string) {
-	f.Helper()
-	head, err := git(f.Context(), root, "rev-parse", "--short=12", "HEAD")
-	if err != nil {
-		f.Fatal(err)
+func TestTheImageOfObserveHasWhatItsScriptsCall(t *testing.T) {
+	if testing.Short() {
+		t.Skip("an image takes a minute: make verify-deploy runs this")
 	}
-	out, err := exec.CommandContext(f.Context(), program, "--version").CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "(commit "+head+")") {
-		f.Errorf("%s --version says %q, %v; want commit %s", program, out, err, head)
+	folder, clone := t.TempDir(), t.TempDir() // a worktree has no commit for the go command
+	if out, err := exec.CommandContext(t.Context(), "git", "clone", "--quiet", "--shared", root, clone).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
 	}
-}
-
-// pushes: a registry gets the image as it is.
-func (f *fixture) pushes(out, tag string) {
-	f.Helper()
-	server := httptest.NewServer(registry.New())
-	defer server.Close()
-	to := strings.TrimPrefix(server.URL, "http://") + "/programs"
-	f.log.Reset()
-	f.ship("push", "-out", out, "-to", to, "podlog")
-	all, _, _ := f.image(filepath.Join(out, "podlog"))
-	digest, err := all.Digest()
-	if err != nil {
-		f.Fatal(err)
+	runShip(t, "-root", clone, "-unpack", folder, "-platforms", "linux/"+runtime.GOARCH, "observe")
+	for _, name := range []string{"ko-app/observe", "bin/sh", "bin/kubectl"} {
+		if info, err := os.Stat(filepath.Join(folder, "observe", name)); err != nil || info.Mode()&0o111 == 0 {
+			t.Errorf("%s: %v, %v: want a program", name, info, err)
+		}
 	}
-	if want := to + "/podlog:" + tag + "@" + digest.String() + "\n"; f.log.String() != want {
-		f.Errorf("pushed %q, want %q", f.log.String(), want)
+	if runtime.GOOS != "linux" {
+		return
 	}
-}
-
-func TestUnpackingStaysInItsDirectory(t *testing.T) {
-	f := newFixture(t)
-	var archive bytes.Buffer
-	w := tar.NewWriter(&archive)
-	if err := w.WriteHeader(&tar.Header{Name: "../outside", Mode: 0o644}); err != nil {
-		t.Fatal(err)
-	}
-	if err := extract(tar.NewReader(&archive), filepath.Join(f.out, "inside")); err == nil {
-		t.Error("a name with two dots was unpacked")
-	}
-	if _, err := os.Stat(filepath.Join(f.out, "outside")); !os.IsNotExist(err) {
-		t.Errorf("there is a file outside: %v", err)
+	program := filepath.Join(folder, "observe", "ko-app", "observe")
+	out, err := exec.CommandContext(t.Context(), program, "--version").CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "(commit ") || strings.Contains(string(out), "unknown") {
+		t.Errorf("%s --version says %q, %v; want a commit", program, out, err)
 	}
 }
 
 func TestThereIsNoOtherProgram(t *testing.T) {
-	if err := run(t.Context(), []string{"images", "podlogs"}, io.Discard); err == nil || !strings.Contains(err.Error(), "podlog,") {
+	if err := run(t.Context(), []string{"podlogs"}, io.Discard); err == nil || !strings.Contains(err.Error(), "podlog,") {
 		t.Errorf("an unknown name: %v", err)
 	}
 }

@@ -34,9 +34,10 @@ var errGivenUp = errors.New("given up")
 func main() {
 	root := flag.String("root", ".", "`directory` of the repository")
 	images := flag.String("images", "dist/rootfs", "`directory` with the files of each image")
+	helm := flag.String("helm", "", "the `program` that installs the charts; without it they are not tried")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	err := verify(ctx, *root, *images, flag.Args())
+	err := verify(ctx, *root, *images, *helm, flag.Args())
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "deploy:", err)
@@ -54,7 +55,7 @@ type stage struct {
 	reader       string // token that may get the page
 }
 
-func verify(ctx context.Context, root, images string, only []string) error {
+func verify(ctx context.Context, root, images, helm string, only []string) error {
 	if os.Geteuid() != 0 {
 		return errors.New("a program is started within the files of its image, which only root can: run this as root")
 	}
@@ -76,7 +77,11 @@ func verify(ctx context.Context, root, images string, only []string) error {
 		}
 		fmt.Printf("%-20s %-6s %v\n", t.name, verdict, time.Since(began).Round(time.Second/10))
 	}
-	return errors.Join(append(errs, s.Stop(), os.RemoveAll(s.folder))...)
+	errs = append(errs, s.Stop(), os.RemoveAll(s.folder))
+	if helm != "" {
+		errs = append(errs, tryCharts(ctx, root, helm))
+	}
+	return errors.Join(errs...)
 }
 
 // open starts the control plane, with an audit log, a node, and an account that may read the page.

@@ -31,6 +31,7 @@ const account = "var/run/secrets/kubernetes.io/serviceaccount"
 type container struct {
 	pod     *corev1.Pod
 	root    string // its files
+	program string // within them
 	address string // of its probes
 	command []string
 	env     []string
@@ -62,7 +63,11 @@ func (o *output) String() string {
 func contain(
 	ctx context.Context, admin kubernetes.Interface, config *rest.Config, pod *corev1.Pod, root string,
 ) (*container, error) {
-	c := &container{pod: pod, root: root}
+	programs, err := filepath.Glob(filepath.Join(root, "ko-app", "*"))
+	if err != nil || len(programs) != 1 {
+		return nil, fmt.Errorf("finding the program in %s: there are %q, %w", root, programs, err)
+	}
+	c := &container{pod: pod, root: root, program: strings.TrimPrefix(programs[0], root)}
 	files := map[string]string{
 		"dev/null":                       "", // the kubelet's runtime makes the device
 		"proc/sys/kernel/random/boot_id": "boot-1\n",
@@ -165,8 +170,7 @@ func (c *container) commandLine() {
 	if !replaced {
 		args = append([]string{listen}, args...)
 	}
-	image, _, _ := strings.Cut(spec.Image, ":")
-	c.command = append([]string{"/" + filepath.Base(image)}, args...)
+	c.command = append([]string{c.program}, args...)
 	fields := map[string]string{
 		"metadata.name": c.pod.Name, "metadata.namespace": c.pod.Namespace, "spec.nodeName": c.pod.Spec.NodeName,
 	}

@@ -79,7 +79,7 @@ var trials = []trial{
 			"list nodes": lists, "patch events.events.k8s.io": series, "get rebootgroups.reboot.homeostat.dev": conflict,
 		},
 		flags: map[string][]string{"reboot-agent": {
-			"--reboot-method=command", "--reboot-command=/reboot-agent --version", "--reboot-sentinel-period=1s",
+			"--reboot-method=command", "--reboot-command=/ko-app/agent --version", "--reboot-sentinel-period=1s",
 		}},
 	},
 }
