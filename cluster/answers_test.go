@@ -136,15 +136,13 @@ func TestAnAnswerIsReadAsFarAsItTells(t *testing.T) {
 		"a body that is too long": {
 			http.MethodPut, pods + "/a", 200, pod + strings.Repeat(" ", answer.MaxBytes), io.EOF, "uncertain d/a @ without labels",
 		},
-		"a scale":               {http.MethodPut, deployments + "/a/scale", 200, scale, io.EOF, "written d/a u@7 without labels"},
-		"a binding":             {http.MethodPost, pods + "/a/binding", 201, success, io.EOF, "uncertain d/a @ without labels"},
-		"a delete":              {http.MethodDelete, pods + "/a", 200, success, io.EOF, "removed d/a u@ without labels"},
-		"a delete that began":   {http.MethodDelete, pods + "/a", 202, pod, io.EOF, "written d/a u@7"},
-		"a delete, accepted":    {http.MethodDelete, pods + "/a", 202, success, io.EOF, "accepted d/a u@ without labels"},
-		"an answer of nothing":  {http.MethodPut, pods + "/a", 204, "", io.EOF, "uncertain d/a @ without labels"},
-		"a delete with nothing": {http.MethodDelete, pods + "/a", 204, "", io.EOF, "uncertain d/a @ without labels"},
-		"a refusal":             {http.MethodPut, pods + "/a", 409, success, io.EOF, "refused"},
-		"a failing server":      {http.MethodPut, pods + "/a", 500, success, io.EOF, "uncertain d/a @ without labels"},
+		"a scale":             {http.MethodPut, deployments + "/a/scale", 200, scale, io.EOF, "written d/a u@7 without labels"},
+		"a binding":           {http.MethodPost, pods + "/a/binding", 201, success, io.EOF, "uncertain d/a @ without labels"},
+		"a delete":            {http.MethodDelete, pods + "/a", 200, success, io.EOF, "removed d/a u@ without labels"},
+		"a delete that began": {http.MethodDelete, pods + "/a", 202, pod, io.EOF, "written d/a u@7"},
+		"a delete, accepted":  {http.MethodDelete, pods + "/a", 202, success, io.EOF, "accepted d/a u@ without labels"},
+		"a refusal":           {http.MethodPut, pods + "/a", 409, success, io.EOF, "refused"},
+		"a failing server":    {http.MethodPut, pods + "/a", 500, success, io.EOF, "uncertain d/a @ without labels"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			res := &http.Response{StatusCode: c.code, Header: http.Header{"Content-Type": {"application/json"}}}
@@ -229,12 +227,4 @@ func TestListsOfANearServerAreNotCompressed(t *testing.T) {
 		g.Expect(<-asked).To(Equal(map[bool]string{true: "", false: "gzip"}[near]))
 		server.Close()
 	}
-}
-
-func TestOutsideAReconcileNothingIsRead(t *testing.T) {
-	g := NewWithT(t)
-	unread := &body{Reader: strings.NewReader(pod), err: io.EOF}
-	res := &http.Response{StatusCode: http.StatusOK, Body: unread, Header: http.Header{"Content-Type": {"application/json"}}}
-	got := through(t.Context(), g, http.MethodPut, pods+"/a", res)
-	g.Expect(got.Body).To(BeIdenticalTo(unread))
 }

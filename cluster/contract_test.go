@@ -27,9 +27,13 @@ func TestContract(t *testing.T) {
 			TestTheClientOfBuiltInKindsSpeaksProtobuf, TestAKindReadsAndWritesWithoutGeneratedCode),
 		"Check reports a kind that the server does not have under its name, with what the server has " +
 			"instead.": TestCheckNamesWhatTheServerHasInstead,
-		"Requests and answers are not changed.":                      TestAnAnswerIsReadAsFarAsItTells,
+		"An answer that reports success but is not an API server's, such as a redirect to a login page or the {} of a " +
+			"gateway, is an error.": TestAnAnswerOfSomethingInBetweenIsAnError,
+		"A Retry-After of more than a minute, which no API server sends, is cut to a " +
+			"minute.": TestAMaintenancePageDoesNotDecideWhenToAskAgain,
+		"Requests and all other answers are not changed.": all(
+			TestAnAnswerIsReadAsFarAsItTells, TestWhatServersAnswerIsNotChanged),
 		"Watches, exec, logs and proxies are passed through unread.": TestStreamsAndReadsArePassedThrough,
-		"So are requests outside a reconcile.":                       TestOutsideAReconcileNothingIsRead,
 		"It can be combined with a leader's fence, in either order.": TestAFenceAndAClusterComposeInEitherOrder,
 		"A write that a fence beneath it refuses before it is sent is not waited " +
 			"for.": TestAWriteThatAFenceRefusesHoldsNothingUp,

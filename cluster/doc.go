@@ -16,14 +16,17 @@
 //     JSON.
 //   - Check reports a kind that the server does not have under its name, with
 //     what the server has instead.
-//   - Requests and answers are not changed. Watches, exec, logs and proxies are
-//     passed through unread. So are requests outside a reconcile.
+//   - An answer that reports success but is not an API server's, such as a
+//     redirect to a login page or the {} of a gateway, is an error. A Retry-After
+//     of more than a minute, which no API server sends, is cut to a minute.
+//   - Requests and all other answers are not changed. Watches, exec, logs and
+//     proxies are passed through unread.
 //   - It can be combined with a leader's fence, in either order. A write that a
 //     fence beneath it refuses before it is sent is not waited for.
 //
 // An answer may be lost after the server has carried out the request. The
 // outcome of such a write is unknown, as it is after an answer with a status of
-// 500 or more. The key then waits until the caches are as new as the server was
+// 500 or more, or one that is not the server's. The key then waits until the caches are as new as the server was
 // afterwards. A request that the server carries out even later is not waited
 // for.
 //

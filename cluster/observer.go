@@ -14,7 +14,8 @@ import (
 	"github.com/homeostat/homeostat/internal/ownwrites"
 )
 
-// observer tells reconciles of the writes that are sent with their contexts.
+// observer tells reconciles of the writes that are sent with their contexts, and makes
+// errors of answers that are not an API server's.
 type observer struct {
 	next   http.RoundTripper
 	prefix string // of the server's URL, before /api and /apis
@@ -26,14 +27,14 @@ func (o *observer) WrappedRoundTripper() http.RoundTripper { return o.next }
 func (o *observer) RoundTrip(req *http.Request) (*http.Response, error) {
 	reconcile := ownwrites.ObserverOf(req.Context())
 	if reconcile == nil {
-		return o.next.RoundTrip(req)
+		return o.send(req)
 	}
 	r, ok := parse(req, o.prefix)
 	if !ok {
-		return o.next.RoundTrip(req)
+		return o.send(req)
 	}
 	ended := reconcile.Sending(r.Write)
-	res, err := o.next.RoundTrip(req)
+	res, err := o.send(req)
 	if err != nil {
 		if neverSent(err) {
 			ended(ownwrites.Refused, nil)
@@ -44,6 +45,15 @@ func (o *observer) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	ended(r.judge(req, res))
 	return res, nil
+}
+
+// send returns the answer to req, or an error if the answer is not an API server's.
+func (o *observer) send(req *http.Request) (*http.Response, error) {
+	res, err := o.next.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	return o.checked(req, res)
 }
 
 // neverSent reports whether a request that failed cannot have reached the

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/homeostat/homeostat/informer/internal/follow"
+	"github.com/homeostat/homeostat/internal/absent"
 	"github.com/homeostat/homeostat/internal/bound"
 )
 
@@ -117,7 +118,7 @@ func sourceOf[T Object, L runtime.Object](c Client[T, L]) source {
 	}
 	resource := resourceOf(c)
 	i := itemwiseOf[T](c, resource)
-	return i.reading(source{
+	of := i.reading(source{
 		namespace: namespace,
 		reach:     reach,
 		server:    serverOf(c),
@@ -133,6 +134,21 @@ func sourceOf[T Object, L runtime.Object](c Client[T, L]) source {
 		fake:          isFake(c),
 		returnsShared: returnsShared(c) && !i.isOn(),
 	})
+	list := of.list
+	of.list = func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+		all, err := list(ctx, opts)
+		return of.genuine(all, err)
+	}
+	return of
+}
+
+// genuine returns the answer to a request for a list, or an error if it cannot be the API
+// server's.
+func (of source) genuine(list runtime.Object, err error) (runtime.Object, error) {
+	if err == nil && !of.fake {
+		err = absent.List(list)
+	}
+	return list, err
 }
 
 // saidScope returns the scope of its kind that a client says, if it does.

@@ -40,6 +40,9 @@ func TestContract(t *testing.T) {
 			TestAWatchThatIsNotAnsweredIsOpenedAgain, TestAListThatIsNotAnsweredIsAskedForAgain),
 		"A server that cannot be reached is logged within two seconds, with the " +
 			"cause.": TestAServerThatCannotBeReachedIsLoggedAtOnce,
+		"An answer that reports success but is not the API server's, such as the {} of a gateway, is no list.": all(
+			TestAnAnswerThatIsNoListDeletesNothing, TestAnAnswerThatIsNoListIsNoFirstList,
+			TestAnAnswerThatIsNoListIsNotTheLastPage, TestAnAnswerThatIsNoListProvesNoDeletion),
 		"A cache that is late, incomplete or no longer running proves no deletion (Informer.IsDeleted).": all(
 			TestALateCacheProvesNothing, TestWhatCannotBeProvenIsFalse, TestAnInformerThatHasEndedProvesNothing),
 		"A client that does not show which namespaces it reads proves nothing about a namespace of which it has brought no " +

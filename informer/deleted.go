@@ -30,7 +30,7 @@ import (
 // client does not show what it reads: one written by hand, or one that embeds another.
 // Make the informer with [ForNamespaces] then.
 func (i *Informer[T]) IsDeleted(ctx context.Context, key types.NamespacedName) bool {
-	if i.mayExist(key) {
+	if i.mayExist(key) || !i.scope.admits(key) {
 		return false
 	}
 	r := i.feed.completeFor(key)

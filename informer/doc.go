@@ -29,6 +29,8 @@
 //     and everything is listed again.
 //   - A cache that is late, incomplete or no longer running proves no deletion
 //     ([Informer.IsDeleted]). Many deletions are confirmed by one request.
+//   - An answer that reports success but is not the API server's, such as the {} of a
+//     gateway, is no list.
 //   - A client that does not show which namespaces it reads proves nothing about a
 //     namespace of which it has brought no object.
 //   - An object that Go cannot decode, or for which Options.Transform or an index

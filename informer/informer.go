@@ -85,7 +85,8 @@ func newInformer[T Object](sources []source, o *Options) *Informer[T] {
 	}
 	i.err = errors.Join(i.err, checkScope(&i.options, sources[0]))
 	i.scope = newScope(&i.options)
-	if scopeOf[T](&i.options, sources[0].scope, false) == meta.RESTScopeNameRoot {
+	i.scope.clusterScoped = scopeOf[T](&i.options, sources[0].scope, false) == meta.RESTScopeNameRoot
+	if i.scope.clusterScoped {
 		for n := range sources {
 			sources[n].reach = reach{certainty: certain} // there are no namespaces
 		}
@@ -302,7 +303,8 @@ func (i *Informer[T]) CheckMutations(keys ...types.NamespacedName) error {
 
 // InScope reports whether an object of key could be in the cache: false if key is
 // outside the informer's namespaces, or in a shard that is not added, or if the
-// field selector requires a different name or namespace. Labels and other fields are
+// field selector requires a different name or namespace, or if the key has a namespace
+// and the kind is known to have none. Labels and other fields are
 // not considered, as a key has none: with a selector, true does not mean that an
 // object that is not cached is deleted.
 //
@@ -310,18 +312,7 @@ func (i *Informer[T]) CheckMutations(keys ...types.NamespacedName) error {
 // has only the namespaces in scope of which objects have been cached. State the
 // namespaces with [ForNamespaces], even if it is all of them.
 func (i *Informer[T]) InScope(key types.NamespacedName) bool {
-	return i.feed.watchesNamespace(key.Namespace) && i.requiresKey(key)
-}
-
-// requiresKey reports whether the field selector admits an object of key, as far as a
-// key shows that.
-func (i *Informer[T]) requiresKey(key types.NamespacedName) bool {
-	for field, value := range map[string]string{"metadata.name": key.Name, "metadata.namespace": key.Namespace} {
-		if required, ok := i.scope.fields.RequiresExactMatch(field); ok && required != value {
-			return false
-		}
-	}
-	return true
+	return i.feed.watchesNamespace(key.Namespace) && i.scope.admits(key)
 }
 
 // Matches reports whether obj is in the informer's scope: its namespaces and shards,

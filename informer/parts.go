@@ -45,7 +45,7 @@ func (p parts[T]) Absent(ctx context.Context, key types.NamespacedName) (namespa
 	}
 	before, shards := i.feed.watchOf(key.Namespace), &i.store.shards
 	switch in, _ := i.feed.reads(key.Namespace); {
-	case !in, !i.requiresKey(key),
+	case !in, !i.scope.admits(key),
 		shards.partial() && (before == nil || key.Namespace != "" && !shards.has(key.Namespace)):
 		return namespaces.OutOfScope, nil
 	case before == nil || !before.progress.synced.Load():

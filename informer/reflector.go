@@ -222,7 +222,7 @@ func (r *reflectorStore[T]) list(ctx context.Context, opts metav1.ListOptions) (
 	if r.shards != nil {
 		list, err := r.shards.list(ctx, r.source, opts)
 		if !isUndecodable(ctx, err) {
-			return list, err
+			return r.source.genuine(list, err)
 		}
 	}
 	return r.source.list(ctx, opts)

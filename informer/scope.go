@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat/homeostat/internal/option"
 	"github.com/homeostat/homeostat/internal/selectable"
@@ -22,6 +23,8 @@ import (
 type scope struct {
 	labels labels.Selector
 	fields fields.Selector
+	// clusterScoped says that the kind is known to have no namespaces.
+	clusterScoped bool
 }
 
 func newScope(o *Options) scope {
@@ -33,6 +36,22 @@ func newScope(o *Options) scope {
 		s.fields = selector
 	}
 	return s
+}
+
+// admits reports whether an object of key may be selected by s, as far as a key shows
+// that. A key that has a namespace although the kind has none is that of no object: a
+// mapper may have given the name of a node the namespace of a Pod.
+func (s scope) admits(key types.NamespacedName) bool {
+	if s.clusterScoped && key.Namespace != "" {
+		return false
+	}
+	for _, r := range s.fields.Requirements() {
+		value, ok := map[string]string{"metadata.name": key.Name, "metadata.namespace": key.Namespace}[r.Field]
+		if ok && (value == r.Value) == (r.Operator == selection.NotEquals) {
+			return false
+		}
+	}
+	return true
 }
 
 // matchesFields reports whether an object of a resource is selected by s, as far as that

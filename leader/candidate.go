@@ -294,19 +294,15 @@ func (c *candidate) attemptAgain(ctx context.Context, change *coordinationv1.Lea
 type request func(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error)
 
 func (c *candidate) read(ctx context.Context) (*coordinationv1.Lease, error) {
-	lease, err := c.lease.Client.Leases(c.lease.Namespace).Get(ctx, c.lease.Name, metav1.GetOptions{})
-	if err != nil {
-		return nil, err // clients return an empty Lease with it
-	}
-	return lease, nil
+	return record.Get(ctx, c.lease.Client.Leases(c.lease.Namespace), c.lease.Name)
 }
 
 func (c *candidate) post(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
-	return c.lease.Client.Leases(c.lease.Namespace).Create(ctx, lease, metav1.CreateOptions{})
+	return record.Create(ctx, c.lease.Client.Leases(c.lease.Namespace), lease)
 }
 
 func (c *candidate) put(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
-	return c.lease.Client.Leases(c.lease.Namespace).Update(ctx, lease, metav1.UpdateOptions{})
+	return record.Update(ctx, c.lease.Client.Leases(c.lease.Namespace), lease)
 }
 
 // get is a read within limit.

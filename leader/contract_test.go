@@ -74,6 +74,8 @@ func TestContract(t *testing.T) {
 
 		"The API server is unreachable: the leader works until the window closes, then its context ends with ErrFenced " +
 			"and it campaigns again.": TestLossIsCampaignedForAgainInTheSameProcess,
+		"Something in between answers in the server's place: that is no renewal, whatever its " +
+			"status.": TestARenewalThatTheServerDoesNotAnswerIsNone,
 		"An answer is lost: the next renewal meets a conflict, finds its own name in the Lease and renews the Lease.": all(
 			TestLostAnswersDoNotEndALeadership, trying(oneLostAnswer)),
 		"Answers come too late to lead: the replica leaves the Lease to the others for a lease " +

@@ -72,6 +72,7 @@
 //   - The API server is unreachable: the leader works until the window closes, then its context ends with [ErrFenced]
 //     and it campaigns again.
 //   - An answer is lost: the next renewal meets a conflict, finds its own name in the Lease and renews the Lease.
+//   - Something in between answers in the server's place: that is no renewal, whatever its status.
 //   - Answers come too late to lead: the replica leaves the Lease to the others for a lease duration.
 //   - A connection stops working: clients of [Client] send the request again on a second one, and close the first.
 //   - The process is paused for longer than the lease: another replica leads, and when the process resumes its fence

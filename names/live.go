@@ -2,17 +2,13 @@ package names
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/homeostat/homeostat/internal/absent"
-	"github.com/homeostat/homeostat/internal/bound"
 )
-
-var errNoAnswer = errors.New("the client has returned neither an object nor an error")
 
 // Live returns the object from the server, not from a cache, and false if it is
 // deleted. A reconciler calls it before it deletes anything that cannot be
@@ -23,24 +19,24 @@ var errNoAnswer = errors.New("the client has returned neither an object nor an e
 // not shared: the caller may modify it.
 //
 // Errors: any answer other than the object or a proof that it does not exist, as
-// [IsNotFound] defines it. For example, a proxy's page with status 404 is an error.
+// [IsNotFound] defines it. For example, a proxy's page with status 404 is an error,
+// and so is the {} of a gateway with status 200.
 func Live[T metav1.Object](ctx context.Context, c interface {
 	Get(ctx context.Context, name string, opts metav1.GetOptions) (T, error)
 }, name string,
 ) (object T, ok bool, err error) {
 	object, err = c.Get(ctx, name, metav1.GetOptions{})
 	var none T
-	if err == nil && bound.IsNil(object) {
-		err = errNoAnswer
-	}
-	switch {
-	case absent.OfType[T](err, name):
+	if absent.OfType[T](err, name) {
 		return none, false, nil
-	case err != nil:
-		return none, false, fmt.Errorf("confirming that %q is deleted: %w", name, err)
-	default:
-		return object, true, nil
 	}
+	if err == nil {
+		err = absent.Answer(object, name)
+	}
+	if err != nil {
+		return none, false, fmt.Errorf("confirming that %q is deleted: %w", name, err)
+	}
+	return object, true, nil
 }
 
 // IsNotFound reports whether err proves that the object of that resource and name

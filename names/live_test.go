@@ -32,6 +32,12 @@ func onlyItsOwnAnswer(t *testing.T) {
 			g.Expect(err).To(HaveOccurred())
 		})
 	}
+	for _, page := range absenttest.Successes() {
+		g, typed := NewWithT(t), kubernetes.NewForConfigOrDie(page.Config())
+		_, ok, err := names.Live(t.Context(), typed.CoreV1().Services("d"), "web")
+		g.Expect(err).To(HaveOccurred(), page.Name)
+		g.Expect(ok).To(BeFalse(), page.Name)
+	}
 	g := NewWithT(t)
 	sim, err := apisim.New(nil)
 	g.Expect(err).NotTo(HaveOccurred())

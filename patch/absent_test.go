@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	corev1apply "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
@@ -37,6 +38,29 @@ func onlyItsOwnAnswer(t *testing.T) {
 				second(patch.Merge(ctx, typed.CoreV1().Pods, cached, &patch.Options{Subresource: "resize"}, relabel)),
 				second(patch.Ensure(ctx, typed.CoreV1().Pods, cached, nil, relabel)),
 				second(patch.Ensure(ctx, typed.CoreV1().Pods, blankPod("a"), nil, relabel)),
+			} {
+				g.Expect(err).To(HaveOccurred())
+				g.Expect(patch.IsStale(err)).To(BeFalse(), "%v", err)
+			}
+		})
+	}
+}
+
+// An answer without fields is none, although client-go returns no error. Of a deletion it tells nothing but the
+// status, so package cluster makes an error of the answer.
+func TestASuccessThatIsNotTheServersIsNone(t *testing.T) {
+	for _, page := range absenttest.Successes() {
+		t.Run(page.Name, func(t *testing.T) {
+			g, ctx, cached := NewWithT(t), t.Context(), blankPod("a")
+			cached.UID, cached.ResourceVersion = "u", "3"
+			typed := kubernetes.NewForConfigOrDie(page.Config())
+			for _, err := range []error{
+				guard(ctx, typed, cached),
+				second(patch.Merge(ctx, typed.CoreV1().Pods, cached, nil, relabel)),
+				second(patch.Ensure(ctx, typed.CoreV1().Pods, cached, nil, relabel)),
+				second(patch.Ensure(ctx, typed.CoreV1().Pods, blankPod("a"), nil, relabel)),
+				second(patch.NewApplier(typed.CoreV1().Pods).Apply(ctx, nil, nil, corev1apply.Pod("x", "a").
+					WithLabels(map[string]string{"a": "b"}))),
 			} {
 				g.Expect(err).To(HaveOccurred())
 				g.Expect(patch.IsStale(err)).To(BeFalse(), "%v", err)

@@ -43,6 +43,8 @@
 //   - A failed precondition satisfies [IsStale].
 //   - Only the server's own answer about this object is taken for its deletion, not
 //     any status 404.
+//   - An answer that does not name the object, such as the {} of a gateway, is an
+//     error, whatever its status.
 //   - Every edit and every configuration is sent with a field manager.
 //   - Every write is reported to the reconcile whose context it is given, except
 //     for dry runs.

@@ -4,11 +4,13 @@
 // not serve the version (yet) answers 404 for objects that exist, and client-go
 // itself then fills in the name that was asked for. A proof is the API server's
 // own answer about this object. The same goes for the statuses of a conflict and of an
-// expired resourceVersion.
+// expired resourceVersion. Nor is a status of success one: package absent also decides
+// which objects and lists can be the server's answer.
 package absent
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"reflect"
 	"slices"
@@ -19,6 +21,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/homeostat/homeostat/internal/bound"
 )
 
 // Proven reports whether err is the API server's own answer that the object of
@@ -122,4 +126,35 @@ func foreign(cause metav1.StatusCause) bool {
 // may have passed on what it was told of an object of its own.
 func byWebhook(message string) bool {
 	return strings.HasPrefix(message, "admission webhook ") && strings.Contains(message, " denied the request")
+}
+
+// Answer returns an error unless object can be the API server's answer about the object of
+// that name, although the client has returned no error: client-go makes an object without
+// fields of the {} of a gateway, and of an object of another kind.
+func Answer(object metav1.Object, name string) error {
+	if bound.IsNil(object) {
+		return errors.New("the client has returned neither an object nor an error")
+	}
+	if got := object.GetName(); got != name {
+		return fmt.Errorf("the answer is about the name %q, not %q: something in between has sent it", got, name)
+	}
+	return nil
+}
+
+// List returns an error unless list can be the API server's own, although the client has
+// returned no error: client-go makes an empty list of the {} of a gateway, and of a list of
+// another kind. Lists of the server have a resourceVersion, and those of fakes do not.
+func List(list runtime.Object) error {
+	kind := list.GetObjectKind().GroupVersionKind().Kind
+	of, err := meta.ListAccessor(list)
+	switch {
+	case err != nil:
+		return fmt.Errorf("the answer is no list: %w", err)
+	case kind != "" && !strings.HasSuffix(kind, "List"):
+		return fmt.Errorf("the answer is a %q, not a list: something in between has sent it", kind)
+	case of.GetResourceVersion() == "":
+		return errors.New("the answer is no list of the API server, since it has no resourceVersion: " +
+			"something in between has sent it")
+	}
+	return nil
 }

@@ -1,5 +1,5 @@
-// Package absenttest has the answers with status 404 that prove nothing, and those with status 409 that are not
-// the API server's own.
+// Package absenttest has the answers with status 404 that prove nothing, and those with status 409 or 200 that
+// are not the API server's own.
 package absenttest
 
 import (
@@ -61,6 +61,23 @@ func Conflicts() []Page {
 		{"HTML with status 409", "text/html", "<html><body><h1>409 Conflict</h1></body></html>", http.StatusConflict},
 		{"nothing with status 409", "", "", http.StatusConflict},
 		{"a gateway's JSON with status 409", jsonType, `{"message":"conflict"}`, http.StatusConflict},
+	}
+}
+
+// Successes returns answers with status 200 that are not the API server's own. Of most of them client-go makes an
+// object without fields, or an empty list, and no error.
+func Successes() []Page {
+	return []Page{
+		{"a gateway's {}", jsonType, `{}`, http.StatusOK},
+		{"null", jsonType, `null`, http.StatusOK},
+		{"a message", jsonType, `{"message":"back soon"}`, http.StatusOK},
+		{"a Status of success", jsonType, `{"kind":"Status","apiVersion":"v1","status":"Success"}`, http.StatusOK},
+		{
+			"an object of another kind", jsonType,
+			`{"kind":"Endpoints","apiVersion":"v1","metadata":{"name":"x","namespace":"d"}}`, http.StatusOK,
+		},
+		{"a login page", "text/html", "<html>Please log in</html>", http.StatusOK},
+		{"nothing with status 200", jsonType, "", http.StatusOK},
 	}
 }
 

@@ -91,20 +91,20 @@ func (r Records) Explain(doing string, err error) error {
 func (r Records) List(ctx context.Context) (*coordinationv1.LeaseList, error) {
 	ctx, end := r.request(ctx)
 	defer end()
-	return r.leases().List(ctx, metav1.ListOptions{LabelSelector: r.selector()})
+	return record.List(ctx, r.leases(), r.selector())
 }
 
 func (r Records) Read(ctx context.Context, name string) (*coordinationv1.Lease, error) {
 	ctx, end := r.request(ctx)
 	defer end()
-	return r.leases().Get(ctx, name, metav1.GetOptions{})
+	return record.Get(ctx, r.leases(), name)
 }
 
 // Update replaces a record if its resourceVersion is still that of lease.
 func (r Records) Update(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 	ctx, end := r.request(ctx)
 	defer end()
-	return r.leases().Update(ctx, lease, metav1.UpdateOptions{})
+	return record.Update(ctx, r.leases(), lease)
 }
 
 // NewSlot returns the record of a slot that has none.
@@ -124,7 +124,7 @@ func (r Records) Write(ctx context.Context, lease *coordinationv1.Lease) (*coord
 	}
 	ctx, end := r.request(ctx)
 	defer end()
-	return r.leases().Create(ctx, lease, metav1.CreateOptions{})
+	return record.Create(ctx, r.leases(), lease)
 }
 
 // Remove deletes a record if it has not changed since it was read.

@@ -1,0 +1,145 @@
+package cluster_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/homeostat/homeostat/cluster"
+	"github.com/homeostat/homeostat/internal/ownwrites"
+	"github.com/homeostat/homeostat/patch"
+)
+
+// answering returns a client of package cluster to whom everything is answered with a
+// page. A redirect leads to a login page.
+func answering(g *WithT, code int, contentType, body string) kubernetes.Interface {
+	c, err := cluster.New(&rest.Config{Host: "http://server", Transport: transport(
+		func(req *http.Request) (*http.Response, error) {
+			res := &http.Response{
+				StatusCode: code, Header: http.Header{"Content-Type": {contentType}}, Request: req,
+				ContentLength: int64(len(body)), Body: io.NopCloser(strings.NewReader(body)),
+			}
+			if code == http.StatusFound && req.URL.Path != "/login" {
+				res.Header.Set("Location", "/login")
+			} else if code == http.StatusFound {
+				res.StatusCode = http.StatusOK
+			}
+			return res, nil
+		},
+	)}, nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	return c.Client()
+}
+
+// A client without a cluster returns an object or an empty list for some of these, and
+// takes all of them for consent to a deletion.
+func TestAnAnswerOfSomethingInBetweenIsAnError(t *testing.T) {
+	for name, page := range map[string]struct {
+		code              int
+		contentType, body string
+	}{
+		"a redirect to a login page":   {302, "text/html", "<html>Please log in</html>"},
+		"a login page":                 {200, "text/html", "<html>Please log in</html>"},
+		"a text":                       {200, "text/plain", "OK"},
+		"the {} of a gateway":          {200, "application/json", "{}"},
+		"its health":                   {200, "application/json", `{"status":"ok","kind":"gateway"}`},
+		"null":                         {200, "application/json; charset=utf-8", "null"},
+		"a list of nothing":            {200, "application/json", "[]"},
+		"an empty body":                {200, "application/json", ""},
+		"no content":                   {204, "", ""},
+		"a failure with status 200":    {200, "application/json", `{"kind":"Status","apiVersion":"v1","status":"Failure","code":403}`},
+		"a page that claims to be CBO": {200, "application/x-cbor", "{}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			pods := answering(g, page.code, page.contentType, page.body).CoreV1().Pods
+			of := MatchError(ContainSubstring("is not the API server's"))
+			var r reconciling
+			ctx := ownwrites.NewContext(t.Context(), &r)
+			object := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "a", UID: "u"}}
+			g.Expect(patch.Delete(ctx, pods, object, nil)).To(of)
+			g.Expect(r.notes).To(HaveLen(2))
+			g.Expect(r.notes[1]).To(HavePrefix("uncertain d/a"), "it may have been deleted nevertheless")
+			g.Expect(pods("d").Delete(context.WithoutCancel(t.Context()), "a", metav1.DeleteOptions{})).To(of)
+			_, err := pods("d").List(t.Context(), metav1.ListOptions{})
+			g.Expect(err).To(of)
+			_, err = pods("d").Get(t.Context(), "a", metav1.GetOptions{})
+			g.Expect(err).To(of)
+			_, err = pods("d").Patch(t.Context(), "a", types.MergePatchType, []byte("{}"), metav1.PatchOptions{})
+			g.Expect(err).To(of)
+		})
+	}
+}
+
+func TestWhatServersAnswerIsNotChanged(t *testing.T) {
+	for name, c := range map[string]struct{ method, path, contentType, body string }{
+		"a table": {http.MethodGet, pods, "application/json", `{"kind":"Table","apiVersion":"meta.k8s.io/v1","rows":[]}`},
+		"a list of metrics, without a version": {
+			http.MethodGet, "/apis/metrics.k8s.io/v1beta1/pods", "application/json",
+			`{"kind":"PodMetricsList","apiVersion":"metrics.k8s.io/v1beta1","metadata":{},"items":[]}`,
+		},
+		"a custom kind with a text as status": {
+			http.MethodGet, "/apis/example.com/v1/widgets/a", "application/json",
+			`{"kind":"Status","apiVersion":"example.com/v1","metadata":{"name":"a"},"status":"Failure"}`,
+		},
+		"a start of a virtual machine": {
+			http.MethodPut, "/apis/subresources.kubevirt.io/v1/namespaces/d/virtualmachines/a/start", "", "",
+		},
+		"discovery":         {http.MethodGet, "/apis/apps/v1", "application/json", `{}`},
+		"the version":       {http.MethodGet, "/version", "application/json", `{"major":"1"}`},
+		"a log":             {http.MethodGet, pods + "/a/log", "text/plain", "hello"},
+		"a page of a proxy": {http.MethodGet, pods + "/a/proxy/", "text/html", "<html>"},
+		"protobuf":          {http.MethodGet, pods + "/a", "application/vnd.kubernetes.protobuf", "k8s\x00"},
+		"a large list": {
+			http.MethodGet, pods, "application/json", `{"items":[` + strings.Repeat(" ", 70<<10) + `],"kind":"PodList"}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			res := &http.Response{
+				StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {c.contentType}}, ContentLength: -1,
+				Body: io.NopCloser(strings.NewReader(c.body)),
+			}
+			got := through(t.Context(), g, c.method, c.path, res)
+			data, err := io.ReadAll(got.Body)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(string(data) == c.body).To(BeTrue())
+		})
+	}
+}
+
+// client-go waits for as long as the answer says, in the middle of a request.
+func TestAMaintenancePageDoesNotDecideWhenToAskAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		began := time.Now()
+		c, err := cluster.New(&rest.Config{Host: "http://server", Transport: transport(
+			func(req *http.Request) (*http.Response, error) {
+				res := &http.Response{
+					StatusCode: http.StatusServiceUnavailable, Request: req, Body: io.NopCloser(strings.NewReader("<html>")),
+					Header: http.Header{"Content-Type": {"text/html"}, "Retry-After": {"86400"}},
+				}
+				if time.Since(began) > 5*time.Second {
+					res.StatusCode, res.Body = http.StatusOK, io.NopCloser(strings.NewReader(pod))
+					res.Header = http.Header{"Content-Type": {"application/json"}}
+				}
+				return res, nil
+			},
+		)}, nil)
+		g.Expect(err).NotTo(HaveOccurred())
+		_, err = c.Client().CoreV1().Pods("d").Get(t.Context(), "a", metav1.GetOptions{})
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(time.Since(began)).To(BeNumerically("<=", time.Minute))
+	})
+}

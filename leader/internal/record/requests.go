@@ -1,0 +1,78 @@
+package record
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+
+	"github.com/homeostat/homeostat/internal/absent"
+)
+
+// Get reads a Lease.
+//
+// Errors: also an answer that cannot be the API server's about this Lease. A gateway's
+// {} would otherwise look like a Lease without a holder.
+func Get(ctx context.Context, c coordinationclient.LeaseInterface, name string) (*coordinationv1.Lease, error) {
+	lease, err := c.Get(ctx, name, metav1.GetOptions{})
+	if err == nil {
+		err = absent.Answer(lease, name)
+	}
+	if err != nil {
+		return nil, err // clients return an empty Lease with it
+	}
+	return lease, nil
+}
+
+// List reads the Leases that a selector selects, one of which exists.
+//
+// Errors: also an answer that cannot be the API server's.
+func List(ctx context.Context, c coordinationclient.LeaseInterface, selector string) (*coordinationv1.LeaseList, error) {
+	list, err := c.List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if err == nil && len(list.Items) == 0 { // fakes have no resourceVersion
+		err = absent.List(list)
+	}
+	return list, err
+}
+
+// Create creates a Lease.
+//
+// Errors: also an answer that does not show that the API server has written it.
+func Create(
+	ctx context.Context, c coordinationclient.LeaseInterface, lease *coordinationv1.Lease,
+) (*coordinationv1.Lease, error) {
+	got, err := c.Create(ctx, lease, metav1.CreateOptions{})
+	return written(lease, got, err)
+}
+
+// Update replaces a Lease.
+//
+// Errors: also an answer that does not show that the API server has written it.
+func Update(
+	ctx context.Context, c coordinationclient.LeaseInterface, lease *coordinationv1.Lease,
+) (*coordinationv1.Lease, error) {
+	got, err := c.Update(ctx, lease, metav1.UpdateOptions{})
+	return written(lease, got, err)
+}
+
+var errEcho = errors.New("the answer has the resourceVersion of before: something in between has sent it")
+
+// written returns the answer to a write of lease, or an error if it shows another one, or
+// the request itself.
+func written(lease, got *coordinationv1.Lease, err error) (*coordinationv1.Lease, error) {
+	if err == nil {
+		err = absent.Answer(got, lease.Name)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case Holder(got) != Holder(lease):
+		return nil, fmt.Errorf("the answer has the holder %q, not %q", Holder(got), Holder(lease))
+	case lease.ResourceVersion != "" && got.ResourceVersion == lease.ResourceVersion:
+		return nil, errEcho
+	}
+	return got, nil
+}
