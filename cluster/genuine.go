@@ -39,10 +39,11 @@ func (o *observer) checked(req *http.Request, res *http.Response) (*http.Respons
 	if seconds, err := strconv.Atoi(res.Header.Get("Retry-After")); err == nil && seconds > longestRetryAfter {
 		res.Header.Set("Retry-After", strconv.Itoa(longestRetryAfter))
 	}
-	if res.StatusCode < http.StatusOK || res.StatusCode >= http.StatusBadRequest || !o.isAboutObjects(req) {
+	r, ok := o.aboutObjects(req)
+	if !ok || res.StatusCode < http.StatusOK || res.StatusCode >= http.StatusBadRequest {
 		return res, nil
 	}
-	why := foreign(res, req.Method == http.MethodGet)
+	why := foreign(res, r.method == http.MethodDelete || r.subresource == "eviction")
 	if why == "" {
 		return res, nil
 	}
@@ -53,20 +54,22 @@ func (o *observer) checked(req *http.Request, res *http.Response) (*http.Respons
 		res.StatusCode, why)
 }
 
-// isAboutObjects reports whether every API server answers the request with an object or a
-// list. A watch is a stream of events, and connections to Pods have any content.
-func (o *observer) isAboutObjects(req *http.Request) bool {
-	var r request
+// aboutObjects returns a request that every API server answers with an object or a list,
+// and false for others. A watch is a stream of events, and connections to Pods have any
+// content.
+func (o *observer) aboutObjects(req *http.Request) (r request, ok bool) {
+	r.method = req.Method
 	switch req.Method {
 	case http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
-		return r.parsePath(strings.TrimPrefix(req.URL.Path, o.prefix)) && slices.Contains(about, r.subresource) &&
+		ok = r.parsePath(strings.TrimPrefix(req.URL.Path, o.prefix)) && slices.Contains(about, r.subresource) &&
 			!strings.Contains(req.URL.RawQuery, "watch=") && r.Resource.Resource != "watch" && r.Resource.Resource != "proxy"
 	}
-	return false
+	return r, ok
 }
 
-// foreign returns why an answer cannot be an API server's, and "" if it can.
-func foreign(res *http.Response, read bool) string {
+// foreign returns why an answer cannot be an API server's, and "" if it can, which may be
+// a Status for some requests.
+func foreign(res *http.Response, mayBeStatus bool) string {
 	contentType := res.Header.Get("Content-Type")
 	switch {
 	case res.StatusCode >= http.StatusMultipleChoices:
@@ -93,11 +96,11 @@ func foreign(res *http.Response, read bool) string {
 	case n == 0:
 		return "it is empty"
 	}
-	return foreignJSON(head, read)
+	return foreignJSON(head, mayBeStatus)
 }
 
 // foreignJSON is foreign for a whole body.
-func foreignJSON(body []byte, read bool) string {
+func foreignJSON(body []byte, mayBeStatus bool) string {
 	var of struct {
 		metav1.TypeMeta `json:",inline"`
 
@@ -111,7 +114,7 @@ func foreignJSON(body []byte, read bool) string {
 		return "it has no kind"
 	case of.Kind != "Status" || of.APIVersion != "v1":
 		return ""
-	case read || string(of.Status) != `"`+metav1.StatusSuccess+`"`:
+	case !mayBeStatus || string(of.Status) != `"`+metav1.StatusSuccess+`"`:
 		return "it is a Status of another kind of answer"
 	}
 	return ""

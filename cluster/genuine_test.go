@@ -143,3 +143,25 @@ func TestAMaintenancePageDoesNotDecideWhenToAskAgain(t *testing.T) {
 		g.Expect(time.Since(began)).To(BeNumerically("<=", time.Minute))
 	})
 }
+
+// As behind Rancher, kcp, or a kubectl proxy with a prefix.
+func TestAServerBehindAPathIsReadAsOneWithoutIt(t *testing.T) {
+	for body, want := range map[string]string{pod: "written d/a u@7", "{}": "uncertain d/a @ without labels"} {
+		g := NewWithT(t)
+		c, err := cluster.New(&rest.Config{Host: "https://rancher.example/k8s/clusters/c-m-1/", Transport: transport(
+			func(req *http.Request) (*http.Response, error) {
+				g.Expect(req.URL.Path).To(Equal("/k8s/clusters/c-m-1" + pods + "/a"))
+				return &http.Response{
+					StatusCode: http.StatusOK, Request: req, Body: io.NopCloser(strings.NewReader(body)),
+					Header: http.Header{"Content-Type": {"application/json"}},
+				}, nil
+			},
+		)}, nil)
+		g.Expect(err).NotTo(HaveOccurred())
+		var r reconciling
+		_, _ = c.Client().CoreV1().Pods("d").Patch(ownwrites.NewContext(t.Context(), &r), "a", types.MergePatchType,
+			[]byte("{}"), metav1.PatchOptions{})
+		g.Expect(r.notes).To(HaveLen(2))
+		g.Expect(r.notes[1]).To(Equal(want))
+	}
+}

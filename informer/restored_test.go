@@ -137,6 +137,42 @@ func TestACacheThatIsAheadOfItsRestoredServerIsListedAgain(t *testing.T) {
 	}
 }
 
+// Of several API servers, the one that a client comes to after a broken connection may be late. It has lost nothing.
+func TestAServerThatIsLateIsNotARestoredOne(t *testing.T) {
+	for name, o := range map[string]*apisim.Options{"streaming": nil, "plain": {NoStreamingLists: true}} {
+		t.Run(name, func(t *testing.T) {
+			inRestoredFixture(t, o, func(x *restoredFixture) {
+				late := x.sim.Version()
+				x.write("new", "1")
+				<-time.After(time.Second)
+				var deleted atomic.Int64
+				count(x.in, &deleted)
+				x.sim.Freeze("c", late)
+				x.sim.DropWatches("", "")
+				<-time.After(3 * time.Minute)
+				x.sim.Thaw("c")
+				<-time.After(time.Minute)
+				x.Expect(deleted.Load()).To(BeZero())
+				x.Expect(x.in.Status().Restores).To(BeZero())
+				x.Expect(x.cached()).To(Equal([]string{"a=1", "b=1", "c=1", "new=1"}))
+			})
+		})
+	}
+}
+
+// Numbers of that length are none that can be compared as integers, and more than any that the cache has seen.
+func TestAResourceVersionBeyond64BitsIsNotSeenYet(t *testing.T) {
+	inRestoredFixture(t, nil, func(x *restoredFixture) {
+		for _, rv := range []string{"9223372036854775808", "18446744073709551617", "99999999999999999999999"} {
+			seen := false
+			cancel := x.in.OnSeen("d", rv, func() { seen = true })
+			<-time.After(10 * time.Second)
+			x.Expect(seen).To(BeFalse(), rv)
+			cancel()
+		}
+	})
+}
+
 // Its resourceVersion is as before, by chance.
 func TestAnotherObjectOfTheSameResourceVersionIsSeenAfterARestore(t *testing.T) {
 	inRestoredFixture(t, nil, func(x *restoredFixture) {

@@ -3,6 +3,7 @@ package operator_test
 import (
 	"bytes"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,7 +29,9 @@ func TestTheDurationsOfTheLeaseAreFlags(t *testing.T) {
 	leads := operator.Program{Name: "test", Setup: begins}
 	run := func(p operator.Program, args ...string) (int, string) {
 		var said bytes.Buffer
-		code := p.Main(append(args, "--kubeconfig="+file, "--leader-elect", "--leader-elect-identity=me", "--listen-addr="), &said)
+		code := p.Main(append([]string{
+			"--kubeconfig=" + file, "--leader-elect", "--leader-elect-identity=me", "--listen-addr=",
+		}, args...), &said)
 		return code, said.String()
 	}
 	for name, row := range map[string]struct {
@@ -51,10 +54,17 @@ func TestTheDurationsOfTheLeaseAreFlags(t *testing.T) {
 		})
 	}
 	g := NewWithT(t)
-	code, said := run(leads, "--leader-elect-renew-deadline=20s")
-	g.Expect(code).NotTo(BeZero())
-	g.Expect(said).To(ContainSubstring("leader.Options.RenewDeadline is 20s: must be less than LeaseDuration 15s"))
-	code, said = run(leads, "--leader-elect-retry-period=-1s")
-	g.Expect(code).To(Equal(2))
-	g.Expect(said).To(ContainSubstring("--leader-elect-retry-period is -1s: must be more than 0"))
+	for flag, fault := range map[string]string{
+		"--leader-elect-renew-deadline=20s":            "leader.Options.RenewDeadline is 20s: must be less than LeaseDuration 15s",
+		"--leader-elect-retry-period=11s":              "leader.Options.RetryPeriod is 11s: must be less than RenewDeadline",
+		"--leader-elect-retry-period=-1s":              "--leader-elect-retry-period is -1s: must be more than 0",
+		"--leader-elect-lease-duration=0s":             "--leader-elect-lease-duration is 0s: must be more than 0",
+		"--leader-elect-resource-namespace=Not_A_Name": `leader.Lease.Namespace is "Not_A_Name"`,
+		"--leader-elect-identity=":                     "leader.Lease.Identity",
+		"--listen-addr=8080":                           `--listen-addr is "8080": must be a host and a port`,
+	} {
+		code, said := run(leads, strings.Fields(flag)...)
+		g.Expect(code).To(Equal(2), "%s: %s", flag, said)
+		g.Expect(said).To(ContainSubstring(fault), flag)
+	}
 }

@@ -6,12 +6,14 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 
 	"github.com/homeostat/homeostat/internal/option"
 	"github.com/homeostat/homeostat/leader"
@@ -170,13 +172,9 @@ func (f *flags) validate(p Program, rest []string) error {
 	if f.logFormat != "text" && f.logFormat != "json" {
 		errs = append(errs, fmt.Errorf("--log-format is %q: must be text or json", f.logFormat))
 	}
-	for name, d := range map[string]time.Duration{
-		"lease-duration": f.durations.LeaseDuration, "renew-deadline": f.durations.RenewDeadline,
-		"retry-period": f.durations.RetryPeriod,
-	} {
-		if d < 0 {
-			errs = append(errs, fmt.Errorf("--leader-elect-%s is %v: must be more than 0", name, d))
-		}
+	errs = append(errs, f.validateLease(p))
+	if _, _, err := net.SplitHostPort(f.listenAddr); f.listenAddr != "" && err != nil {
+		errs = append(errs, fmt.Errorf("--listen-addr is %q: must be a host and a port, such as :8080: %w", f.listenAddr, err))
 	}
 	if f.startup <= 0 {
 		errs = append(errs, fmt.Errorf("--startup-timeout is %v: must be more than 0", f.startup))
@@ -187,6 +185,34 @@ func (f *flags) validate(p Program, rest []string) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// validateLease returns the faults of the flags of the election.
+func (f *flags) validateLease(p Program) error {
+	if p.Replicas == AllWork {
+		return nil
+	}
+	var errs []error
+	if d := f.durations.LeaseDuration; d <= 0 {
+		errs = append(errs, fmt.Errorf("--leader-elect-lease-duration is %v: must be more than 0", d))
+	}
+	for name, d := range map[string]time.Duration{
+		"renew-deadline": f.durations.RenewDeadline, "retry-period": f.durations.RetryPeriod,
+	} {
+		if d < 0 {
+			errs = append(errs, fmt.Errorf("--leader-elect-%s is %v: must be more than 0", name, d))
+		}
+	}
+	if len(errs) > 0 || !f.leaderElect {
+		return errors.Join(errs...)
+	}
+	_, err := leader.New(leader.Lease{
+		Client: &coordinationclient.CoordinationV1Client{}, Namespace: f.leaseNamespace, Name: p.Name, Identity: f.identity,
+	}, &f.durations)
+	if err != nil {
+		return fmt.Errorf("the flags --leader-elect-…: %w", err)
+	}
+	return nil
 }
 
 // validateClusters returns the faults of Clusters. It is called before flags are named

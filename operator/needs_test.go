@@ -13,12 +13,16 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	. "github.com/onsi/gomega"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/homeostat/homeostat/cluster"
+	"github.com/homeostat/homeostat/internal/absent/absenttest"
 	"github.com/homeostat/homeostat/operator"
 	"github.com/homeostat/homeostat/reconcile"
 )
@@ -216,5 +220,24 @@ func TestAMissingPermissionOfANamespaceThatMayBeMissingEndsNothing(t *testing.T)
 		said.Reset()
 		p.Main([]string{"--kubeconfig=" + file, "--listen-addr="}, &said)
 		g.Expect(said.String()).To(ContainSubstring("operator.Program.Needs[0]"), wrong)
+	}
+}
+
+// The page of a proxy is no answer to the question, so it is asked again.
+func TestAnAnswerOfSomethingInBetweenIsNoMissingPermission(t *testing.T) {
+	for _, page := range absenttest.Successes() {
+		if page.Name == "an object of another kind" {
+			continue // no gateway has the path of reviews
+		}
+		t.Run(strings.ReplaceAll(page.Name, "/", " "), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := NewWithT(t)
+				c, err := cluster.New(page.Config(), nil)
+				g.Expect(err).NotTo(HaveOccurred())
+				err = operator.CheckPermissions(t.Context(), c, time.Minute, "list pods")
+				g.Expect(err).To(MatchError(ContainSubstring("something in between has sent it")))
+				g.Expect(errors.Is(err, operator.ErrPermission)).To(BeFalse())
+			})
+		})
 	}
 }

@@ -80,6 +80,11 @@ var hiddenCases = []hiddenCase{
 		edit:   func(w *widget) { w.Spec.Rules[0].Port = 9 },
 	},
 	{
+		name: "members that differ in case only", is: `{"rules":[{"host":"a","port":1,"Host":"new","PORT":"new"}]}`,
+		wanted: `{"rules":[{"host":"a","port":9,"Host":"new","PORT":"new"}]}`,
+		edit:   func(w *widget) { w.Spec.Rules[0].Port = 9 },
+	},
+	{
 		name: "a new element", is: `{"rules":[{"host":"a","new":"x"}]}`,
 		wanted: `{"rules":[{"host":"a","new":"x"},{"host":"b"}]}`,
 		edit:   func(w *widget) { w.Spec.Rules = append(w.Spec.Rules, rule{Host: "b"}) },

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -173,6 +174,32 @@ func TestThreeMissingPermissionsAreNamedAndTheOthersCounted(t *testing.T) {
 			`create a in namespace "d", create b in namespace "d", create c in namespace "d", 2 more`)))
 		w.Expect(stop()).To(Succeed())
 	})
+}
+
+// A quota, a policy or a firewall refuses with 403, too. No permission would help, nor would a restart.
+func TestARefusalThatIsNoMissingPermissionLeavesTheControllerReady(t *testing.T) {
+	configMaps := schema.GroupResource{Resource: "configmaps"}
+	for name, err := range map[string]error{
+		"a quota": apierrors.NewForbidden(configMaps, "a", errors.New("exceeded quota: q, requested: count/configmaps=1")),
+		"pod security": apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "a",
+			errors.New(`violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false`)),
+		"a webhook": &apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden,
+			Message: `admission webhook "policy.example.com" denied the request: user "a" cannot do this`,
+		}},
+		"a firewall": apierrors.NewGenericServerResponse(http.StatusForbidden, "create", configMaps, "a", "<html>", 0, true),
+	} {
+		t.Run(name, func(t *testing.T) {
+			inFixture(t, func(w *fixture) {
+				w.inNamespaces("a", "b", "c", "d")
+				c := w.made(nil, func(context.Context, request) (reconcile.Result, error) { return nothing, err })
+				stop := w.startRun(c.Run)
+				pass(10 * time.Minute)
+				w.Expect(c.Refused()).To(Succeed())
+				w.Expect(stop()).To(Succeed())
+			})
+		})
+	}
 }
 
 func TestReadsThatAreRefusedAreNoWrites(t *testing.T) {
