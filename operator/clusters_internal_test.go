@@ -13,9 +13,13 @@ import (
 
 	. "github.com/onsi/gomega"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/homeostat/homeostat/cluster"
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/reconcile"
 )
 
 // server answers the questions about a cluster as a test says.
@@ -109,4 +113,28 @@ func TestAClusterIsWatchedForAsLongAsTheProgramRuns(t *testing.T) {
 			g.Expect(found[0].Since).NotTo(BeZero())
 		}
 	})
+}
+
+// A kind that one controller needs is needed, however many others can do without it.
+func TestOnlyKindsThatNoControllerNeedsAreDispensable(t *testing.T) {
+	g := NewWithT(t)
+	client := kubernetes.NewForConfigOrDie(&rest.Config{Host: "https://edge"})
+	reader := func(name string, optional bool, triggers ...reconcile.Trigger) *reconcile.Controller {
+		c, err := reconcile.New(name, informer.For(client.CoreV1().Pods(""), nil), reconcile.Func[*corev1.Pod](
+			func(context.Context, reconcile.Request[*corev1.Pod]) (reconcile.Result, error) {
+				return reconcile.Result{}, nil
+			}), &reconcile.Options{Optional: optional, Triggers: triggers})
+		g.Expect(err).NotTo(HaveOccurred())
+		return c
+	}
+	secrets := reconcile.Mapped(informer.For(client.CoreV1().Secrets(""), nil),
+		func(context.Context, *corev1.Secret, *corev1.Secret) ([]reconcile.Key, error) { return nil, nil })
+	needs, waits := reader("needs", false), reader("waits", true, secrets)
+	for _, all := range []readers{{needs, waits}, {waits, needs}} {
+		g.Expect(all.dispensable("https://edge")).To(ConsistOf(corev1.Resource("secrets")))
+		g.Expect(all.dispensable("https://elsewhere")).To(BeEmpty())
+		g.Expect(all.required("https://edge")).To(BeIdenticalTo(needs))
+	}
+	g.Expect(readers{waits}.dispensable("https://edge")).To(ConsistOf(corev1.Resource("secrets"), corev1.Resource("pods")))
+	g.Expect(readers{waits}.required("https://edge")).To(BeNil())
 }

@@ -233,3 +233,27 @@ func TestAStandbyIsNotRefused(t *testing.T) {
 		w.Expect(stop()).To(Succeed())
 	})
 }
+
+// What other replicas reconcile is not refused to this one, nor granted.
+func TestOnlyTheKeysOfThisReplicaCount(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		w.inNamespaces("a", "b")
+		for _, namespace := range []string{"a", "b", "c"} {
+			object := &configMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "other"}}
+			_, err := w.client.CoreV1().ConfigMaps(namespace).Create(w.t.Context(), object, metav1.CreateOptions{})
+			w.Expect(err).NotTo(HaveOccurred())
+		}
+		var namespaces atomic.Pointer[[]string]
+		namespaces.Store(&[]string{"a", "b"})
+		p := newParts()
+		c := w.made(&reconcile.Options{Shards: p}, refusedIn(&namespaces))
+		stop := w.startRun(c.Run)
+		pass(time.Second)
+		p.take('a')
+		pass(2 * time.Minute)
+		w.Expect(c.Refused()).To(MatchError(ContainSubstring("nearly all keys (2)")))
+		w.Expect(p.leave('a', errMoves)()).To(Succeed())
+		w.Expect(c.Refused()).To(Succeed())
+		w.Expect(stop()).To(Succeed())
+	})
+}

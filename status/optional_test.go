@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -58,4 +60,42 @@ func TestAnOptionalControllerThatWaitsLeavesTheProcessReady(t *testing.T) {
 			g.Expect(code).To(Equal(http.StatusServiceUnavailable), "it has stopped")
 		})
 	}
+}
+
+// unelected is in an election that no replica has won.
+type unelected struct{ leading }
+
+func (unelected) Ready() error { return errors.New("no replica leads") }
+
+// A controller joins the election once its caches are filled.
+func TestAnElectionThatWaitsForCachesLeavesAProcessReadyThatIsSoWithoutThem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		clients, forbidden := fake.NewClientset(), atomic.Bool{}
+		forbidden.Store(true)
+		clients.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return forbidden.Load(), nil, errors.New("forbidden")
+		})
+		one, err := reconcile.New("one", informer.For(clients.CoreV1().Pods("d"), nil), reconcile.Func[*corev1.Pod](
+			func(context.Context, reconcile.Request[*corev1.Pod]) (reconcile.Result, error) {
+				return reconcile.Result{}, nil
+			}), &reconcile.Options{Leader: unelected{}})
+		g.Expect(err).NotTo(HaveOccurred())
+		handler, err := status.New(&status.Options{Controllers: []*reconcile.Controller{one}, ReadyWithoutCaches: true})
+		g.Expect(err).NotTo(HaveOccurred())
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); _ = one.Run(ctx) }()
+		synctest.Wait()
+		code, body := client{g, handler}.get("/readyz")
+		g.Expect(code).To(Equal(http.StatusOK))
+		g.Expect(body).To(And(ContainSubstring("[!] controller/one: it is syncing"), Not(ContainSubstring("leader/one"))))
+		forbidden.Store(false)
+		<-time.After(2 * time.Minute)
+		code, body = client{g, handler}.get("/readyz")
+		g.Expect(code).To(Equal(http.StatusServiceUnavailable))
+		g.Expect(body).To(ContainSubstring("[-] leader/one: no replica leads"))
+		stop()
+		<-ended
+	})
 }
