@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -73,7 +74,7 @@ func (s *stage) tryChart(ctx context.Context, helm string, t chartTrial) error {
 		{[]string{"upgrade", t.name, folder, "--set", t.set}, t.changed},
 		{[]string{"uninstall", t.name}, nil},
 	} {
-		args := append(step.args, "--kubeconfig", s.Kubeconfig(), "--namespace", namespace)
+		args := slices.Concat(step.args, []string{"--kubeconfig", s.Kubeconfig(), "--namespace", namespace})
 		if out, err := exec.CommandContext(ctx, helm, args...).CombinedOutput(); err != nil {
 			return fmt.Errorf("helm %s: %w\n%s", step.args[0], err, out)
 		}
