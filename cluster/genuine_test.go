@@ -114,7 +114,7 @@ func TestWhatServersAnswerIsNotChanged(t *testing.T) {
 			got := through(t.Context(), g, c.method, c.path, res)
 			data, err := io.ReadAll(got.Body)
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(string(data) == c.body).To(BeTrue())
+			g.Expect(string(data)).To(Equal(c.body))
 		})
 	}
 }

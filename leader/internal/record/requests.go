@@ -30,7 +30,9 @@ func Get(ctx context.Context, c coordinationclient.LeaseInterface, name string) 
 // List reads the Leases that a selector selects, one of which exists.
 //
 // Errors: also an answer that cannot be the API server's.
-func List(ctx context.Context, c coordinationclient.LeaseInterface, selector string) (*coordinationv1.LeaseList, error) {
+func List(
+	ctx context.Context, c coordinationclient.LeaseInterface, selector string,
+) (*coordinationv1.LeaseList, error) {
 	list, err := c.List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err == nil && len(list.Items) == 0 { // fakes have no resourceVersion
 		err = absent.List(list)
