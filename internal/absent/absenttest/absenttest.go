@@ -40,7 +40,8 @@ func Pages(resource schema.GroupResource, name string) []Page {
 		page("nothing", "", ""),
 		page("nothing, said to be JSON", jsonType, ""),
 		page("a gateway's JSON", jsonType, `{"message":"no Route matched with those values"}`),
-		page("a gateway's kind", jsonType, `{"kind":"Error","apiVersion":"v1",`+about(resource.Group, resource.Resource, name)),
+		page("a gateway's kind", jsonType,
+			`{"kind":"Error","apiVersion":"v1",`+about(resource.Group, resource.Resource, name)),
 		page("a Status without details", jsonType, status+`"reason":"NotFound","code":404}`),
 		page("a Status with empty details", jsonType, status+`"reason":"NotFound","details":{},"code":404}`),
 		page("a Status about another object", jsonType, status+about(resource.Group, resource.Resource, "other")),
@@ -89,7 +90,8 @@ func (p Page) Response(req *http.Request) *http.Response {
 	}
 	code := cmp.Or(p.Status, http.StatusNotFound)
 	return &http.Response{
-		Status: fmt.Sprint(code, " ", http.StatusText(code)), StatusCode: code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Status: fmt.Sprint(code, " ", http.StatusText(code)), StatusCode: code,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: header, ContentLength: int64(len(p.Body)), Body: io.NopCloser(strings.NewReader(p.Body)), Request: req,
 	}
 }

@@ -100,7 +100,8 @@ func (c *connection) elsewhere() (*rest.Config, error) {
 // mayBeHere reports whether no flag is about a different cluster than the one that this
 // runs in.
 func (c *connection) mayBeHere() bool {
-	return c.onlySet("as", "as-uid", "as-group", "as-user-extra", "request-timeout", "token", "cache-dir", "disable-compression")
+	return c.onlySet("as", "as-uid", "as-group", "as-user-extra", "request-timeout", "token", "cache-dir",
+		"disable-compression")
 }
 
 // onlySet reports whether no other flags than these are set.

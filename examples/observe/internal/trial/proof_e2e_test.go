@@ -63,7 +63,8 @@ func reset(client dynamic.Interface, group, resource, name string) {
 		of := client.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource})
 		Expect(of.Delete(ctx, name, metav1.DeleteOptions{})).To(Succeed())
 		Eventually(func() error {
-			return exec.CommandContext(ctx, binary, "hpa", "--once", "--listen-addr=", "--kubeconfig="+cluster.Kubeconfig()).Run()
+			return exec.CommandContext(ctx, binary, "hpa", "--once", "--listen-addr=",
+				"--kubeconfig="+cluster.Kubeconfig()).Run()
 		}, patience).Should(Succeed(), "short names have a meaning again")
 	})
 }
@@ -131,7 +132,8 @@ var _ = Describe("What proves nothing", Serial, func() {
 		s := observe(deleting(beta, "--resync-period=1s", "--", "echo", "seen")...)
 		Eventually(s.Out, patience).Should(gbytesSay("seen %s b\n", ns))
 		serve(false)
-		Eventually(func() string { return logs(observed(1, beta, "--once")) }, patience).Should(ContainSubstring("has no resource"))
+		Eventually(func() string { return logs(observed(1, beta, "--once")) }, patience).Should(
+			ContainSubstring("has no resource"))
 		Eventually(s.Err, patience).Should(gbytesSay("could not find the requested resource"))
 		known("a", "b", "ghost")
 		Expect(client.Resource(pathsResource).Namespace(ns).Delete(ctx, "b", metav1.DeleteOptions{})).To(Succeed())
