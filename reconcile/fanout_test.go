@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -109,11 +110,10 @@ func TestAFightOverASpecIsDetectedWhateverTheStatusDoes(t *testing.T) {
 		_, err := theirs.AppsV1().Deployments("d").Create(t.Context(), deployment, metav1.CreateOptions{})
 		w.Expect(err).NotTo(HaveOccurred())
 		in := informer.For(ours.AppsV1().Deployments("d"), nil)
-		writes, seen := 0, 0
+		var writes, seen atomic.Int32
 		status := func() {
-			seen++
 			_, err := theirs.AppsV1().Deployments("d").Patch(t.Context(), "web", types.MergePatchType,
-				fmt.Appendf(nil, `{"status":{"observedGeneration":%d}}`, seen), metav1.PatchOptions{}, "status")
+				fmt.Appendf(nil, `{"status":{"observedGeneration":%d}}`, seen.Add(1)), metav1.PatchOptions{}, "status")
 			w.Expect(err).NotTo(HaveOccurred())
 		}
 		c, err := reconcile.New("scaler", in, reconcile.Func[*appsv1.Deployment](
@@ -126,7 +126,7 @@ func TestAFightOverASpecIsDetectedWhateverTheStatusDoes(t *testing.T) {
 				edited := cached.DeepCopy()
 				edited.Spec.Replicas, edited.ResourceVersion = &wanted, ""
 				_, err := ours.AppsV1().Deployments("d").Update(ctx, edited, metav1.UpdateOptions{})
-				writes++
+				writes.Add(1)
 				status()
 				return nothing, err
 			}), nil)
@@ -142,7 +142,7 @@ func TestAFightOverASpecIsDetectedWhateverTheStatusDoes(t *testing.T) {
 				w.Expect(c.Stats().HotLoops).NotTo(BeZero(), "after three seconds")
 			}
 		}
-		w.Expect(writes).To(BeNumerically("<=", 10))
+		w.Expect(writes.Load()).To(BeNumerically("<=", 10))
 		w.Expect(strings.Join(w.logged(), "\n")).To(ContainSubstring("d/web: fields spec.replicas were written"))
 		w.Expect(stop()).To(Succeed())
 	})

@@ -206,7 +206,7 @@ func (d *loopDetector) loopsOf(key Key, now time.Time) (text string, until time.
 // one whose events lead to reconciles, or if there are too many others.
 func (d *loopDetector) outputOf(w *write, now time.Time) *output {
 	key := w.key()
-	unidentified := w.object.GetUID() == "" && !(w.deleted && w.resource.Resource != "")
+	unidentified := w.object.GetUID() == "" && (!w.deleted || w.resource.Resource == "")
 	if w.outcome == ownwrites.Refused || w.outcome == ownwrites.Uncertain ||
 		w.whenAnswered != nil || key.Name == "" || unidentified {
 		return nil

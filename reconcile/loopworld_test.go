@@ -60,12 +60,11 @@ type worldOutput struct {
 	changed   time.Time // when the input or another client changed something, outside of a rivalry
 	repaired  time.Time // when the controller wrote it last
 
-	rival       rivalry
-	came, left  time.Time // the last rival
-	reacts, due time.Duration
-	undone      time.Time
-	writes      []time.Time // by the controller, since the rival came
-	offered     time.Time   // when the controller last wrote what is wanted
+	rival      rivalry
+	came, left time.Time // the last rival
+	reacts     time.Duration
+	writes     []time.Time // by the controller, since the rival came
+	offered    time.Time   // when the controller last wrote what is wanted
 }
 
 // worldCause is an event that leads to a key: of the output about, or "" for its input.
@@ -210,6 +209,13 @@ func (w *loopWorld) committed(e apisim.Event) {
 	}
 }
 
+// now returns the value that an output has, and when the controller wrote it last.
+func (w *loopWorld) now(o *worldOutput) (is string, repaired time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return o.is, o.repaired
+}
+
 func (w *loopWorld) output(name string) *worldOutput {
 	for _, o := range w.outputs {
 		if o.name == name {
@@ -269,7 +275,8 @@ func (w *loopWorld) want(o *worldOutput) {
 
 // edit is an isolated edit of another client.
 func (w *loopWorld) edit(o *worldOutput) {
-	if o.rival != peace || time.Since(o.left) < restless || time.Since(o.repaired) < isolated {
+	_, repaired := w.now(o)
+	if o.rival != peace || time.Since(o.left) < restless || time.Since(repaired) < isolated {
 		return
 	}
 	o.changed = time.Now()
@@ -279,9 +286,10 @@ func (w *loopWorld) edit(o *worldOutput) {
 
 // disturb makes an output something else than it should be.
 func (w *loopWorld) disturb(o *worldOutput, remove bool) {
+	is, _ := w.now(o)
 	var err error
 	switch {
-	case o.is == "":
+	case is == "":
 		object := configMapNamed(o.name)
 		object.Data = map[string]string{"v": "theirs"}
 		_, err = w.maps.Create(w.t.Context(), object, metav1.CreateOptions{})
@@ -295,7 +303,7 @@ func (w *loopWorld) disturb(o *worldOutput, remove bool) {
 
 // touch changes what does not concern the controller.
 func (w *loopWorld) touch(o *worldOutput) {
-	if o.is == "" {
+	if is, _ := w.now(o); is == "" {
 		return
 	}
 	change := fmt.Sprintf(`{"metadata":{"annotations":{"touched":"%d"}}}`, w.random.IntN(1000))
@@ -311,7 +319,8 @@ func (w *loopWorld) quarrel(o *worldOutput) {
 		}
 		return
 	}
-	if o.is != o.wanted || time.Since(o.left) < restless || time.Since(o.repaired) < isolated {
+	is, repaired := w.now(o)
+	if is != o.wanted || time.Since(o.left) < restless || time.Since(repaired) < isolated {
 		return
 	}
 	o.rival = rewrites + rivalry(w.random.IntN(2))
@@ -319,13 +328,16 @@ func (w *loopWorld) quarrel(o *worldOutput) {
 		o.rival = brings
 	}
 	w.loops++
+	w.mu.Lock()
 	o.came, o.writes = time.Now(), nil
+	w.mu.Unlock()
 	o.reacts = []time.Duration{0, 0, 250 * time.Millisecond, 2 * time.Second, 6 * time.Second}[w.random.IntN(5)]
 }
 
 // rage lets the rival of an output act.
 func (w *loopWorld) rage(o *worldOutput) {
-	if o.rival == peace || o.is != o.wanted || time.Since(o.repaired) < o.reacts {
+	is, repaired := w.now(o)
+	if o.rival == peace || is != o.wanted || time.Since(repaired) < o.reacts {
 		return
 	}
 	w.disturb(o, o.rival == removes)

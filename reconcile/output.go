@@ -54,7 +54,7 @@ func (o *output) record(key Key, w *write, now time.Time) bool {
 	}
 	o.settle(now)
 	if uid != "" && o.uid != "" && uid != o.uid {
-		o.recreated(w)
+		o.recreated()
 	}
 	if uid != "" {
 		o.uid = uid
@@ -92,9 +92,8 @@ func (o *output) isEcho(key Key, e *change) bool {
 	return false
 }
 
-// recreated forgets the fields that were asked for: the object is another one. If w
-// changes a field, that is the first write to it.
-func (o *output) recreated(w *write) {
+// recreated forgets the fields that were asked for: the object is another one.
+func (o *output) recreated() {
 	for _, by := range o.writers {
 		maps.DeleteFunc(by.asked, func(path string, _ uint64) bool { return path != wholeObject })
 	}
@@ -119,11 +118,10 @@ func (o *output) over() time.Time { return o.vain.Add(o.slowed + calm) }
 
 // forgettable returns when the next write begins a new row.
 func (o *output) forgettable() time.Time {
-	if last, over := o.last.Add(calm), o.over(); last.After(over) {
+	if last := o.last.Add(calm); last.After(o.over()) {
 		return last
-	} else {
-		return over
 	}
+	return o.over()
 }
 
 // reset ends the loop.

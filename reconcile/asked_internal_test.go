@@ -1,0 +1,89 @@
+package reconcile
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/homeostat/homeostat/internal/ownwrites"
+)
+
+// What is asked for is found in every form of request, and only that.
+func TestAWriteAsksForWhatItsRequestChanges(t *testing.T) {
+	cached := func() *corev1.Pod {
+		return &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "1", ResourceVersion: "7", Labels: map[string]string{"l": "x"}},
+			Spec: corev1.PodSpec{
+				NodeName:   "n",
+				Containers: []corev1.Container{{Name: "c", Image: "i", TerminationMessagePath: "/defaulted"}},
+			},
+			Status: corev1.PodStatus{Phase: corev1.PodRunning},
+		}
+	}
+	const (
+		merge, apply, json = "application/merge-patch+json", "application/apply-patch+yaml", "application/json-patch+json"
+		put                = "application/json"
+	)
+	for name, c := range map[string]struct {
+		contentType, subresource, body string
+		paths                          []string
+	}{
+		"a merge patch": {merge, "", `{"metadata":{"uid":"1","resourceVersion":"7","labels":{"l":"y"}}}`, []string{"metadata.labels.l"}},
+		"what it has":   {merge, "", `{"metadata":{"labels":{"l":"x","m":null}},"spec":{"nodeName":"n"}}`, nil},
+		"an apply": {
+			apply, "", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"nodeName":"m","containers":[{"name":"c","image":"i"}]}}`,
+			[]string{"spec.nodeName"},
+		},
+		"an apply in YAML": {apply, "", "kind: Pod\nspec:\n  containers:\n  - name: c\n    image: j\n", []string{"spec.containers"}},
+		"operations": {
+			json, "", `[{"op":"test","path":"/metadata/uid","value":"1"},{"op":"replace","path":"/spec/containers/0/image","value":"j"},` +
+				`{"op":"add","path":"/metadata/labels","value":{}}]`, []string{"metadata.labels", "spec.containers"},
+		},
+		"an update": {
+			put, "", `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","uid":"1","resourceVersion":"9","labels":{"l":"x"}},` +
+				`"spec":{"nodeName":"m","containers":[{"name":"c","image":"i","terminationMessagePath":"/defaulted","resources":{}}]},` +
+				`"status":{"phase":"Failed"}}`, []string{"spec.nodeName"},
+		},
+		"an update of the status": {
+			put, "status", `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","uid":"1"},"spec":{},"status":{"phase":"Failed"}}`,
+			[]string{"status.phase"},
+		},
+		"a subresource":     {merge, "scale", `{"spec":{"replicas":1}}`, []string{"scale"}},
+		"no JSON, no YAML":  {merge, "", "{\t", []string{wholeBody}},
+		"too many":          {merge, "", `{"data":{` + many(40) + `}}`, []string{wholeBody}},
+		"a body of no type": {put, "", "{", []string{wholeBody}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			w := write{object: cached(), before: cached(), content: ownwrites.PatchOf(c.contentType, c.subresource, []byte(c.body))}
+			if c.contentType == put {
+				w.content.Method = "PUT"
+			}
+			g.Expect(w.asks(nil).paths()).To(Equal(c.paths))
+		})
+	}
+}
+
+// many returns n members of a JSON object.
+func many(n int) string {
+	var members []string
+	for i := range n {
+		members = append(members, fmt.Sprintf(`"f%d":"x"`, i))
+	}
+	return strings.Join(members, ",")
+}
+
+// A deletion of what is being deleted asks for nothing.
+func TestADeletionIsAskedForOnce(t *testing.T) {
+	g := NewWithT(t)
+	w := write{object: written("1", ""), deleted: true}
+	g.Expect(w.asks(nil).isWhole()).To(BeTrue())
+	before := written("1", "")
+	before.DeletionTimestamp = &metav1.Time{}
+	w.before = before
+	g.Expect(w.asks(nil)).To(BeEmpty())
+}
