@@ -136,8 +136,8 @@ func (s *shardRunner) end(ctx, owned context.Context, slot int) {
 	}
 }
 
-// draining is a cause with which the context of a slot ends. If Draining reports true, this replica keeps the slot until
-// its function returns, and reconciles in flight may finish; after any other cause they are cancelled.
+// draining is a cause with which the context of a slot ends. If Draining reports true, this replica keeps the slot
+// until its function returns, and reconciles in flight may finish; after any other cause they are cancelled.
 type draining interface {
 	error
 	Draining() bool

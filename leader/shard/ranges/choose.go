@@ -111,8 +111,8 @@ func (r *Shards) vacant(
 	return append(left, r.unfound(config)...), true
 }
 
-// expire ends the membership of members that have not renewed it for a lease duration, as members do: then ranges can be
-// chosen although the recorded ones were deleted.
+// expire ends the membership of members that have not renewed it for a lease duration, as members do: then ranges can
+// be chosen although the recorded ones were deleted.
 func (r *Shards) expire(ctx context.Context, now time.Time) error {
 	r.replica.Lock()
 	expired, _ := r.replica.View.Expired(plan.Unowned, now)
