@@ -104,8 +104,11 @@ func (f *flags) define(p Program) *flag.FlagSet {
 		"else $KUBECONFIG or ~/.kube/config)")
 	fs.StringVar(&f.logFormat, "log-format", "text", "`format` of the logs: text or json")
 	fs.IntVar(&f.verbosity, "v", 0, "log more with a higher `level`")
-	fs.StringVar(&f.listenAddr, "listen-addr", ":8080", "`address` of /livez, /readyz, /metrics, "+
-		"/debug/homeostat and /debug/pprof/; empty serves none")
+	served := "/livez, /readyz, /metrics and /debug/homeostat"
+	if p.Profiles != nil {
+		served = "/livez, /readyz, /metrics, /debug/homeostat and /debug/pprof/"
+	}
+	fs.StringVar(&f.listenAddr, "listen-addr", ":8080", "`address` of "+served+"; empty serves none")
 	fs.BoolVar(&f.version, "version", false, "print the version and the commit, and exit")
 	for _, name := range p.clusterNames() {
 		f.clusters[name] = fs.String(clusterFlag(name), "", "`file` that names the cluster "+name)
