@@ -27,7 +27,6 @@ func TestTheDurationsOfTheLeaseAreFlags(t *testing.T) {
 		},
 	}
 	leads := operator.Program{Name: "test", Setup: begins}
-	shares := operator.Program{Name: "test", Setup: begins, Replicas: operator.AllShare}
 	run := func(p operator.Program, args ...string) (int, string) {
 		var said bytes.Buffer
 		code := p.Main(append([]string{
@@ -50,8 +49,6 @@ func TestTheDurationsOfTheLeaseAreFlags(t *testing.T) {
 			_, said := run(shared, row.args...)
 			g.Expect(said).To(ContainSubstring("test: seen"))
 			g.Expect(got).To(Equal(row.want))
-			_, said = run(shares, "--leader-elect-retry-period=11s")
-			g.Expect(said).To(ContainSubstring("RetryPeriod is 11s"), "shards of the SDK's own, too")
 			_, said = run(leads, row.args...)
 			g.Expect(said).To(ContainSubstring("test: it has begun"))
 		})
