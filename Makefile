@@ -6,7 +6,7 @@ SHELL := /bin/bash
 BIN := $(CURDIR)/bin
 # The modules of the workspace, as patterns of packages: all, and without the laboratory, which nobody imports or deploys.
 MODULES := $(addsuffix /...,$(shell sed -n 's/^\t\(\..*\)/\1/p' go.work))
-SHIPPED := $(filter-out ./internal/proof/...,$(MODULES))
+SHIPPED := $(filter-out ./internal/proof/%,$(MODULES))
 # The modules whose versions conflict with those of the others.
 APART := $(filter-out $(patsubst ./%/...,%,$(MODULES)) .,$(patsubst %/go.mod,%,$(shell git ls-files '*/go.mod')))
 

@@ -61,6 +61,7 @@ func TestContract(t *testing.T) {
 			TestAConflictThatStaysIsLoggedCountedAndShown, TestAConflictWithAnotherFieldManagerIsNoStaleCache),
 		"A Terminal error waits for a change, and an error with After is retried after exactly that delay, whatever they wrap.": all(
 			TestTerminalRestsUntilTheObjectChanges, TestTerminalAndAfterWinOverWhatTheyWrap),
+		"A Terminal error that is joined with another one is retried.": TestErrors,
 		"A key that makes the same write again and again is reported, and its reaction to changes of that object is slowed " +
 			"down, to once a minute at most.": all(
 			TestAControllerThatWakesItselfIsSlowedDownAndNamed, TestAnObjectThatIsDeletedAgainAndAgainIsCreatedOnceAMinute),

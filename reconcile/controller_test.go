@@ -146,6 +146,8 @@ func TestErrors(t *testing.T) {
 		{"an error is retried", nothing, errors.New("boom"), time.Hour, BeNumerically(">", 10), "reconcile failed, retrying", ""},
 		{"a terminal error is not", nothing, reconcile.Terminal(errors.New("boom")), time.Hour, Equal(1), "waiting for a change", "retrying"},
 		{"a wrapped terminal error is not", nothing, errors.Join(reconcile.Terminal(errors.New("boom"))), time.Hour, Equal(1), "waiting for a change", "retrying"},
+		{"a terminal error beside another is", nothing, errors.Join(reconcile.Terminal(errors.New("boom")), errors.New("bang")), time.Hour, BeNumerically(">", 1), "retrying", "waiting for a change"},
+		{"two terminal errors are not", nothing, errors.Join(reconcile.Terminal(errors.New("boom")), reconcile.Terminal(errors.New("bang"))), time.Hour, Equal(1), "waiting for a change", "retrying"},
 		{"an error with After waits exactly", reconcile.After(time.Minute), errors.New("boom"), 3*time.Minute + time.Second, Equal(4), "", ""},
 		{"Retry-After is honoured", nothing, throttled, 22 * time.Second, Equal(4), "", ""},
 		{"a conflict is repeated soon and quietly", nothing, conflict, 151 * time.Millisecond, Equal(3), "repeated soon", "retrying"},

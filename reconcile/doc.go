@@ -28,7 +28,8 @@
 //     three conflicts in a row are retried soon and quietly. A persistent conflict is
 //     a failure, and a conflict with another field manager is one at once.
 //   - A [Terminal] error waits for a change, and an error with [After] is retried
-//     after exactly that delay, whatever they wrap.
+//     after exactly that delay, whatever they wrap. A Terminal error that is joined
+//     with another one is retried.
 //   - A key that makes the same write again and again is reported, and its reaction
 //     to changes of that object is slowed down, to once a minute at most. Every other
 //     cause reconciles it at once. An isolated edit by another client is repaired at

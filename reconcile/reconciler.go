@@ -100,5 +100,6 @@ func After(d time.Duration) Result {
 // Terminal marks err as one that a retry cannot fix, such as a contradictory spec.
 // The error is logged and counted, and the key is not reconciled until a watched
 // object changes. An error that wraps the result is terminal too, and errors.Is and
-// errors.As find err in it. Terminal(nil) is nil.
+// errors.As find err in it. One that joins several errors is terminal if all of them
+// are: a retry may fix the others. Terminal(nil) is nil.
 func Terminal(err error) error { return terminal.Mark(err) }

@@ -189,7 +189,7 @@ func TestTerminalAndAfterWinOverWhatTheyWrap(t *testing.T) {
 		outcome inspect.Outcome
 	}{
 		{"a terminal conflict", nothing, reconcile.Terminal(errStale), 1, inspect.GaveUp},
-		{"a terminal error beside a conflict", nothing, errors.Join(errStale, reconcile.Terminal(errBoom)), 1, inspect.GaveUp},
+		{"two terminal errors", nothing, errors.Join(reconcile.Terminal(errStale), reconcile.Terminal(errBoom)), 1, inspect.GaveUp},
 		{"a terminal error with After(0)", reconcile.After(0), reconcile.Terminal(errBoom), 1, inspect.GaveUp},
 		{"a conflict with After", reconcile.After(25 * time.Second), errStale, 3, inspect.Failed},
 	} {

@@ -2,7 +2,7 @@
 // reconcile can return one.
 package terminal
 
-import "errors"
+import "slices"
 
 type marked struct{ error }
 
@@ -24,8 +24,19 @@ func Unmark(err error) error {
 	return err
 }
 
-// Is reports whether err, or an error that it wraps, is marked.
+// Is reports whether err, or an error that it wraps, is marked. Of several errors in one,
+// as errors.Join makes it, all must be: a retry may cure the others.
 func Is(err error) bool {
-	_, ok := errors.AsType[marked](err)
-	return ok
+	switch e := err.(type) { //nolint:errorlint // it walks the tree itself
+	case nil:
+		return false
+	case marked:
+		return true
+	case interface{ Unwrap() []error }:
+		errs := e.Unwrap()
+		return len(errs) > 0 && !slices.ContainsFunc(errs, func(err error) bool { return err != nil && !Is(err) })
+	case interface{ Unwrap() error }:
+		return Is(e.Unwrap())
+	}
+	return false
 }
