@@ -26,6 +26,12 @@ func inUnreadable(t *testing.T, f func(w *fixture)) {
 	})
 }
 
+// nothingBut matches one or more reconciles like that: an object that is readable again has changed, too, and a worker
+// may be between the two.
+func nothingBut(reconcile string) OmegaMatcher {
+	return And(Not(BeEmpty()), HaveEach(reconcile))
+}
+
 func makeBad(c *configMap) { c.Data = map[string]string{"bad": "yes"} }
 
 func TestAKeyWhoseObjectIsUnreadableFails(t *testing.T) {
@@ -43,7 +49,7 @@ func TestAKeyWhoseObjectIsUnreadableFails(t *testing.T) {
 		w.Expect(c.Stats().Reconciles[inspect.GaveUp]).To(BeEquivalentTo(1), "nothing changes by trying")
 
 		w.update("b", func(*configMap) {})
-		w.Expect(w.reconciled()).To(Equal([]string{"object b"}))
+		w.Expect(w.reconciled()).To(nothingBut("object b"))
 		w.Expect(c.Stats().Failing).To(BeZero())
 
 		w.update("b", makeBad)
@@ -52,7 +58,7 @@ func TestAKeyWhoseObjectIsUnreadableFails(t *testing.T) {
 		w.update("a", func(c *configMap) { c.Data = map[string]string{"good": "yes"} })
 		w.Expect(w.reconciled()).To(Equal([]string{"object a"}))
 		w.delete("b")
-		w.Expect(w.reconciled()).To(Equal([]string{"gone b"}))
+		w.Expect(w.reconciled()).To(nothingBut("gone b"))
 		w.Expect(c.Stats().Failing).To(BeZero())
 		w.Expect(stop()).To(Succeed())
 	})
@@ -70,7 +76,7 @@ func TestAnUnreadableObjectThatWasNeverCachedIsNoOrphan(t *testing.T) {
 		c.Enqueue(key("b"))
 		w.Expect(w.reconciled()).To(BeEmpty(), "it is never reconciled as deleted")
 		w.delete("b")
-		w.Expect(w.reconciled()).To(Equal([]string{"gone b"}), "once it is")
+		w.Expect(w.reconciled()).To(nothingBut("gone b"), "once it is")
 		w.Expect(stop()).To(Succeed())
 	})
 }

@@ -2,6 +2,7 @@ package defaults_test
 
 import (
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -145,8 +146,9 @@ func TestAPageIsNoAnswerAboutAChild(t *testing.T) {
 	for _, page := range append(pages, absenttest.Conflicts()...) {
 		t.Run(page.Name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
+				var answered atomic.Bool // by the server
 				w.Tap.Before = func(r *http.Request) *http.Response {
-					if r.Method == http.MethodPost && r.URL.Path == quotas {
+					if !answered.Load() && r.Method == http.MethodPost && r.URL.Path == quotas {
 						return page.Response(r)
 					}
 					return nil
@@ -155,7 +157,7 @@ func TestAPageIsNoAnswerAboutAChild(t *testing.T) {
 				w.create()
 				w.Pass(time.Minute)
 				w.Expect(run.Status(1).Keys[0].Failure).To(ContainSubstring("creating ResourceQuota"))
-				w.Tap.Before = nil
+				answered.Store(true)
 				w.Writes()
 				w.Pass(5 * time.Minute)
 				w.Expect(w.Writes()).To(ContainElement(quotaCreated))

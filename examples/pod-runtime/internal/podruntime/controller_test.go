@@ -218,19 +218,21 @@ func TestAPageKeepsTheLedger(t *testing.T) {
 	for _, page := range append(pages, absenttest.Conflicts()...) {
 		t.Run(page.Name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
-				run := w.Start(maker(period))
-				w.runs("a")
-				w.passes(5 * time.Minute)
+				var between atomic.Bool // the server and the program
 				w.Tap.Before = func(r *http.Request) *http.Response {
-					if r.Method == http.MethodPost && r.URL.Path == collection {
+					if between.Load() && r.Method == http.MethodPost && r.URL.Path == collection {
 						return page.Response(r)
 					}
 					return nil
 				}
+				run := w.Start(maker(period))
+				w.runs("a")
+				w.passes(5 * time.Minute)
+				between.Store(true)
 				w.Expect(w.User.CoreV1().ConfigMaps("d").Delete(t.Context(), podruntime.Name, metav1.DeleteOptions{})).To(Succeed())
 				w.Pass(3 * time.Minute)
 				w.Expect(run.Status(1).Keys[0].Failure).To(ContainSubstring("creating ConfigMap"))
-				w.Tap.Before = nil
+				between.Store(false)
 				w.passes(10 * time.Minute)
 				w.Expect(w.ledger()).To(And(HaveField("Total", BeNumerically(">=", 1020)), HaveField("Estimated", 0)))
 			})
