@@ -44,7 +44,8 @@ type Kind[T informer.Object, L runtime.Object] struct {
 // ClusterScoped declares that the kind has no namespaces, and returns k. Without it a kind
 // is taken for a namespaced one; [Kind.Check] finds out which is wrong.
 //
-//	mirrors, err := cluster.NewKind[*v1.Mirror, *v1.MirrorList](c, v1.GroupVersion.WithResource("mirrors"), v1.AddToScheme)
+//	mirrors, err := cluster.NewKind[*v1.Mirror, *v1.MirrorList](c,
+//		v1.GroupVersion.WithResource("mirrors"), v1.AddToScheme)
 //	…
 //	in := informer.For(mirrors.ClusterScoped().In(""), nil)
 func (k *Kind[T, L]) ClusterScoped() *Kind[T, L] {

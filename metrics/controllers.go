@@ -46,7 +46,8 @@ var (
 	stuckReports = named("homeostat_stuck_call_reports_total",
 		"Log lines about calls that have not returned though their context has ended.", "controller")
 	hotLoops = named("homeostat_hot_loops_total",
-		"Reconciles with a write that got nowhere, after which the reaction to changes of its object is delayed.", "controller")
+		"Reconciles with a write that got nowhere, after which the reaction to changes of its object is delayed.",
+		"controller")
 )
 
 // reconciles sends what happened to a controller's reconciles. Those metrics that

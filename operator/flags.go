@@ -177,7 +177,8 @@ func (f *flags) validate(p Program, rest []string) error {
 	}
 	errs = append(errs, f.validateLease(p))
 	if _, _, err := net.SplitHostPort(f.listenAddr); f.listenAddr != "" && err != nil {
-		errs = append(errs, fmt.Errorf("--listen-addr is %q: must be a host and a port, such as :8080: %w", f.listenAddr, err))
+		errs = append(errs,
+			fmt.Errorf("--listen-addr is %q: must be a host and a port, such as :8080: %w", f.listenAddr, err))
 	}
 	if f.startup <= 0 {
 		errs = append(errs, fmt.Errorf("--startup-timeout is %v: must be more than 0", f.startup))

@@ -75,11 +75,7 @@ func (m *Mask) object(o map[string]any) map[string]any {
 			meta["resourceVersion"] = "*"
 		}
 	}
-	if prefix, _ := meta["generateName"].(string); prefix != "" {
-		if name, _ := meta["name"].(string); strings.HasPrefix(name, prefix) {
-			m.known[name] = prefix + "*"
-		}
-	}
+	m.noteGenerated(meta)
 	if meta["continue"] == "" {
 		delete(meta, "continue")
 	}
@@ -97,6 +93,14 @@ func (m *Mask) object(o map[string]any) map[string]any {
 		}
 	}
 	return o
+}
+
+// noteGenerated remembers a name that the server has made.
+func (m *Mask) noteGenerated(meta map[string]any) {
+	prefix, _ := meta["generateName"].(string)
+	if name, _ := meta["name"].(string); prefix != "" && strings.HasPrefix(name, prefix) {
+		m.known[name] = prefix + "*"
+	}
 }
 
 // sortOwners puts entries of managedFields in the order in which servers have them if all are of one second: they
