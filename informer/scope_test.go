@@ -34,8 +34,10 @@ func TestInScope(t *testing.T) {
 			"", informer.Options{FieldSelector: "metadata.name=x"}, types.NamespacedName{Namespace: "a", Name: "y"}, false,
 		},
 		"any namespace but its": {
-			"", informer.Options{FieldSelector: "spec.nodeName=n,metadata.namespace!=a"},
-			types.NamespacedName{Namespace: "a", Name: "x"}, false,
+			"",
+			informer.Options{FieldSelector: "spec.nodeName=n,metadata.namespace!=a"},
+			types.NamespacedName{Namespace: "a", Name: "x"},
+			false,
 		},
 		"any namespace but another": {
 			"", informer.Options{FieldSelector: "metadata.namespace!=b"}, types.NamespacedName{Namespace: "a", Name: "x"}, true,

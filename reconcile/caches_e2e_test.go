@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-
 	"net/http"
 	"strconv"
 	"sync"

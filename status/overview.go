@@ -1,8 +1,8 @@
 package status
 
 import (
-	"fmt"
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"

@@ -30,9 +30,7 @@ type Shards struct {
 	running atomic.Bool
 }
 
-var (
-	_ slots.Handover = (*Shards)(nil)
-)
+var _ slots.Handover = (*Shards)(nil)
 
 // New checks lease and options. It starts nothing and sends nothing. Besides get,
 // create and update, the Lease's client needs the verbs list, watch and delete on

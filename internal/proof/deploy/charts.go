@@ -59,7 +59,7 @@ func tryCharts(ctx context.Context, root, helm string) error {
 			verdict = "FAILED"
 			errs = append(errs, fmt.Errorf("the chart of %s: %w", t.name, err))
 		}
-		fmt.Printf("chart %-14s %s\n", t.name, verdict)
+		fmt.Fprintf(os.Stdout, "chart %-14s %s\n", t.name, verdict)
 	}
 	return errors.Join(append(errs, s.Stop())...)
 }

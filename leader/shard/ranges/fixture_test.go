@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	"maps"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
 
 	. "github.com/onsi/gomega"
 

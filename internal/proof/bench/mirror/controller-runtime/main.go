@@ -68,12 +68,7 @@ func run() error {
 		return err
 	}
 	err = ctrl.NewControllerManagedBy(m).Named("mirror").
-		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, s client.Object) []reconcile.Request {
-			if s.GetName() != "source" {
-				return nil
-			}
-			return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: "mirror-source", Name: "source"}}}
-		})).
+		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(ofSource)).
 		Complete(&reconciler{m.GetClient(), n})
 	if err != nil {
 		return err
@@ -86,4 +81,12 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+}
+
+// ofSource returns the source's key for its own changes.
+func ofSource(_ context.Context, s client.Object) []reconcile.Request {
+	if s.GetName() != "source" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: "mirror-source", Name: "source"}}}
 }

@@ -24,11 +24,13 @@ import (
 )
 
 func main() {
-	kubeconfig, copies := flag.String("kubeconfig", "", "the cluster"), flag.Int("copies", 0, "how many namespaces there are")
+	kubeconfig := flag.String("kubeconfig", "", "the cluster")
+	copies := flag.Int("copies", 0, "how many namespaces there are")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, *kubeconfig, *copies); err != nil {
+	err := run(ctx, *kubeconfig, *copies)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -48,7 +50,8 @@ func run(ctx context.Context, kubeconfig string, copies int) error {
 		return err
 	}
 	sources := informer.For(client.CoreV1().Secrets("mirror-source"), nil)
-	mirrored := informer.For(client.CoreV1().Secrets(""), &informer.Options{Name: "copies", LabelSelector: "mirror=source"})
+	mirrored := informer.For(client.CoreV1().Secrets(""),
+		&informer.Options{Name: "copies", LabelSelector: "mirror=source"})
 	owner := []reconcile.Key{{Namespace: "mirror-source", Name: "source"}}
 	c, err := reconcile.New("mirror", sources, reconcile.Func[*corev1.Secret](
 		func(ctx context.Context, r reconcile.Request[*corev1.Secret]) (reconcile.Result, error) {
