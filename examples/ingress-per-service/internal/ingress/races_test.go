@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat/homeostat/examples/ingress-per-service/internal/ingress"
+	"github.com/homeostat/homeostat/internal/absent/absenttest"
 	"github.com/homeostat/homeostat/internal/test/stage"
 	"github.com/homeostat/homeostat/internal/test/wiretap"
 	"github.com/homeostat/homeostat/operator"
@@ -258,4 +259,29 @@ func TestServicesOfOtherReplicasAreLeftToThem(t *testing.T) {
 		w.Pass(time.Hour)
 		w.Expect(w.Writes()).To(BeEmpty())
 	})
+}
+
+// What answers instead of the server with status 409 has no Ingress: the key fails until the server answers.
+func TestAPageIsNoIngressThatExists(t *testing.T) {
+	for _, page := range absenttest.Conflicts() {
+		t.Run(page.Name, func(t *testing.T) {
+			stage.Simulate(t, nil, func(w *stage.World) {
+				var answered atomic.Bool // by the server
+				w.Tap.Before = func(r *http.Request) *http.Response {
+					if !answered.Load() && r.Method == http.MethodPost && r.URL.Path == ingresses {
+						return page.Response(r)
+					}
+					return nil
+				}
+				w.Expect(w.Sim.Load(service("web"))).To(Succeed())
+				run := w.Start(maker(nil))
+				w.Pass(time.Minute)
+				w.Expect(run.Status(1).Keys[0].Failure).To(ContainSubstring("creating Ingress d/web"))
+				answered.Store(true)
+				w.Pass(5 * time.Minute)
+				_, err := w.User.NetworkingV1().Ingresses("d").Get(t.Context(), "web", metav1.GetOptions{})
+				w.Expect(err).NotTo(HaveOccurred())
+			})
+		})
+	}
 }

@@ -76,7 +76,8 @@ func (r *reconciler) Reconcile(ctx context.Context, request request) (result, er
 func (r *reconciler) create(ctx context.Context, want *networkingv1.Ingress) (result, error) {
 	_, err := r.client.NetworkingV1().Ingresses(want.Namespace).
 		Create(ctx, want, metav1.CreateOptions{FieldManager: Name})
-	if apierrors.IsAlreadyExists(err) {
+	page := apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) // of a proxy: nothing is known
+	if apierrors.IsAlreadyExists(err) && !page {
 		return reconcile.After(lateCache), nil
 	}
 	if err != nil {
