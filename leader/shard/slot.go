@@ -105,10 +105,11 @@ func (k *keeper) fault(slot int, ended bool, err error) error {
 // giveBack releases a slot whose function has returned; it may be taken once no
 // canceled request can still arrive. A slot of a lost term needs no release: its holder
 // is known to have ended. Neither does a slot of a member that stops and whose own
-// Lease has to expire.
+// Lease has to expire. The context decides, not k.over: a function may report the end of
+// the term before the keeper has noticed it.
 func (k *keeper) giveBack(ctx context.Context, slot int, h *holding) {
 	h.cancel(nil)
-	if k.over && (!errors.Is(context.Cause(ctx), leader.ErrStopping) || k.quiet() > 0) {
+	if ctx.Err() != nil && (!errors.Is(context.Cause(ctx), leader.ErrStopping) || k.quiet() > 0) {
 		delete(k.own, slot)
 		return
 	}
