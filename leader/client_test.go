@@ -142,7 +142,7 @@ func (x *fixture) network() (n *network, config *rest.Config) {
 	n = &network{reach: p.dial}
 	server := &http.Server{Handler: http.HandlerFunc(x.serve)} //nolint:gosec // of a pipe
 	served := background(func() error { return server.Serve(p) })
-	x.t.Cleanup(func() {
+	x.T.Cleanup(func() {
 		close(p.closed)
 		_ = server.Close()
 		_ = served()
@@ -162,11 +162,11 @@ func (x *fixture) serve(w http.ResponseWriter, req *http.Request) {
 	switch {
 	case err != nil:
 	case req.Method == http.MethodGet:
-		lease, err = x.api.Get("test")
+		lease, err = x.API.Get("test")
 	case req.Method == http.MethodPost:
-		lease, err = x.api.Create(lease)
+		lease, err = x.API.Create(lease)
 	default:
-		lease, err = x.api.Update(lease)
+		lease, err = x.API.Update(lease)
 	}
 	var answer any = lease
 	w.Header().Set("Content-Type", "application/json")
@@ -185,17 +185,17 @@ func TestAConnectionThatStopsWorkingDoesNotEndALeadership(t *testing.T) {
 		n, config := x.network()
 		leases, err := leader.Client(config)
 		x.Expect(err).NotTo(HaveOccurred())
-		e := newElector(x.t, leader.Lease{Client: leases, Namespace: "default", Name: "test", Identity: "a"}, nil)
+		e := newElector(x.T, leader.Lease{Client: leases, Namespace: "default", Name: "test", Identity: "a"}, nil)
 		stop := x.campaign(e, "a")
 		pass(time.Minute)
 		for range 5 {
 			n.breaks(false)
 			pass(time.Minute)
-			x.Expect(x.read()).To(Equal([]string{"a leads"}))
+			x.Expect(x.Read()).To(Equal([]string{"a leads"}))
 			x.Expect(n.open()).To(Equal(1), "the connection that does not work is closed")
 		}
 		stop()
-		x.released("test")
+		x.Released("test")
 	})
 }
 
@@ -205,17 +205,17 @@ func TestALoneLeaderLeadsAgainSoonAfterAnOutage(t *testing.T) {
 		n, config := x.network()
 		leases, err := leader.Client(config)
 		x.Expect(err).NotTo(HaveOccurred())
-		e := newElector(x.t, leader.Lease{Client: leases, Namespace: "default", Name: "test", Identity: "a"}, nil)
+		e := newElector(x.T, leader.Lease{Client: leases, Namespace: "default", Name: "test", Identity: "a"}, nil)
 		stop := x.campaign(e, "a")
 		pass(time.Minute)
 		n.breaks(true)
 		pass(time.Minute)
-		x.Expect(x.read()).To(Equal([]string{"a leads", "a ends: fenced"}))
+		x.Expect(x.Read()).To(Equal([]string{"a leads", "a ends: fenced"}))
 		n.breaks(false)
 		pass(8 * time.Second)
-		x.Expect(x.read()).To(Equal([]string{"a leads", "a ends: fenced", "a leads"}))
+		x.Expect(x.Read()).To(Equal([]string{"a leads", "a ends: fenced", "a leads"}))
 		stop()
-		x.released("test")
+		x.Released("test")
 	})
 }
 

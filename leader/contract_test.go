@@ -110,14 +110,14 @@ func TestContract(t *testing.T) {
 func causes(x *fixture) {
 	for want, end := range map[error]func(l *leaseapi.Link, stop context.CancelFunc){
 		leader.ErrStopping: func(_ *leaseapi.Link, stop context.CancelFunc) { stop() },
-		leader.ErrLost:     func(*leaseapi.Link, context.CancelFunc) { x.api.Delete("test") },
+		leader.ErrLost:     func(*leaseapi.Link, context.CancelFunc) { x.API.Delete("test") },
 		leader.ErrFenced: func(l *leaseapi.Link, _ context.CancelFunc) {
 			l.Set(func(l *leaseapi.Link) { l.Fail = errors.New("away") })
 		},
 	} {
-		l := x.api.Link(1)
-		e := newElector(x.t, leaseOf(l, "a"), nil)
-		ctx, stop := context.WithCancel(x.t.Context())
+		l := x.API.Link(1)
+		e := newElector(x.T, leaseOf(l, "a"), nil)
+		ctx, stop := context.WithCancel(x.T.Context())
 		cause := make(chan error, 1)
 		wait := background(func() error {
 			return e.Run(ctx, func(ctx context.Context) error {
@@ -144,7 +144,7 @@ func releasedLast(x *fixture) {
 	e := x.elector("a")
 	var stops []func()
 	for i := range 3 {
-		stops = append(stops, x.run(func(ctx context.Context) error {
+		stops = append(stops, x.Run(func(ctx context.Context) error {
 			return e.Run(ctx, func(ctx context.Context) error {
 				<-ctx.Done()
 				leaseapi.Wait(time.Duration(i+1) * time.Minute)
@@ -153,25 +153,24 @@ func releasedLast(x *fixture) {
 		}))
 	}
 	pass(time.Minute)
-	x.api.Written = nil
 	for i, stop := range stops {
-		l, err := x.api.Get("test")
+		l, err := x.API.Get("test")
 		x.Expect(err).NotTo(HaveOccurred())
 		x.Expect(l.Spec.HolderIdentity).To(HaveValue(HavePrefix("a_")), "%d have returned", i)
 		stop()
 	}
-	x.released("test")
+	x.Released("test")
 }
 
 // timesOfAnotherCentury writes times into the Lease that are long past, or far in the future.
 func timesOfAnotherCentury(x *fixture) {
 	for _, years := range []int{-100, 100} {
-		x.api.Delete("test")
+		x.API.Delete("test")
 		l := leaseapi.Object("test")
 		l.Spec.HolderIdentity, l.Spec.LeaseDurationSeconds = new("other"), new(int32(15))
 		l.Spec.RenewTime = new(metav1.NewMicroTime(time.Now().AddDate(years, 0, 0)))
 		l.Spec.AcquireTime = l.Spec.RenewTime
-		_, err := x.api.Create(l)
+		_, err := x.API.Create(l)
 		x.Expect(err).NotTo(HaveOccurred())
 		e := x.elector("a")
 		stop := x.campaign(e, "a")
@@ -187,7 +186,7 @@ func timesOfAnotherCentury(x *fixture) {
 func takenAfterALeaseDuration(x *fixture) {
 	l := leaseapi.Object("test")
 	l.Spec.HolderIdentity, l.Spec.LeaseDurationSeconds = new("other"), new(int32(15))
-	l, err := x.api.Create(l)
+	l, err := x.API.Create(l)
 	x.Expect(err).NotTo(HaveOccurred())
 	e := x.elector("a")
 	stop := x.campaign(e, "a")
@@ -195,7 +194,7 @@ func takenAfterALeaseDuration(x *fixture) {
 		pass(d)
 		x.Expect(e.Status().Leading).To(BeFalse())
 		l.Spec.RenewTime = new(metav1.NewMicroTime(time.Now()))
-		l, err = x.api.Update(l)
+		l, err = x.API.Update(l)
 		x.Expect(err).NotTo(HaveOccurred())
 	}
 	pass(15*time.Second - time.Nanosecond)
@@ -209,19 +208,19 @@ func takenAfterALeaseDuration(x *fixture) {
 // seven, renews the Lease although its first request meets a conflict.
 func oneLostAnswer(x *fixture) {
 	start := time.Now()
-	l := x.api.Link(1)
-	e := newElector(x.t, leaseOf(l, "a"), nil)
+	l := x.API.Link(1)
+	e := newElector(x.T, leaseOf(l, "a"), nil)
 	stop := x.campaign(e, "a")
 	pass(time.Second)
 	l.Set(func(l *leaseapi.Link) { l.LoseTell = 1 })
 	pass(2 * time.Second)
 	l.Set(func(l *leaseapi.Link) { l.LoseTell = 0 })
 	pass(4500 * time.Millisecond)
-	lease, err := x.api.Get("test")
+	lease, err := x.API.Get("test")
 	x.Expect(err).NotTo(HaveOccurred())
 	x.Expect(lease.Spec.RenewTime.Time).To(BeTemporally("~", start.Add(7*time.Second), time.Millisecond))
 	pass(30 * time.Second)
-	x.Expect(x.read()).To(Equal([]string{"a leads"}))
+	x.Expect(x.Read()).To(Equal([]string{"a leads"}))
 	stop()
 }
 
@@ -229,8 +228,8 @@ func oneLostAnswer(x *fixture) {
 func diesAtAnyTime(t *testing.T) {
 	for moment := range 21 {
 		inBubble(t, func(x *fixture) {
-			dying := x.api.Link(1)
-			stopA := x.campaign(newElector(x.t, leaseOf(dying, "a"), nil), "a")
+			dying := x.API.Link(1)
+			stopA := x.campaign(newElector(x.T, leaseOf(dying, "a"), nil), "a")
 			pass(time.Second)
 			b := x.elector("b")
 			stopB := x.campaign(b, "b")
@@ -245,12 +244,12 @@ func diesAtAnyTime(t *testing.T) {
 }
 
 func outlivesItsLeadership(x *fixture) {
-	l := x.api.Link(1)
-	e := newElector(x.t, leaseOf(l, "a"), nil)
+	l := x.API.Link(1)
+	e := newElector(x.T, leaseOf(l, "a"), nil)
 	var d diary
-	client := fencedClient(x.t, e, d.server)
+	client := fencedClient(x.T, e, d.Server)
 	release := make(chan struct{})
-	stop := x.run(func(ctx context.Context) error {
+	stop := x.Run(func(ctx context.Context) error {
 		return e.Run(ctx, func(ctx context.Context) error {
 			<-release
 			x.Expect(write(context.WithoutCancel(ctx), client)).To(MatchError(leader.ErrFenced))
@@ -269,7 +268,7 @@ func outlivesItsLeadership(x *fixture) {
 	pass(time.Minute)
 	x.Expect(e.Healthy()).To(MatchError(ContainSubstring("Options.DrainTimeout")))
 	x.Expect(write(context.Background(), client)).To(MatchError(leader.ErrFenced))
-	x.Expect(d.read()).To(BeEmpty())
+	x.Expect(d.Read()).To(BeEmpty())
 	close(release)
 	pass(time.Second)
 	x.Expect(e.Healthy()).To(Succeed())
@@ -278,8 +277,8 @@ func outlivesItsLeadership(x *fixture) {
 }
 
 func releaseFails(x *fixture) {
-	l := x.api.Link(1)
-	stop := x.campaign(newElector(x.t, leaseOf(l, "a"), nil), "a")
+	l := x.API.Link(1)
+	stop := x.campaign(newElector(x.T, leaseOf(l, "a"), nil), "a")
 	pass(time.Second)
 	l.Set(func(l *leaseapi.Link) { l.Fail = errors.New("away") })
 	stop()

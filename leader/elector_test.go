@@ -29,22 +29,22 @@ func TestRunLeadsAndReleasesOnAFakeClientset(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		client := fake.NewClientset()
 		lease := leader.Lease{Client: client.CoordinationV1(), Namespace: "default", Name: "test", Identity: "a"}
-		stop := x.run(func(ctx context.Context) error { return leader.Run(ctx, lease, nil, untilDone(x.diary, "a")) })
+		stop := x.Run(func(ctx context.Context) error { return leader.Run(ctx, lease, nil, untilDone(x.Diary, "a")) })
 		pass(time.Minute)
 		stop()
-		x.Expect(x.read()).To(Equal([]string{"a leads", "a ends: stopping"}))
+		x.Expect(x.Read()).To(Equal([]string{"a leads", "a ends: stopping"}))
 	})
 }
 
 func TestLeaseIsReleasedOnlyAfterTheFunctionReturned(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		e := x.elector("a")
-		stop := x.run(func(ctx context.Context) error {
+		stop := x.Run(func(ctx context.Context) error {
 			return e.Run(ctx, func(ctx context.Context) error {
 				<-ctx.Done()
-				x.add("%s", causeOf(ctx))
+				x.Add("%s", causeOf(ctx))
 				pass(time.Minute) // drains for four lease durations
-				x.add("drained, still leading: %v", e.Status().Leading)
+				x.Add("drained, still leading: %v", e.Status().Leading)
 				return nil
 			})
 		})
@@ -53,10 +53,10 @@ func TestLeaseIsReleasedOnlyAfterTheFunctionReturned(t *testing.T) {
 		stopOther := x.campaign(other, "b")
 		pass(time.Minute)
 		stop()
-		x.released("test")
+		x.Released("test")
 		pass(3 * time.Second)
 		stopOther()
-		x.Expect(x.read()).To(Equal([]string{
+		x.Expect(x.Read()).To(Equal([]string{
 			"stopping", "drained, still leading: true", "b leads", "b ends: stopping",
 		}))
 	})
@@ -64,8 +64,8 @@ func TestLeaseIsReleasedOnlyAfterTheFunctionReturned(t *testing.T) {
 
 func TestLossIsCampaignedForAgainInTheSameProcess(t *testing.T) {
 	inBubble(t, func(x *fixture) {
-		a := x.api.Link(1)
-		e := newElector(x.t, leaseOf(a, "a"), nil)
+		a := x.API.Link(1)
+		e := newElector(x.T, leaseOf(a, "a"), nil)
 		stop := x.campaign(e, "a")
 		pass(time.Second)
 		start := time.Now()
@@ -82,7 +82,7 @@ func TestLossIsCampaignedForAgainInTheSameProcess(t *testing.T) {
 		close(open)
 		pass(20 * time.Second)
 		stop()
-		x.Expect(x.read()).To(Equal([]string{"a leads", "a ends: fenced", "a leads", "a ends: stopping"}))
+		x.Expect(x.Read()).To(Equal([]string{"a leads", "a ends: fenced", "a leads", "a ends: stopping"}))
 	})
 }
 
@@ -100,14 +100,14 @@ func TestLeaseTakenByForceIsLost(t *testing.T) {
 				e := x.elector("a")
 				stop := x.campaign(e, "a")
 				pass(time.Second)
-				steal(x.api)
-				stolen := x.api.Newest()
+				steal(x.API)
+				stolen := x.API.Newest()
 				pass(3 * time.Second)
-				x.Expect(x.read()).To(Equal([]string{"a leads", "a ends: lost"}))
-				x.Expect(x.api.Newest()).To(Equal(stolen), "nothing is written to the thief's Lease")
+				x.Expect(x.Read()).To(Equal([]string{"a leads", "a ends: lost"}))
+				x.Expect(x.API.Newest()).To(Equal(stolen), "nothing is written to the thief's Lease")
 				pass(20 * time.Second)
 				stop()
-				x.Expect(x.read()).To(Equal([]string{"a leads", "a ends: lost", "a leads", "a ends: stopping"}))
+				x.Expect(x.Read()).To(Equal([]string{"a leads", "a ends: lost", "a leads", "a ends: stopping"}))
 			})
 		})
 	}
@@ -115,17 +115,17 @@ func TestLeaseTakenByForceIsLost(t *testing.T) {
 
 func TestStandbyWaitsAfterTheLeaseItWatchedWasDeleted(t *testing.T) {
 	inBubble(t, func(x *fixture) {
-		cut := x.api.Link(1)
-		a, b := newElector(x.t, leaseOf(cut, "a"), nil), x.elector("b")
+		cut := x.API.Link(1)
+		a, b := newElector(x.T, leaseOf(cut, "a"), nil), x.elector("b")
 		stopA := x.campaign(a, "a")
 		pass(time.Second)
 		stopB := x.campaign(b, "b")
 		pass(5 * time.Second)
 		open := make(chan struct{})
 		cut.Set(func(l *leaseapi.Link) { l.Cut = open })
-		x.api.Delete("test")
+		x.API.Delete("test")
 		pass(20 * time.Second)
-		x.Expect(x.read()).To(Equal([]string{"a leads", "a ends: fenced", "b leads"}))
+		x.Expect(x.Read()).To(Equal([]string{"a leads", "a ends: fenced", "b leads"}))
 		close(open)
 		stopA()
 		stopB()
@@ -134,9 +134,9 @@ func TestStandbyWaitsAfterTheLeaseItWatchedWasDeleted(t *testing.T) {
 
 func TestLostAnswersDoNotEndALeadership(t *testing.T) {
 	inBubble(t, func(x *fixture) {
-		a := x.api.Link(7)
+		a := x.API.Link(7)
 		a.LoseTell = 0.1
-		e := newElector(x.t, leaseOf(a, "a"), &leader.Options{
+		e := newElector(x.T, leaseOf(a, "a"), &leader.Options{
 			LeaseDuration: 60 * time.Second, RetryPeriod: time.Second,
 			RequestTimeout: 3 * time.Second,
 		})
@@ -144,8 +144,8 @@ func TestLostAnswersDoNotEndALeadership(t *testing.T) {
 		pass(time.Hour)
 		a.Set(func(l *leaseapi.Link) { l.LoseTell = 0 })
 		stop()
-		x.Expect(x.read()).To(Equal([]string{"a leads", "a ends: stopping"}))
-		x.Expect(*x.released("test").Spec.LeaseTransitions).To(BeZero())
+		x.Expect(x.Read()).To(Equal([]string{"a leads", "a ends: stopping"}))
+		x.Expect(*x.Released("test").Spec.LeaseTransitions).To(BeZero())
 	})
 }
 
@@ -154,13 +154,13 @@ func TestRunReturnsWhatTheFunctionReturned(t *testing.T) {
 		t.Run(fmt.Sprint(want), func(t *testing.T) {
 			inBubble(t, func(x *fixture) {
 				fn := func(context.Context) error { return want }
-				err := leader.Run(x.t.Context(), leaseOf(x.api.Link(1), "a"), nil, fn)
+				err := leader.Run(x.T.Context(), leaseOf(x.API.Link(1), "a"), nil, fn)
 				if want == nil {
 					x.Expect(err).NotTo(HaveOccurred())
 				} else {
 					x.Expect(err).To(MatchError(want))
 				}
-				x.released("test")
+				x.Released("test")
 			})
 		})
 	}
@@ -172,7 +172,7 @@ func TestAFunctionThatWasToldToStopMaySayWhy(t *testing.T) {
 	for _, says := range []error{nil, context.Canceled, leader.ErrStopping, leader.ErrLost, leader.ErrFenced, broken} {
 		t.Run(fmt.Sprint(says), func(t *testing.T) {
 			inBubble(t, func(x *fixture) {
-				ctx, cancel := context.WithCancel(x.t.Context())
+				ctx, cancel := context.WithCancel(x.T.Context())
 				e := x.elector("a")
 				wait := background(func() error {
 					return e.Run(ctx, func(ctx context.Context) error {
@@ -190,7 +190,7 @@ func TestAFunctionThatWasToldToStopMaySayWhy(t *testing.T) {
 				} else {
 					x.Expect(err).NotTo(HaveOccurred())
 				}
-				x.released("test")
+				x.Released("test")
 			})
 		})
 	}
@@ -201,15 +201,15 @@ func TestALostLeadershipEndsRun(t *testing.T) {
 		lose func(x *fixture, l *leaseapi.Link)
 		want error
 	}{
-		"lost":   {func(x *fixture, _ *leaseapi.Link) { x.api.Delete("test") }, leader.ErrLost},
+		"lost":   {func(x *fixture, _ *leaseapi.Link) { x.API.Delete("test") }, leader.ErrLost},
 		"fenced": {func(_ *fixture, l *leaseapi.Link) { l.Set(func(l *leaseapi.Link) { l.LoseAsk = 1 }) }, leader.ErrFenced},
 	} {
 		for _, own := range []error{nil, context.Canceled, errors.New("broken")} {
 			t.Run(fmt.Sprint(name, own), func(t *testing.T) {
 				inBubble(t, func(x *fixture) {
-					l, calls := x.api.Link(1), 0
+					l, calls := x.API.Link(1), 0
 					wait := background(func() error {
-						return leader.Run(x.t.Context(), leaseOf(l, "a"), nil, func(ctx context.Context) error {
+						return leader.Run(x.T.Context(), leaseOf(l, "a"), nil, func(ctx context.Context) error {
 							calls++
 							<-ctx.Done()
 							pass(time.Minute)
@@ -241,14 +241,14 @@ func TestAnErrorThatIsNotTheLossOfTheLeadershipIsLogged(t *testing.T) {
 						lines++
 					}
 				}, funcr.Options{})
-				stop := x.run(func(ctx context.Context) error {
+				stop := x.Run(func(ctx context.Context) error {
 					return e.Run(logr.NewContext(ctx, log), func(ctx context.Context) error {
 						<-ctx.Done()
 						return err
 					})
 				})
 				pass(time.Second)
-				x.api.Delete("test")
+				x.API.Delete("test")
 				pass(3 * time.Second)
 				x.Expect(lines).To(Equal(logged))
 				stop()
@@ -261,9 +261,9 @@ func TestPanicLeavesTheLeaseToExpire(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		e := x.elector("a")
 		x.Expect(func() {
-			_ = e.Run(x.t.Context(), func(context.Context) error { panic("oops") })
+			_ = e.Run(x.T.Context(), func(context.Context) error { panic("oops") })
 		}).To(PanicWith("oops"))
-		l, err := x.api.Get("test")
+		l, err := x.API.Get("test")
 		x.Expect(err).NotTo(HaveOccurred())
 		x.Expect(l.Spec.HolderIdentity).To(HaveValue(HavePrefix("a_")))
 		x.Expect(e.Status().Leading).To(BeFalse())
@@ -281,8 +281,8 @@ func TestSeveralFunctionsShareOneLease(t *testing.T) {
 		pass(time.Minute)
 		x.Expect(e.Status().Leading).To(BeTrue())
 		stop2()
-		x.Expect(x.read()).To(Equal([]string{"1 leads", "2 leads", "1 ends: stopping", "2 ends: stopping"}))
-		x.Expect(*x.released("test").Spec.LeaseTransitions).To(BeZero())
+		x.Expect(x.Read()).To(Equal([]string{"1 leads", "2 leads", "1 ends: stopping", "2 ends: stopping"}))
+		x.Expect(*x.Released("test").Spec.LeaseTransitions).To(BeZero())
 	})
 }
 
@@ -295,7 +295,7 @@ func TestTwoReplicasWithOneIdentityNeverLeadAtOnce(t *testing.T) {
 		pass(time.Minute)
 		x.Expect(twin.Ready()).To(MatchError(ContainSubstring(`Lease.Identity "a" is also that of the live replica`)))
 		x.Expect(a.Ready()).To(Succeed())
-		x.Expect(x.read()).To(Equal([]string{"1 leads"}))
+		x.Expect(x.Read()).To(Equal([]string{"1 leads"}))
 		stop1()
 		stop2()
 	})
@@ -303,9 +303,9 @@ func TestTwoReplicasWithOneIdentityNeverLeadAtOnce(t *testing.T) {
 
 func TestMissingPermissionsAreTheReasonNotToBeReady(t *testing.T) {
 	inBubble(t, func(x *fixture) {
-		l := x.api.Link(1)
+		l := x.API.Link(1)
 		l.Fail = apierrors.NewForbidden(leaseapi.Leases, "test", errors.New("no RBAC policy matched"))
-		e := newElector(x.t, leaseOf(l, "a"), nil)
+		e := newElector(x.T, leaseOf(l, "a"), nil)
 		stop := x.campaign(e, "a")
 		pass(time.Minute)
 		x.Expect(e.Ready()).To(MatchError(And(ContainSubstring("grant get, create and update on leases"),
@@ -325,17 +325,17 @@ func TestAProblemThatStaysIsLoggedOnce(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		logger := funcr.New(func(_, args string) {
 			if _, text, found := strings.Cut(args, `"error"="`); found {
-				x.add("%s", text[:strings.LastIndex(text, ": ")])
+				x.Add("%s", text[:strings.LastIndex(text, ": ")])
 			}
 		}, funcr.Options{})
-		l := x.api.Link(1)
+		l := x.API.Link(1)
 		fail := func(err error) {
 			l.Set(func(l *leaseapi.Link) { l.Fail = err })
 			pass(time.Minute)
 		}
 		fail(errors.New("no route: 1"))
-		e := newElector(x.t, leaseOf(l, "a"), nil)
-		stop := x.run(func(ctx context.Context) error {
+		e := newElector(x.T, leaseOf(l, "a"), nil)
+		stop := x.Run(func(ctx context.Context) error {
 			return e.Run(logr.NewContext(ctx, logger), func(ctx context.Context) error {
 				<-ctx.Done()
 				return nil
@@ -344,7 +344,7 @@ func TestAProblemThatStaysIsLoggedOnce(t *testing.T) {
 		pass(time.Minute)
 		fail(errors.New("no name: 2"))
 		fail(nil)
-		x.Expect(x.read()).To(Equal([]string{
+		x.Expect(x.Read()).To(Equal([]string{
 			`reading lease \"default/test\": no route`, `reading lease \"default/test\": no name`,
 		}))
 		stop()
@@ -357,7 +357,7 @@ func TestMissingNamespaceIsTheReasonNotToBeReady(t *testing.T) {
 		client.PrependReactor("create", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return true, nil, apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "away")
 		})
-		e := newElector(x.t, leader.Lease{
+		e := newElector(x.T, leader.Lease{
 			Client: client.CoordinationV1(), Namespace: "away", Name: "test", Identity: "a",
 		}, nil)
 		stop := x.campaign(e, "a")
@@ -365,17 +365,17 @@ func TestMissingNamespaceIsTheReasonNotToBeReady(t *testing.T) {
 		x.Expect(e.Ready()).To(MatchError(And(ContainSubstring(`namespace "away" must exist`),
 			ContainSubstring(`namespaces "away" not found`))))
 		stop()
-		x.Expect(x.read()).To(BeEmpty())
+		x.Expect(x.Read()).To(BeEmpty())
 	})
 }
 
 func TestRequestThatNeverReturnsIsUnhealthy(t *testing.T) {
 	inBubble(t, func(x *fixture) {
-		client := &deafClient{LeaseInterface: x.api.Link(1), hang: make(chan struct{})}
-		e := newElector(x.t, leader.Lease{Client: client, Namespace: "default", Name: "test", Identity: "a"}, nil)
+		client := &deafClient{LeaseInterface: x.API.Link(1), hang: make(chan struct{})}
+		e := newElector(x.T, leader.Lease{Client: client, Namespace: "default", Name: "test", Identity: "a"}, nil)
 		stop := x.campaign(e, "a")
 		pass(16 * time.Second)
-		x.Expect(x.read()).To(Equal([]string{"a leads", "a ends: fenced"}), "the deadline does not wait for the client")
+		x.Expect(x.Read()).To(Equal([]string{"a leads", "a ends: fenced"}), "the deadline does not wait for the client")
 		pass(time.Until(client.asked.Add(15 * time.Second)))
 		x.Expect(e.Healthy()).To(Succeed(), "for a LeaseDuration")
 		pass(1)
@@ -403,12 +403,12 @@ func (d *deafClient) Update(context.Context, *coordinationv1.Lease, metav1.Updat
 
 func TestWorkThatOutlivesItsLeadershipIsUnhealthy(t *testing.T) {
 	for leads, lose := range map[string]func(x *fixture){
-		"no replica leads": func(x *fixture) { x.api.Delete("test") },
+		"no replica leads": func(x *fixture) { x.API.Delete("test") },
 		"thief leads": func(x *fixture) {
-			l, err := x.api.Get("test")
+			l, err := x.API.Get("test")
 			x.Expect(err).NotTo(HaveOccurred())
 			l.Spec.HolderIdentity = new("thief")
-			_, err = x.api.Update(l)
+			_, err = x.API.Update(l)
 			x.Expect(err).NotTo(HaveOccurred())
 		},
 	} {
@@ -417,7 +417,7 @@ func TestWorkThatOutlivesItsLeadershipIsUnhealthy(t *testing.T) {
 				e := x.elector("a")
 				release := make(chan struct{})
 				var ended time.Time
-				stop := x.run(func(ctx context.Context) error {
+				stop := x.Run(func(ctx context.Context) error {
 					return e.Run(ctx, func(ctx context.Context) error {
 						<-ctx.Done()
 						ended = time.Now()

@@ -22,7 +22,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/scheme"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -30,28 +29,6 @@ import (
 	"github.com/homeostat/homeostat/internal/test/leaseapi"
 	"github.com/homeostat/homeostat/leader"
 )
-
-type transport func(*http.Request) (*http.Response, error)
-
-func (f transport) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
-
-func reply(req *http.Request, code int, body string) *http.Response {
-	return &http.Response{
-		StatusCode: code, Request: req, Body: io.NopCloser(strings.NewReader(body)),
-		Header: http.Header{"Content-Type": {"application/json"}},
-	}
-}
-
-// server answers everything at once and writes it down.
-func (d *diary) server(req *http.Request) (*http.Response, error) {
-	if req.Body != nil {
-		if _, err := io.Copy(io.Discard, req.Body); err != nil {
-			return nil, err
-		}
-	}
-	d.add("%s %s", req.Method, req.URL.Path)
-	return reply(req, http.StatusOK, `{"kind":"ConfigMap","apiVersion":"v1"}`), nil
-}
 
 func fencedClient(t *testing.T, e *leader.Elector, rt transport) kubernetes.Interface {
 	t.Helper()
@@ -95,7 +72,7 @@ func TestFenceLetsNothingButReadsThroughWhileNotLeading(t *testing.T) {
 		g := NewWithT(t)
 		e := newElector(t, leaseOf(leaseapi.New(t).Link(1), "a"), nil)
 		var d diary
-		client, ctx := fencedClient(t, e, d.server), t.Context()
+		client, ctx := fencedClient(t, e, d.Server), t.Context()
 		maps, pods := client.CoreV1().ConfigMaps("default"), client.CoreV1().Pods("default")
 
 		_, err := maps.Get(ctx, "x", metav1.GetOptions{})
@@ -113,7 +90,7 @@ func TestFenceLetsNothingButReadsThroughWhileNotLeading(t *testing.T) {
 		}
 		_, err = pods.Get(ctx, "p", metav1.GetOptions{})
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(d.read()).To(Equal([]string{
+		g.Expect(d.Read()).To(Equal([]string{
 			"GET /api/v1/namespaces/default/configmaps/x", "GET /api/v1/namespaces/default/pods/p",
 		}))
 	})
@@ -123,13 +100,13 @@ func TestFenceIsOpenWhileLeading(t *testing.T) {
 	led(t, func(ctx context.Context, e *leader.Elector, _ *leaseapi.API, _ *leaseapi.Link) {
 		g := NewWithT(t)
 		var d diary
-		client := fencedClient(t, e, d.server)
+		client := fencedClient(t, e, d.Server)
 		for range 10 {
 			pass(time.Minute)
 			g.Expect(write(ctx, client)).To(Succeed())
 			g.Expect(write(context.Background(), client)).To(Succeed(), "without the leadership's context, too")
 		}
-		g.Expect(d.read()).To(HaveLen(20))
+		g.Expect(d.Read()).To(HaveLen(20))
 	})
 }
 
@@ -137,7 +114,7 @@ func TestFenceClosesAtTheRenewDeadline(t *testing.T) {
 	led(t, func(ctx context.Context, e *leader.Elector, _ *leaseapi.API, l *leaseapi.Link) {
 		g := NewWithT(t)
 		var d diary
-		client := fencedClient(t, e, d.server)
+		client := fencedClient(t, e, d.Server)
 		open := make(chan struct{})
 		l.Set(func(l *leaseapi.Link) { l.Cut = open })
 		pass(10*time.Second - time.Nanosecond)
@@ -154,7 +131,7 @@ func TestFenceClosesAtTheRenewDeadline(t *testing.T) {
 		g.Expect(e.Status().Leading).To(BeTrue(), "leads again")
 		g.Expect(write(context.Background(), client)).To(Succeed())
 		g.Expect(write(context.WithoutCancel(ctx), client)).To(MatchError(leader.ErrFenced), "an old straggler")
-		g.Expect(d.read()).To(HaveLen(2))
+		g.Expect(d.Read()).To(HaveLen(2))
 	})
 }
 
@@ -214,12 +191,12 @@ func TestPauseBetweenPermissionAndSocketSendsNothing(t *testing.T) {
 		var d diary
 		client := fencedClient(t, e, func(req *http.Request) (*http.Response, error) {
 			pass(time.Minute) // deaf to contexts, as a stopped process is
-			return d.server(req)
+			return d.Server(req)
 		})
 		open := make(chan struct{})
 		l.Set(func(l *leaseapi.Link) { l.Cut = open })
 		g.Expect(write(context.Background(), client)).To(MatchError(leader.ErrFenced))
-		g.Expect(d.read()).To(BeEmpty())
+		g.Expect(d.Read()).To(BeEmpty())
 		close(open)
 	})
 }
@@ -250,7 +227,7 @@ func TestFenceStaysOpenForWorkThatDrains(t *testing.T) {
 		g := NewWithT(t)
 		e := newElector(t, leaseOf(leaseapi.New(t).Link(1), "a"), nil)
 		var d diary
-		client := fencedClient(t, e, d.server)
+		client := fencedClient(t, e, d.Server)
 		ctx, cancel := context.WithCancel(t.Context())
 		wait := background(func() error {
 			return e.Run(ctx, func(ctx context.Context) error {
@@ -262,7 +239,7 @@ func TestFenceStaysOpenForWorkThatDrains(t *testing.T) {
 		pass(time.Second)
 		cancel()
 		g.Expect(wait()).To(Succeed())
-		g.Expect(d.read()).To(HaveLen(1))
+		g.Expect(d.Read()).To(HaveLen(1))
 		g.Expect(write(t.Context(), client)).To(MatchError(leader.ErrFenced), "after the release")
 	})
 }
@@ -276,7 +253,7 @@ func TestElectorsOwnLeasePassesItsFence(t *testing.T) {
 		g := NewWithT(t)
 		var d diary
 		server := func(req *http.Request) (*http.Response, error) {
-			d.add("%s %s", req.Method, req.URL.Path)
+			d.Add("%s %s", req.Method, req.URL.Path)
 			if req.Method == http.MethodGet {
 				return reply(req, http.StatusNotFound, missing), nil
 			}
@@ -291,7 +268,7 @@ func TestElectorsOwnLeasePassesItsFence(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		g.Expect(e.Run(ctx, func(context.Context) error { return nil })).To(Succeed())
-		g.Expect(d.read()).To(Equal([]string{
+		g.Expect(d.Read()).To(Equal([]string{
 			"GET /apis/coordination.k8s.io/v1/namespaces/default/leases/test",
 			"POST /apis/coordination.k8s.io/v1/namespaces/default/leases",
 			"PUT /apis/coordination.k8s.io/v1/namespaces/default/leases/test",
@@ -317,24 +294,24 @@ func (c hookedClock) Now() time.Time {
 func TestARequestWhoseTermEndsBeforeItIsSentIsRefused(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		var left atomic.Int32
-		e := newElector(x.t, leaseOf(x.api.Link(1), "a"), &leader.Options{Clock: hookedClock{left: &left, hook: func() {
-			x.api.Delete("test")
+		e := newElector(x.T, leaseOf(x.API.Link(1), "a"), &leader.Options{Clock: hookedClock{left: &left, hook: func() {
+			x.API.Delete("test")
 			pass(2 * time.Second)
-			x.Expect(x.read()).To(Equal([]string{"a leads", "a ends: lost"}))
+			x.Expect(x.Read()).To(Equal([]string{"a leads", "a ends: lost"}))
 		}}})
 		stop := x.campaign(e, "a")
 		pass(time.Second)
 		body := &closing{Reader: strings.NewReader("x"), closed: new(bool)}
-		req, err := http.NewRequestWithContext(x.t.Context(), http.MethodPut, "http://api/api/v1/x", body)
+		req, err := http.NewRequestWithContext(x.T.Context(), http.MethodPut, "http://api/api/v1/x", body)
 		x.Expect(err).NotTo(HaveOccurred())
-		client, err := rest.HTTPClientFor(serializing(e.Fence(&rest.Config{Host: "http://api", Transport: transport(x.server)})))
+		client, err := rest.HTTPClientFor(serializing(e.Fence(&rest.Config{Host: "http://api", Transport: transport(x.Server)})))
 		x.Expect(err).NotTo(HaveOccurred())
 		left.Store(2) // the first is the permission
 		res, err := client.Do(req)
 		x.Expect(err).To(MatchError(leader.ErrFenced))
 		x.Expect(res).To(BeNil())
 		x.Expect(*body.closed).To(BeTrue())
-		x.Expect(x.read()).To(Equal([]string{"a leads", "a ends: lost"}))
+		x.Expect(x.Read()).To(Equal([]string{"a leads", "a ends: lost"}))
 		stop()
 	})
 }
@@ -358,7 +335,7 @@ func TestFenceClosesAfterTheMachineWasSuspended(t *testing.T) {
 	var asleep atomic.Int64
 	e := newElector(t, leaseOf(leaseapi.New(t).Link(1), "a"), &leader.Options{Clock: suspendClock{asleep: &asleep}})
 	var d diary
-	client := fencedClient(t, e, d.server)
+	client := fencedClient(t, e, d.Server)
 	g.Expect(e.Run(t.Context(), func(ctx context.Context) error {
 		if err := write(ctx, client); err != nil {
 			return err
@@ -369,7 +346,7 @@ func TestFenceClosesAfterTheMachineWasSuspended(t *testing.T) {
 		}
 		return nil
 	})).To(Succeed())
-	g.Expect(d.read()).To(HaveLen(1))
+	g.Expect(d.Read()).To(HaveLen(1))
 }
 
 // ledger is an API server that commits late and checks that no write of an
@@ -480,11 +457,6 @@ func cutting(ctx context.Context, l *leaseapi.Link, r *rand.Rand) {
 		l.Set(func(l *leaseapi.Link) { l.Cut = nil })
 		close(open)
 	}
-}
-
-func serializing(c *rest.Config) *rest.Config {
-	c.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
-	return c
 }
 
 // lateLeases is a client that is set after the elector was made.

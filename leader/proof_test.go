@@ -21,30 +21,26 @@ import (
 
 // pages are the errors that a client makes of answers by others than the server.
 func (x *fixture) pages() map[string]error {
-	all := map[string]error{}
-	for _, page := range absenttest.Pages(coordinationv1.Resource("leases"), "test") {
-		all[page.Name] = page.Err(x.t.Context(), coordinationv1.SchemeGroupVersion.WithResource("leases"), "test")
-		x.Expect(all[page.Name]).To(HaveOccurred())
-	}
+	all := x.Pages("test")
 	all["a status 409"] = apierrors.NewGenericServerResponse(http.StatusConflict, "update", schema.GroupResource{}, "test", "", 0, true)
 	return all
 }
 
 func TestAPageForARenewalIsNoLossBeforeTheDeadline(t *testing.T) {
 	inBubble(t, func(x *fixture) {
-		link := x.api.Link(1)
-		e := newElector(x.t, leaseOf(link, "a"), nil)
+		link := x.API.Link(1)
+		e := newElector(x.T, leaseOf(link, "a"), nil)
 		stop := x.campaign(e, "a")
 		for name, page := range x.pages() {
 			pass(3 * time.Second) // it renews
 			link.Set(func(l *leaseapi.Link) { l.Fail = page })
 			pass(5 * time.Second)
 			link.Set(func(l *leaseapi.Link) { l.Fail = nil })
-			x.Expect(x.read()).To(Equal([]string{"a leads"}), name)
+			x.Expect(x.Read()).To(Equal([]string{"a leads"}), name)
 		}
 		link.Set(func(l *leaseapi.Link) { l.Fail = x.pages()["HTML"] })
 		pass(15 * time.Second)
-		x.Expect(x.read()).To(Equal([]string{"a leads", "a ends: fenced"}), "the deadline stays")
+		x.Expect(x.Read()).To(Equal([]string{"a leads", "a ends: fenced"}), "the deadline stays")
 		link.Set(func(l *leaseapi.Link) { l.Fail = nil })
 		stop()
 	})
@@ -54,12 +50,12 @@ func TestAPageForARenewalIsNoLossBeforeTheDeadline(t *testing.T) {
 func TestAPageIsNoFreeLease(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		for name, page := range x.pages() {
-			link := x.api.Link(1)
+			link := x.API.Link(1)
 			link.Set(func(l *leaseapi.Link) { l.FailGet = page })
-			e := newElector(x.t, leaseOf(link, "a"), nil)
+			e := newElector(x.T, leaseOf(link, "a"), nil)
 			stop := x.campaign(e, "a")
 			pass(time.Minute)
-			x.Expect(x.read()).To(BeEmpty(), name)
+			x.Expect(x.Read()).To(BeEmpty(), name)
 			x.Expect(e.Ready()).To(MatchError(And(ContainSubstring("reading lease"), Not(ContainSubstring("must exist")))), name)
 			stop()
 		}

@@ -23,15 +23,15 @@ func TestASlowServerHasALeader(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(x *fixture) {
-				l := x.api.Link(1)
+				l := x.API.Link(1)
 				set(l)
-				stop := x.campaign(newElector(x.t, leaseOf(l, "a"), nil), "a")
+				stop := x.campaign(newElector(x.T, leaseOf(l, "a"), nil), "a")
 				pass(10 * time.Minute)
-				x.Expect(x.read()).To(Equal([]string{"a leads"}))
+				x.Expect(x.Read()).To(Equal([]string{"a leads"}))
 				l.Set(func(l *leaseapi.Link) { l.Writes, l.Reads = leaseapi.Delay{}, leaseapi.Delay{} })
 				pass(time.Minute)
 				stop()
-				x.released("test")
+				x.Released("test")
 			})
 		})
 	}
@@ -49,15 +49,15 @@ func TestAReplicaWithoutAnswersLeavesTheLeaseToTheOthers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(x *fixture) {
-				l := x.api.Link(1)
+				l := x.API.Link(1)
 				l.Writes, l.Reads = row.writes, row.reads
-				stopA := x.campaign(newElector(x.t, leaseOf(l, "a"), nil), "a")
+				stopA := x.campaign(newElector(x.T, leaseOf(l, "a"), nil), "a")
 				pass(time.Minute)
 				stopB := x.campaign(x.elector("b"), "b")
 				pass(3 * time.Minute)
-				x.Expect(x.read()).To(Equal([]string{"b leads"}))
+				x.Expect(x.Read()).To(Equal([]string{"b leads"}))
 				pass(10 * time.Minute)
-				x.Expect(x.read()).To(Equal([]string{"b leads"}))
+				x.Expect(x.Read()).To(Equal([]string{"b leads"}))
 				stopB()
 				stopA()
 			})
@@ -67,31 +67,31 @@ func TestAReplicaWithoutAnswersLeavesTheLeaseToTheOthers(t *testing.T) {
 
 func TestARenewalMayUseAllThatIsLeftOfTheWindow(t *testing.T) {
 	inBubble(t, func(x *fixture) {
-		l := x.api.Link(1)
-		stop := x.campaign(newElector(x.t, leaseOf(l, "a"), nil), "a")
+		l := x.API.Link(1)
+		stop := x.campaign(newElector(x.T, leaseOf(l, "a"), nil), "a")
 		pass(time.Minute)
 		slow := leaseapi.Delay{Back: 7 * time.Second}
 		l.Set(func(l *leaseapi.Link) { l.Writes, l.Reads = slow, slow })
 		pass(3 * time.Second) // one renewal is sent, with 8 s left
 		l.Set(func(l *leaseapi.Link) { l.Writes, l.Reads = leaseapi.Delay{}, leaseapi.Delay{} })
 		pass(time.Minute)
-		x.Expect(x.read()).To(Equal([]string{"a leads"}))
+		x.Expect(x.Read()).To(Equal([]string{"a leads"}))
 		stop()
-		x.released("test")
+		x.Released("test")
 	})
 }
 
 func TestAStopDoesNotWaitForASlowRenewal(t *testing.T) {
 	inBubble(t, func(x *fixture) {
-		l := x.api.Link(1)
-		stop := x.campaign(newElector(x.t, leaseOf(l, "a"), nil), "a")
+		l := x.API.Link(1)
+		stop := x.campaign(newElector(x.T, leaseOf(l, "a"), nil), "a")
 		pass(time.Minute)
 		l.Set(func(l *leaseapi.Link) { l.Writes.Back = time.Minute })
 		pass(3 * time.Second)
 		began := time.Now()
 		stop()
 		x.Expect(time.Since(began)).To(BeNumerically("<=", 10*time.Second))
-		x.Expect(x.read()).To(Equal([]string{"a leads", "a ends: stopping"}))
+		x.Expect(x.Read()).To(Equal([]string{"a leads", "a ends: stopping"}))
 	})
 }
 

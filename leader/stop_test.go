@@ -3,7 +3,6 @@ package leader_test
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"net/http/httptrace"
 	"slices"
@@ -17,13 +16,6 @@ import (
 
 	"github.com/homeostat/homeostat/internal/test/leaseapi"
 )
-
-// deaf is an API server that never answers.
-func deaf(req *http.Request) (*http.Response, error) {
-	_, _ = io.Copy(io.Discard, req.Body)
-	<-req.Context().Done()
-	return nil, req.Context().Err()
-}
 
 // answering is one that answers at once.
 func answering(code int) transport {
@@ -70,7 +62,7 @@ func TestAStopReleasesTheLeaseOnlyIfNoRequestCanArriveAnyMore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(x *fixture) {
 				e := x.elector("a")
-				stop := x.run(func(ctx context.Context) error {
+				stop := x.Run(func(ctx context.Context) error {
 					return e.Run(ctx, func(ctx context.Context) error {
 						asking, cancel := context.WithTimeout(ctx, time.Second)
 						defer cancel()
@@ -78,7 +70,7 @@ func TestAStopReleasesTheLeaseOnlyIfNoRequestCanArriveAnyMore(t *testing.T) {
 							_ = res.Body.Close()
 						}
 						leaseapi.Wait(c.rest)
-						x.add("a is done")
+						x.Add("a is done")
 						<-ctx.Done()
 						return nil
 					})
@@ -90,9 +82,9 @@ func TestAStopReleasesTheLeaseOnlyIfNoRequestCanArriveAnyMore(t *testing.T) {
 				b := x.elector("b")
 				stopB := x.campaign(b, "b")
 				pass(3 * time.Second)
-				x.Expect(slices.Contains(x.read(), "b leads")).To(Equal(c.freed))
+				x.Expect(slices.Contains(x.Read(), "b leads")).To(Equal(c.freed))
 				pass(15 * time.Second)
-				x.Expect(x.read()).To(ContainElement("b leads"))
+				x.Expect(x.Read()).To(ContainElement("b leads"))
 				stopB()
 			})
 		})
@@ -104,7 +96,7 @@ func TestAStopCountsRequestsThatTheFunctionLeftBehind(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		e := x.elector("a")
 		ended := make(chan struct{})
-		x.Expect(e.Run(x.t.Context(), func(ctx context.Context) error {
+		x.Expect(e.Run(x.T.Context(), func(ctx context.Context) error {
 			go func() {
 				_, _ = through(context.WithoutCancel(ctx), e, "http://api", deaf, http.MethodPut, "/api/v1/x")
 				close(ended)
@@ -113,7 +105,7 @@ func TestAStopCountsRequestsThatTheFunctionLeftBehind(t *testing.T) {
 			return nil
 		})).To(Succeed())
 		<-ended
-		l, err := x.api.Get("test")
+		l, err := x.API.Get("test")
 		x.Expect(err).NotTo(HaveOccurred())
 		x.Expect(l.Spec.HolderIdentity).To(HaveValue(HavePrefix("a_")))
 	})
@@ -133,8 +125,8 @@ func TestAReplicaDoesNotMeetTheRequestsOfItsOwnLastTerm(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(x *fixture) {
-				l := x.api.Link(1)
-				e := newElector(x.t, leaseOf(l, "a"), nil)
+				l := x.API.Link(1)
+				e := newElector(x.T, leaseOf(l, "a"), nil)
 				var sent, again time.Time
 				terms := 0
 				work := func(ctx context.Context) error {
@@ -150,12 +142,12 @@ func TestAReplicaDoesNotMeetTheRequestsOfItsOwnLastTerm(t *testing.T) {
 					<-ctx.Done()
 					return nil
 				}
-				stop := x.run(func(ctx context.Context) error { return e.Run(ctx, work) })
+				stop := x.Run(func(ctx context.Context) error { return e.Run(ctx, work) })
 				pass(3 * time.Second)
 				end(x, l)
 				if name == "after a stop" {
 					stop()
-					stop = x.run(func(ctx context.Context) error { return e.Run(ctx, work) })
+					stop = x.Run(func(ctx context.Context) error { return e.Run(ctx, work) })
 				}
 				pass(3 * time.Second)
 				x.Expect(again).To(BeZero())
@@ -184,17 +176,17 @@ func TestALeaseThatWasEditedJustBeforeAStopIsReleased(t *testing.T) {
 				e := x.elector("a")
 				stop := x.campaign(e, "a")
 				pass(5 * time.Second)
-				l, err := x.api.Get("test")
+				l, err := x.API.Get("test")
 				x.Expect(err).NotTo(HaveOccurred())
 				c.edit(l)
-				_, err = x.api.Update(l)
+				_, err = x.API.Update(l)
 				x.Expect(err).NotTo(HaveOccurred())
 				stop()
-				l, err = x.api.Get("test")
+				l, err = x.API.Get("test")
 				x.Expect(err).NotTo(HaveOccurred())
 				x.Expect(ptr.Deref(l.Spec.HolderIdentity, "")).To(Equal(c.holder))
 				x.Expect(e.Status().Leader).To(Equal(c.holder))
-				x.Expect(x.read()).To(Equal([]string{"a leads", "a ends: stopping"}))
+				x.Expect(x.Read()).To(Equal([]string{"a leads", "a ends: stopping"}))
 			})
 		})
 	}
@@ -212,29 +204,29 @@ func TestARunThatEndsWithoutALeadershipLeavesTheReleaseToTheOthers(t *testing.T)
 		stopOther()
 		pass(5 * time.Second)
 		stop()
-		x.Expect(x.read()).To(Equal([]string{"b leads", "b ends: stopping", "a leads", "a ends: stopping"}))
-		x.released("test")
+		x.Expect(x.Read()).To(Equal([]string{"b leads", "b ends: stopping", "a leads", "a ends: stopping"}))
+		x.Released("test")
 	})
 }
 
 func TestARunThatBeginsDuringAReleaseLeadsAfterIt(t *testing.T) {
 	inBubble(t, func(x *fixture) {
-		link, open := x.api.Link(1), make(chan struct{})
-		e := newElector(x.t, leaseOf(link, "a"), nil)
-		ctx, cancel := context.WithCancel(x.t.Context())
-		first := background(func() error { return e.Run(ctx, untilDone(x.diary, "first")) })
+		link, open := x.API.Link(1), make(chan struct{})
+		e := newElector(x.T, leaseOf(link, "a"), nil)
+		ctx, cancel := context.WithCancel(x.T.Context())
+		first := background(func() error { return e.Run(ctx, untilDone(x.Diary, "first")) })
 		pass(time.Second)
 		link.Set(func(l *leaseapi.Link) { l.Cut = open })
 		cancel()
 		pass(time.Second)
 		stop := x.campaign(e, "second")
 		pass(time.Second)
-		x.Expect(x.read()).To(Equal([]string{"first leads", "first ends: stopping"}))
+		x.Expect(x.Read()).To(Equal([]string{"first leads", "first ends: stopping"}))
 		link.Set(func(l *leaseapi.Link) { l.Cut = nil })
 		close(open)
 		pass(3 * time.Second)
 		x.Expect(first()).To(Succeed())
 		stop()
-		x.Expect(x.read()[2:]).To(Equal([]string{"second leads", "second ends: stopping"}))
+		x.Expect(x.Read()[2:]).To(Equal([]string{"second leads", "second ends: stopping"}))
 	})
 }

@@ -10,34 +10,10 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	"k8s.io/client-go/rest"
 
 	"github.com/homeostat/homeostat/internal/test/leaseapi"
 	"github.com/homeostat/homeostat/leader"
 )
-
-// fencer is an elector, or shards.
-type fencer interface {
-	Fence(config *rest.Config) *rest.Config
-}
-
-// through sends one request through the fence of e, to an API server at host.
-func through(ctx context.Context, e fencer, host string, rt transport, method, path string) (*http.Response, error) {
-	config := &rest.Config{Host: host, Transport: rt}
-	client, err := rest.HTTPClientFor(serializing(e.Fence(config)))
-	if err != nil {
-		return nil, err
-	}
-	var body io.Reader
-	if method != http.MethodGet {
-		body = strings.NewReader("x")
-	}
-	req, err := http.NewRequestWithContext(ctx, method, host+path, body)
-	if err != nil {
-		return nil, err
-	}
-	return client.Do(req)
-}
 
 // A path is judged by what it names, not by the words in it.
 func TestFenceReadsPathsAsTheServerDoes(t *testing.T) {
@@ -79,7 +55,7 @@ func TestFenceReadsPathsAsTheServerDoes(t *testing.T) {
 				var d diary
 				judge := func(ctx context.Context, e *leader.Elector, want bool) {
 					g := NewWithT(t)
-					res, err := through(ctx, e, strings.TrimSuffix(host, "/"), d.server, method, path)
+					res, err := through(ctx, e, strings.TrimSuffix(host, "/"), d.Server, method, path)
 					if want == refused {
 						g.Expect(err).To(MatchError(leader.ErrFenced))
 						return

@@ -64,14 +64,14 @@ func termsHaveNames(x *fixture) {
 	a := x.shards("a", nil)
 	for range 5 {
 		pass(20 * time.Second)
-		l, err := x.api.Get("test-member-a")
+		l, err := x.API.Get("test-member-a")
 		x.Expect(err).NotTo(HaveOccurred())
 		x.Expect(seen).NotTo(HaveKey(*l.Spec.HolderIdentity))
 		seen[*l.Spec.HolderIdentity] = true
-		slot, err := x.api.Get("test-slot-0")
+		slot, err := x.API.Get("test-slot-0")
 		x.Expect(err).NotTo(HaveOccurred())
 		x.Expect(slot.Spec.HolderIdentity).To(Equal(l.Spec.HolderIdentity))
-		x.api.Delete("test-member-a")
+		x.API.Delete("test-member-a")
 	}
 	pass(time.Minute)
 	a.end()
@@ -81,16 +81,16 @@ func anotherHash(x *fixture) {
 	a := x.shards("a", nil)
 	pass(10 * time.Second)
 	a.end()
-	l, err := x.api.Get("test")
+	l, err := x.API.Get("test")
 	x.Expect(err).NotTo(HaveOccurred())
 	for name := range l.Annotations {
 		if strings.HasSuffix(name, "/hash") {
 			l.Annotations[name] = "another"
 		}
 	}
-	_, err = x.api.Update(l)
+	_, err = x.API.Update(l)
 	x.Expect(err).NotTo(HaveOccurred())
-	b := newShards(x.t, x.api.Link(2), "b", nil)
-	x.Expect(b.Run(x.t.Context(), x.work("b", 0))).To(MatchError(shard.ErrConfig))
+	b := newShards(x.T, x.API.Link(2), "b", nil)
+	x.Expect(b.Run(x.T.Context(), x.Work("b", 0))).To(MatchError(shard.ErrConfig))
 	synctest.Wait()
 }

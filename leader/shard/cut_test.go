@@ -18,17 +18,17 @@ import (
 // cutting is a replica whose function, when a slot ends because of why, has a request cut
 // off that the API server has not answered.
 func (x *fixture) cutting(identity string, l *leaseapi.Link, why error, o *shard.Options) (stop func()) {
-	s := newShards(x.t, l, identity, o)
-	return x.run(func(ctx context.Context) error {
+	s := newShards(x.T, l, identity, o)
+	return x.Run(func(ctx context.Context) error {
 		return s.Run(ctx, func(ctx context.Context, slot int) error {
-			x.take(slot, identity)
-			defer x.leave(slot)
+			x.Take(slot, identity)
+			defer x.Leave(slot)
 			<-ctx.Done()
 			if errors.Is(context.Cause(ctx), why) {
 				asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Nanosecond)
 				defer cancel()
 				_, _ = through(asking, s, "http://api", deaf, http.MethodPut, "/api/v1/x")
-				x.add("cut off")
+				x.Add("cut off")
 			}
 			return nil
 		})
@@ -38,16 +38,16 @@ func (x *fixture) cutting(identity string, l *leaseapi.Link, why error, o *shard
 // The last writes of a stopping member may arrive until its Lease would have expired.
 func TestAStopThatCutsRequestsOffKeepsItsSlots(t *testing.T) {
 	inBubble(t, func(x *fixture) {
-		stop := x.cutting("a", x.api.Link(1), leader.ErrStopping, nil)
+		stop := x.cutting("a", x.API.Link(1), leader.ErrStopping, nil)
 		b := x.shards("b", nil)
 		pass(time.Minute)
-		x.Expect(x.shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
+		x.Expect(x.Shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
 		stop()
-		x.Expect(x.read()).To(HaveLen(32))
+		x.Expect(x.Read()).To(HaveLen(32))
 		pass(10 * time.Second)
-		x.Expect(x.shares()).To(Equal(map[string]int{"b": 32}))
+		x.Expect(x.Shares()).To(Equal(map[string]int{"b": 32}))
 		pass(20 * time.Second)
-		x.Expect(x.shares()).To(Equal(map[string]int{"b": 64}))
+		x.Expect(x.Shares()).To(Equal(map[string]int{"b": 64}))
 		b.end()
 	})
 }
@@ -55,15 +55,15 @@ func TestAStopThatCutsRequestsOffKeepsItsSlots(t *testing.T) {
 // Under its new name it would free the slots of its old one.
 func TestAFencedMemberDoesNotRejoinWhileItsLastWritesMayArrive(t *testing.T) {
 	inBubble(t, func(x *fixture) {
-		l := x.api.Link(1)
-		s := newShards(x.t, l, "a", nil)
-		stop := x.run(func(ctx context.Context) error { return s.Run(ctx, x.work("a", 0)) })
+		l := x.API.Link(1)
+		s := newShards(x.T, l, "a", nil)
+		stop := x.Run(func(ctx context.Context) error { return s.Run(ctx, x.Work("a", 0)) })
 		b := x.shards("b", nil)
 		pass(time.Minute)
 		open := make(chan struct{})
 		l.Set(func(l *leaseapi.Link) { l.Cut, l.Stall = open, open })
 		wait := background(func() error {
-			_, err := through(x.t.Context(), s, "http://api", deaf, http.MethodPut, "/api/v1/x")
+			_, err := through(x.T.Context(), s, "http://api", deaf, http.MethodPut, "/api/v1/x")
 			return err
 		})
 		pass(10500 * time.Millisecond)
@@ -71,9 +71,9 @@ func TestAFencedMemberDoesNotRejoinWhileItsLastWritesMayArrive(t *testing.T) {
 		l.Set(func(l *leaseapi.Link) { l.Cut, l.Stall = nil, nil })
 		close(open)
 		pass(2400 * time.Millisecond)
-		x.Expect(x.shares()).To(Equal(map[string]int{"b": 32}))
+		x.Expect(x.Shares()).To(Equal(map[string]int{"b": 32}))
 		pass(30 * time.Second)
-		x.Expect(x.shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
+		x.Expect(x.Shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
 		stop()
 		b.end()
 	})
@@ -89,27 +89,27 @@ func TestASlotIsTakenWhenItsLastRequestsCanNotArriveAnyMore(t *testing.T) {
 		},
 		"when another client deletes the record": func(x *fixture, _ *leaseapi.Link) {
 			for slot := range 64 {
-				if name := fmt.Sprint("test-slot-", slot); x.free(name) {
-					x.api.Delete(name)
+				if name := fmt.Sprint("test-slot-", slot); x.Free(name) {
+					x.API.Delete(name)
 				}
 			}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(x *fixture) {
-				l := x.api.Link(1)
+				l := x.API.Link(1)
 				stop := x.cutting("a", l, shard.ErrMoved, nil)
 				pass(10 * time.Second)
 				b := x.shards("b", nil)
 				pass(17 * time.Second) // five until it counts, and up to twelve since
-				x.Expect(x.read()).To(HaveLen(32), "they are cut off")
-				x.Expect(x.shares()).To(Equal(map[string]int{"a": 32}))
+				x.Expect(x.Read()).To(HaveLen(32), "they are cut off")
+				x.Expect(x.Shares()).To(Equal(map[string]int{"a": 32}))
 				meanwhile(x, l)
 				pass(500 * time.Millisecond)
 				x.Expect(b.Status().Count(shard.Unavailable)).To(Equal(32))
-				x.Expect(x.shares()).To(Equal(map[string]int{"a": 32}))
+				x.Expect(x.Shares()).To(Equal(map[string]int{"a": 32}))
 				pass(5500 * time.Millisecond)
-				x.Expect(x.shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
+				x.Expect(x.Shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
 				stop()
 				b.end()
 			})
@@ -123,13 +123,13 @@ func TestAMemberThatHasJustBegunIsNotPassedOverForItsWait(t *testing.T) {
 	for _, after := range []time.Duration{28 * time.Second, 30 * time.Second} {
 		inBubble(t, func(x *fixture) {
 			o := &shard.Options{Settle: 20 * time.Second}
-			stop := x.cutting("a", x.api.Link(1), shard.ErrMoved, o)
+			stop := x.cutting("a", x.API.Link(1), shard.ErrMoved, o)
 			pass(10 * time.Second)
 			b := x.shards("b", o)
 			pass(after)
 			c := x.shards("c", o)
 			pass(3 * time.Minute)
-			x.Expect(x.shares()).To(And(HaveLen(3), HaveEach(BeNumerically(">=", 21))))
+			x.Expect(x.Shares()).To(And(HaveLen(3), HaveEach(BeNumerically(">=", 21))))
 			stop()
 			b.end()
 			c.end()

@@ -26,13 +26,13 @@ func TestSlotRecordDeletedByHandIsGivenUp(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		a, b := x.shards("a", nil), x.shards("b", nil)
 		pass(time.Minute)
-		x.movedSince()
-		takes := x.taken(9)
-		x.api.Delete("test-slot-9")
+		x.MovedSince()
+		takes := x.Taken(9)
+		x.API.Delete("test-slot-9")
 		pass(10 * time.Second)
-		x.Expect(x.taken(9)).To(Equal(takes+1), "given up and written down again")
-		x.Expect(x.movedSince()).To(BeZero())
-		x.Expect(x.shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
+		x.Expect(x.Taken(9)).To(Equal(takes+1), "given up and written down again")
+		x.Expect(x.MovedSince()).To(BeZero())
+		x.Expect(x.Shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
 		a.end()
 		b.end()
 	})
@@ -50,12 +50,12 @@ func TestRecordsThatAreNoSlotsAreLeftAlone(t *testing.T) {
 				"leader.homeostat.dev/shards": "test", "leader.homeostat.dev/record": "slot", "leader.homeostat.dev/slot": slot,
 			}
 			l.Spec.HolderIdentity = new("other_1.1")
-			_, err := x.api.Create(l)
+			_, err := x.API.Create(l)
 			x.Expect(err).NotTo(HaveOccurred())
 		}
 		a := x.shards("a", nil)
 		pass(leaseDuration - time.Second)
-		x.Expect(x.owned()).To(HaveLen(63), "the record with the name of slot 2 has the label of another")
+		x.Expect(x.Owned()).To(HaveLen(63), "the record with the name of slot 2 has the label of another")
 		a.end()
 	})
 }
@@ -66,16 +66,16 @@ func TestMemberRecordDeletedByHandEndsTheMembership(t *testing.T) {
 		pass(30 * time.Second)
 		open := make(chan struct{})
 		a.link.Set(func(l *leaseapi.Link) { l.Cut = open })
-		x.api.Delete("test-member-a")
+		x.API.Delete("test-member-a")
 		b := x.shards("b", nil) // has never seen the member a
 		pass(14 * time.Second)
-		x.Expect(x.shares()).NotTo(HaveKey("b"))
+		x.Expect(x.Shares()).NotTo(HaveKey("b"))
 		pass(10 * time.Second)
-		x.Expect(x.shares()).To(Equal(map[string]int{"b": 64}))
+		x.Expect(x.Shares()).To(Equal(map[string]int{"b": 64}))
 		a.link.Set(func(l *leaseapi.Link) { l.Cut = nil })
 		close(open)
 		pass(30 * time.Second)
-		x.Expect(x.shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
+		x.Expect(x.Shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
 		a.end()
 		b.end()
 	})
@@ -89,17 +89,17 @@ func TestRecordsDeletedByHandAreNotTakenWhileTheirOwnerMayWork(t *testing.T) {
 				pass(time.Minute)
 				open := make(chan struct{})
 				a.link.Set(func(l *leaseapi.Link) { l.Cut, l.Stall = open, open })
-				for slot, owner := range x.owned() {
+				for slot, owner := range x.Owned() {
 					if owner == "a" {
 						name = strings.Replace(name, "%d", fmt.Sprint(slot), 1)
 					}
 				}
-				x.api.Delete(name)
+				x.API.Delete(name)
 				pass(30 * time.Second)
 				a.link.Set(func(l *leaseapi.Link) { l.Cut, l.Stall = nil, nil })
 				close(open)
 				pass(30 * time.Second)
-				x.Expect(x.shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
+				x.Expect(x.Shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
 				a.end()
 				b.end()
 			})
@@ -135,8 +135,8 @@ func TestShortVisitMovesNothing(t *testing.T) {
 		pass(3 * time.Second)
 		b.end()
 		pass(time.Minute)
-		x.Expect(x.shares()).To(Equal(map[string]int{"a": 64}))
-		x.Expect(x.movedSince()).To(BeZero())
+		x.Expect(x.Shares()).To(Equal(map[string]int{"a": 64}))
+		x.Expect(x.MovedSince()).To(BeZero())
 		a.end()
 	})
 }
@@ -149,7 +149,7 @@ func TestStalledWatchIsBroken(t *testing.T) {
 		a.link.Set(func(l *leaseapi.Link) { l.Stall = stall })
 		b := x.shards("b", nil)
 		pass(time.Minute)
-		x.Expect(x.shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
+		x.Expect(x.Shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
 		close(stall)
 		a.end()
 		b.end()
@@ -160,13 +160,13 @@ func TestAWatchThatDoesNotOpenIsGivenUp(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		a, b := x.shards("a", nil), x.shards("b", nil)
 		pass(time.Minute)
-		x.Expect(x.shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
+		x.Expect(x.Shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
 		never := make(chan struct{})
 		a.link.Set(func(l *leaseapi.Link) { l.Stall, l.Deaf = never, never })
 		pass(time.Minute)
 		b.end()
 		pass(30 * time.Second)
-		x.Expect(x.shares()).To(Equal(map[string]int{"a": 64}), "by lists alone")
+		x.Expect(x.Shares()).To(Equal(map[string]int{"a": 64}), "by lists alone")
 		close(never)
 		a.end()
 	})
@@ -208,7 +208,7 @@ func (b *blind) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interfac
 }
 
 func TestAReplicaThatCannotSeeTheRecordsIsNotReady(t *testing.T) {
-	forbidden := apierrors.NewForbidden(leaseapi.Leases, "", errForbidden)
+	forbidden := apierrors.NewForbidden(leaseapi.Leases, "", leaseapi.ErrForbidden)
 	for doing, fail := range map[string]func(b *blind){
 		"listing":            func(b *blind) { b.list = forbidden },
 		"watching":           func(b *blind) { b.watch = forbidden },
@@ -216,13 +216,13 @@ func TestAReplicaThatCannotSeeTheRecordsIsNotReady(t *testing.T) {
 	} {
 		t.Run(doing, func(t *testing.T) {
 			inBubble(t, func(x *fixture) {
-				way := &blind{Link: x.api.Link(1)}
+				way := &blind{Link: x.API.Link(1)}
 				fail(way)
 				lease := leaseOf(way.Link, "a")
 				lease.Client = way
 				a, err := shard.New(lease, nil)
 				x.Expect(err).NotTo(HaveOccurred())
-				stop := x.run(func(ctx context.Context) error { return a.Run(ctx, x.work("a", 0)) })
+				stop := x.Run(func(ctx context.Context) error { return a.Run(ctx, x.Work("a", 0)) })
 				pass(time.Minute + time.Second)
 				way.mu.Lock()
 				x.Expect(way.lists).To(BeNumerically("~", 31, 1), "one each RetryPeriod")
@@ -233,7 +233,7 @@ func TestAReplicaThatCannotSeeTheRecordsIsNotReady(t *testing.T) {
 				x.Expect(apierrors.IsForbidden(a.Ready())).To(BeTrue())
 				pass(5 * time.Second)
 				x.Expect(a.Ready()).To(Succeed())
-				x.Expect(x.shares()).To(Equal(map[string]int{"a": 64}))
+				x.Expect(x.Shares()).To(Equal(map[string]int{"a": 64}))
 				stop()
 			})
 		})
@@ -242,16 +242,16 @@ func TestAReplicaThatCannotSeeTheRecordsIsNotReady(t *testing.T) {
 
 func TestReplicaThatSeesNoMemberTakesWhatIsFree(t *testing.T) {
 	inBubble(t, func(x *fixture) {
-		l := x.api.Link(1)
+		l := x.API.Link(1)
 		stall := make(chan struct{})
 		l.Slow, l.Stall = 400*time.Millisecond, stall
-		a := newShards(x.t, l, "a", &shard.Options{Slots: 512})
-		stop := x.run(func(ctx context.Context) error { return a.Run(ctx, x.work("a", 0)) })
+		a := newShards(x.T, l, "a", &shard.Options{Slots: 512})
+		stop := x.Run(func(ctx context.Context) error { return a.Run(ctx, x.Work("a", 0)) })
 		pass(14 * time.Second) // it has not heard of its own renewals for the last 7 s
-		x.Expect(len(x.owned())).To(BeNumerically(">", 400))
+		x.Expect(len(x.Owned())).To(BeNumerically(">", 400))
 		close(stall)
 		pass(10 * time.Second)
-		x.Expect(x.shares()).To(Equal(map[string]int{"a": 512}))
+		x.Expect(x.Shares()).To(Equal(map[string]int{"a": 512}))
 		stop()
 	})
 }
@@ -260,15 +260,15 @@ func TestLateWatchDoesNotBuryTheLiving(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		a, b := x.shards("a", nil), x.shards("b", nil)
 		pass(time.Minute)
-		x.movedSince()
+		x.MovedSince()
 		stall := make(chan struct{})
 		a.link.Set(func(l *leaseapi.Link) { l.Stall = stall })
 		pass(10 * time.Minute)
 		a.link.Set(func(l *leaseapi.Link) { l.Stall = nil })
 		close(stall)
 		pass(time.Minute)
-		x.Expect(x.shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
-		x.Expect(x.movedSince()).To(BeZero())
+		x.Expect(x.Shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
+		x.Expect(x.MovedSince()).To(BeZero())
 		a.end()
 		b.end()
 	})
@@ -296,21 +296,21 @@ func changeMembers(t *testing.T, seeds ...int64) {
 					moves, what = 64/len(alive), "joins"
 				case r.Intn(2) == 0:
 					name := names[r.Intn(len(names))]
-					moves, what = x.shares()[name], "leaves"
+					moves, what = x.Shares()[name], "leaves"
 					alive[name].end()
 					delete(alive, name)
 				default:
 					name := names[r.Intn(len(names))]
-					moves, what = x.shares()[name], "dies"
+					moves, what = x.Shares()[name], "dies"
 					alive[name].die()
 					delete(alive, name)
 				}
 				pass(time.Minute)
-				shares := slices.Sorted(maps.Values(x.shares()))
+				shares := slices.Sorted(maps.Values(x.Shares()))
 				n := len(shares)
 				x.Expect(n).To(Equal(len(alive)))
 				x.Expect(shares[n-1]-shares[0]).To(BeNumerically("<=", 1), "seed %d: shares are %v", seed, shares)
-				x.Expect(x.movedSince()).To(BeNumerically("<=", moves), "seed %d: one of %d %s", seed, n, what)
+				x.Expect(x.MovedSince()).To(BeNumerically("<=", moves), "seed %d: one of %d %s", seed, n, what)
 			}
 			for _, r := range alive {
 				r.end()
@@ -331,9 +331,9 @@ func TestTheRecordOfAMemberThatEndedIsKeptForAnHour(t *testing.T) {
 				c := x.shards("c", nil)
 				a.end()
 				pass(29 * time.Minute)
-				x.released("test-member-b")
+				x.Released("test-member-b")
 				pass(3 * time.Minute)
-				_, err := x.api.Get("test-member-b")
+				_, err := x.API.Get("test-member-b")
 				x.Expect(err).To(MatchError(apierrors.IsNotFound, "IsNotFound"), "an hour after its end, whoever runs since when")
 				c.end()
 			})

@@ -2,7 +2,6 @@ package shard_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -32,8 +31,8 @@ type leaving struct {
 }
 
 func (x *fixture) leaving(identity string, keys func(slot int) []types.NamespacedName) *leaving {
-	l := &leaving{link: x.api.Link(7), found: map[int][]types.NamespacedName{}}
-	l.Shards = newShards(x.t, l.link, identity, &shard.Options{Slots: 4})
+	l := &leaving{link: x.API.Link(7), found: map[int][]types.NamespacedName{}}
+	l.Shards = newShards(x.T, l.link, identity, &shard.Options{Slots: 4})
 	logger := funcr.New(func(_, args string) {
 		var slot, keys int
 		if _, at, found := strings.Cut(args, `"slot"=`); found && strings.Contains(args, "keys not left") {
@@ -41,10 +40,10 @@ func (x *fixture) leaving(identity string, keys func(slot int) []types.Namespace
 			l.cut.Add(int64(keys))
 		}
 	}, funcr.Options{})
-	l.stop = x.run(func(ctx context.Context) error {
+	l.stop = x.Run(func(ctx context.Context) error {
 		return l.Run(klog.NewContext(ctx, logger), func(ctx context.Context, slot int) error {
-			x.take(slot, identity)
-			defer x.leave(slot)
+			x.Take(slot, identity)
+			defer x.Leave(slot)
 			l.mu.Lock()
 			l.found[slot] = l.Left(slot)
 			l.mu.Unlock()
@@ -119,33 +118,31 @@ func TestKeysOfASlotThatWasLostAreKeptUntilItComesBack(t *testing.T) {
 		b := x.leaving("b", keyOf)
 		pass(10 * time.Second)
 		for range 2 {
-			lease, err := x.api.Get("test-slot-0")
+			lease, err := x.API.Get("test-slot-0")
 			x.Expect(err).NotTo(HaveOccurred())
 			lease.Spec.HolderIdentity = new("other")
 			delete(lease.Annotations, "leader.homeostat.dev/keys")
-			_, err = x.api.Update(lease)
+			_, err = x.API.Update(lease)
 			x.Expect(err).NotTo(HaveOccurred())
 			pass(10 * time.Second)
-			lease, err = x.api.Get("test-slot-0")
+			lease, err = x.API.Get("test-slot-0")
 			x.Expect(err).NotTo(HaveOccurred())
 			x.Expect(lease.Spec.HolderIdentity).To(HaveValue(Equal("other")), "it is not released in its place")
 			pass(2 * time.Minute)
-			x.Expect(x.taken(0)).To(BeNumerically(">", 2))
+			x.Expect(x.Taken(0)).To(BeNumerically(">", 2))
 			x.Expect(b.left()).To(HavePrefix("0[ns/of/0 /cluster] "), "once, and not forgotten")
 		}
-		lease, err := x.api.Get("test-slot-0")
+		lease, err := x.API.Get("test-slot-0")
 		x.Expect(err).NotTo(HaveOccurred())
 		lease.Spec.HolderIdentity = new("other")
 		lease.Annotations = map[string]string{"leader.homeostat.dev/keys": `["ns/of/0"]`}
-		_, err = x.api.Update(lease)
+		_, err = x.API.Update(lease)
 		x.Expect(err).NotTo(HaveOccurred())
 		pass(2 * time.Minute)
 		x.Expect(b.left()).To(HavePrefix("0[ns/of/0 /cluster] "), "the record has one of them, too")
 		b.stop()
 	})
 }
-
-var errForbidden = errors.New("forbidden")
 
 func TestFewKeysAreLeftWithASlot(t *testing.T) {
 	for _, c := range []struct{ size, of, keys int }{{5, 200, 100}, {251, 200, 64}, {5, 1, 1}, {17_000, 1, 0}} {
@@ -164,12 +161,12 @@ func TestFewKeysAreLeftWithASlot(t *testing.T) {
 			x.Expect(b.found[0]).To(HaveLen(c.keys))
 			x.Expect(slices.Equal(b.found[0], keys[:c.keys])).To(BeTrue())
 			b.mu.Unlock()
-			lease, err := x.api.Get("test-slot-0")
+			lease, err := x.API.Get("test-slot-0")
 			x.Expect(err).NotTo(HaveOccurred())
 			for name := range lease.Annotations {
 				lease.Annotations[name] = "edited by another client"
 			}
-			_, err = x.api.Update(lease)
+			_, err = x.API.Update(lease)
 			x.Expect(err).NotTo(HaveOccurred())
 			b.stop()
 		})

@@ -14,7 +14,7 @@ import (
 // page is the error that a client makes of the HTML of a proxy.
 func (x *fixture) page(name string) error {
 	pages := absenttest.Pages(coordinationv1.Resource("leases"), name)
-	return pages[1].Err(x.t.Context(), coordinationv1.SchemeGroupVersion.WithResource("leases"), name)
+	return pages[1].Err(x.T.Context(), coordinationv1.SchemeGroupVersion.WithResource("leases"), name)
 }
 
 // The watch shows an owner that the record has for a moment only, and a proxy answers the read of the record.
@@ -22,21 +22,21 @@ func TestAPageForARecordIsNoLossOfItsSlot(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		a := x.shards("a", nil)
 		pass(30 * time.Second)
-		takes := x.taken(9)
-		record, err := x.api.Get("test-slot-9")
+		takes := x.Taken(9)
+		record, err := x.API.Get("test-slot-9")
 		x.Expect(err).NotTo(HaveOccurred())
-		a.link.Set(func(l *leaseapi.Link) { l.FailGet = x.page("test-slot-9") })
+		a.link.Set(func(l *leaseapi.Link) { l.FailGet = x.Pages("test-slot-9")["HTML"] })
 		ours := *record.Spec.HolderIdentity
 		record.Spec.HolderIdentity = new("a_00000000.7")
-		record, err = x.api.Update(record)
+		record, err = x.API.Update(record)
 		x.Expect(err).NotTo(HaveOccurred())
 		pass(5 * time.Second)
 		record.Spec.HolderIdentity = &ours
-		_, err = x.api.Update(record)
+		_, err = x.API.Update(record)
 		x.Expect(err).NotTo(HaveOccurred())
 		pass(5 * time.Second)
-		x.Expect(x.owned()).To(HaveLen(64))
-		x.Expect(x.taken(9)).To(Equal(takes), "the slot was not given up")
+		x.Expect(x.Owned()).To(HaveLen(64))
+		x.Expect(x.Taken(9)).To(Equal(takes), "the slot was not given up")
 		a.link.Set(func(l *leaseapi.Link) { l.FailGet = nil })
 		a.end()
 	})

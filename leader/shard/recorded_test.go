@@ -21,20 +21,20 @@ func TestTheConfigurationIsRecordedAsOtherBuildsReadIt(t *testing.T) {
 		slots    []int
 	}{
 		"by namespace": {
-			func(x *fixture) *shard.Shards { return newShards(x.t, x.api.Link(1), "a", nil) },
+			func(x *fixture) *shard.Shards { return newShards(x.T, x.API.Link(1), "a", nil) },
 			map[string]string{"slots": "64", "by": "namespace", "hash": hash},
 			[]int{25, 25, 21, 17, 38},
 		},
 		"by key": {
 			func(x *fixture) *shard.Shards {
-				return newShards(x.t, x.api.Link(1), "a", &shard.Options{By: shard.ByKey, Slots: 1024})
+				return newShards(x.T, x.API.Link(1), "a", &shard.Options{By: shard.ByKey, Slots: 1024})
 			},
 			map[string]string{"slots": "1024", "by": "namespace/name", "hash": hash},
 			[]int{401, 142, 918, 911, 516},
 		},
 		"ranges": {
 			func(x *fixture) *shard.Shards {
-				r, err := ranges.New(leaseOf(x.api.Link(1), "a"), &shard.Options{Slots: 4})
+				r, err := ranges.New(leaseOf(x.API.Link(1), "a"), &shard.Options{Slots: 4})
 				x.Expect(err).NotTo(HaveOccurred())
 				return r.Shards
 			},
@@ -48,9 +48,9 @@ func TestTheConfigurationIsRecordedAsOtherBuildsReadIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(x *fixture) {
 				s := c.of(x)
-				stop := x.run(func(ctx context.Context) error { return s.Run(ctx, x.work("a", 0)) })
+				stop := x.Run(func(ctx context.Context) error { return s.Run(ctx, x.Work("a", 0)) })
 				pass(10 * time.Second)
-				config, err := x.api.Get("test")
+				config, err := x.API.Get("test")
 				x.Expect(err).NotTo(HaveOccurred())
 				recorded := map[string]string{}
 				for key, text := range c.recorded {

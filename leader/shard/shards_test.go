@@ -30,43 +30,43 @@ func TestShardsDivideAndFollowTheMembers(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		a := x.shards("a", nil)
 		pass(10 * time.Second)
-		x.Expect(x.shares()).To(Equal(map[string]int{"a": 64}))
+		x.Expect(x.Shares()).To(Equal(map[string]int{"a": 64}))
 		x.Expect(a.Ready()).To(Succeed())
 		x.Expect(states(a.Shards)).To(Equal(map[shard.State]int{shard.Here: 64}))
 
 		b := x.shards("b", nil)
 		pass(30 * time.Second)
-		x.Expect(x.shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
-		x.Expect(x.movedSince()).To(Equal(32))
+		x.Expect(x.Shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
+		x.Expect(x.MovedSince()).To(Equal(32))
 
 		c := x.shards("c", nil)
 		pass(30 * time.Second)
-		x.Expect(slices.Sorted(maps.Values(x.shares()))).To(Equal([]int{21, 21, 22}))
-		x.Expect(x.movedSince()).To(BeNumerically("<=", 22))
+		x.Expect(slices.Sorted(maps.Values(x.Shares()))).To(Equal([]int{21, 21, 22}))
+		x.Expect(x.MovedSince()).To(BeNumerically("<=", 22))
 		s := a.Status()
 		x.Expect(s.Count(shard.Here) + s.Count(shard.Elsewhere)).To(Equal(64))
 		x.Expect(s.Members).To(HaveLen(3))
-		x.Expect(s.Count(shard.Here)).To(Equal(x.shares()["a"]))
+		x.Expect(s.Count(shard.Here)).To(Equal(x.Shares()["a"]))
 		for range 10 {
 			x.Expect(slices.IsSorted(a.Status().Members)).To(BeTrue())
 		}
 		x.Expect(a.String()).To(MatchRegexp(`^2[12] of 64 slots are here; members: a_\S+, b_\S+, c_\S+$`))
 
-		share := x.shares()["b"]
+		share := x.Shares()["b"]
 		b.end()
 		pass(3 * time.Second)
-		x.Expect(x.shares()).To(Equal(map[string]int{"a": 32, "c": 32}))
-		x.Expect(x.movedSince()).To(Equal(share))
+		x.Expect(x.Shares()).To(Equal(map[string]int{"a": 32, "c": 32}))
+		x.Expect(x.MovedSince()).To(Equal(share))
 
 		c.die()
 		pass(8 * time.Second)
-		x.Expect(x.shares()).To(Equal(map[string]int{"a": 32}), "a dead member's slots wait for a lease duration")
+		x.Expect(x.Shares()).To(Equal(map[string]int{"a": 32}), "a dead member's slots wait for a lease duration")
 		x.Expect(states(a.Shards)).To(Equal(map[shard.State]int{shard.Here: 32, shard.Elsewhere: 32}))
 		pass(12 * time.Second)
-		x.Expect(x.shares()).To(Equal(map[string]int{"a": 64}))
-		x.Expect(a.logs.count("membership expired")).To(Equal(1))
+		x.Expect(x.Shares()).To(Equal(map[string]int{"a": 64}))
+		x.Expect(a.logs.Count("membership expired")).To(Equal(1))
 		a.end()
-		x.released("test-member-c")
+		x.Released("test-member-c")
 	})
 }
 
@@ -74,14 +74,14 @@ func TestSlotRecordsChangeOnlyWithTheirOwner(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		a, b := x.shards("a", nil), x.shards("b", nil)
 		pass(time.Minute)
-		before, err := x.api.Get("test-slot-7")
+		before, err := x.API.Get("test-slot-7")
 		x.Expect(err).NotTo(HaveOccurred())
-		version := x.api.Newest()
+		version := x.API.Newest()
 		pass(time.Minute)
-		after, err := x.api.Get("test-slot-7")
+		after, err := x.API.Get("test-slot-7")
 		x.Expect(err).NotTo(HaveOccurred())
 		x.Expect(after.ResourceVersion).To(Equal(before.ResourceVersion))
-		x.Expect(x.api.Newest()-version).To(BeNumerically("~", 60, 2), "two renewals each two seconds, nothing else")
+		x.Expect(x.API.Newest()-version).To(BeNumerically("~", 60, 2), "two renewals each two seconds, nothing else")
 		a.end()
 		b.end()
 	})
@@ -89,15 +89,15 @@ func TestSlotRecordsChangeOnlyWithTheirOwner(t *testing.T) {
 
 func TestPlannedMoveWaitsForTurnsInFlight(t *testing.T) {
 	inBubble(t, func(x *fixture) {
-		l := x.api.Link(1)
-		a := newShards(x.t, l, "a", nil)
-		stop := x.run(func(ctx context.Context) error {
+		l := x.API.Link(1)
+		a := newShards(x.T, l, "a", nil)
+		stop := x.Run(func(ctx context.Context) error {
 			return a.Run(ctx, func(ctx context.Context, slot int) error {
-				x.take(slot, "a")
-				defer x.leave(slot)
+				x.Take(slot, "a")
+				defer x.Leave(slot)
 				<-ctx.Done()
 				if errors.Is(context.Cause(ctx), shard.ErrMoved) {
-					x.add("moves")
+					x.Add("moves")
 					<-time.After(2 * time.Minute) // reconciles in flight
 				}
 				return nil
@@ -106,10 +106,10 @@ func TestPlannedMoveWaitsForTurnsInFlight(t *testing.T) {
 		pass(10 * time.Second)
 		b := x.shards("b", nil)
 		pass(time.Minute)
-		x.Expect(x.read()).To(HaveLen(32))
-		x.Expect(x.shares()).To(Equal(map[string]int{"a": 64}))
+		x.Expect(x.Read()).To(HaveLen(32))
+		x.Expect(x.Shares()).To(Equal(map[string]int{"a": 64}))
 		pass(2 * time.Minute)
-		x.Expect(x.shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
+		x.Expect(x.Shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
 		stop()
 		b.end()
 	})
@@ -119,9 +119,9 @@ func TestStoppingMemberGetsNoMoreSlots(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		a, b := x.shards("a", nil), x.shards("b", nil)
 		pass(30 * time.Second)
-		l := x.api.Link(9)
-		c := newShards(x.t, l, "c", nil)
-		ctx, stop := context.WithCancel(x.t.Context())
+		l := x.API.Link(9)
+		c := newShards(x.T, l, "c", nil)
+		ctx, stop := context.WithCancel(x.T.Context())
 		wait := background(func() error {
 			return c.Run(ctx, func(ctx context.Context, slot int) error {
 				<-ctx.Done()
@@ -137,10 +137,10 @@ func TestStoppingMemberGetsNoMoreSlots(t *testing.T) {
 		pass(3 * time.Second)
 		even := c.Status().Count(shard.Here)
 		x.Expect(even).To(BeNumerically("<", 20))
-		x.Expect(x.owned()).To(HaveLen(64-even), "what c has given up is with the others at once")
+		x.Expect(x.Owned()).To(HaveLen(64-even), "what c has given up is with the others at once")
 		pass(time.Minute)
 		x.Expect(wait()).To(Succeed())
-		x.Expect(x.shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
+		x.Expect(x.Shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
 		a.end()
 		b.end()
 	})
@@ -152,11 +152,11 @@ func TestMemberThatTakesNothingIsPassedOver(t *testing.T) {
 		pass(10 * time.Second)
 		stop := x.renewOnly("b")
 		pass(time.Minute)
-		x.Expect(x.shares()).To(Equal(map[string]int{"a": 64}))
-		moved := len(x.read())
+		x.Expect(x.Shares()).To(Equal(map[string]int{"a": 64}))
+		moved := len(x.Read())
 		pass(10 * time.Minute)
-		x.Expect(x.shares()).To(Equal(map[string]int{"a": 64}))
-		x.Expect(x.read()).To(HaveLen(moved))
+		x.Expect(x.Shares()).To(Equal(map[string]int{"a": 64}))
+		x.Expect(x.Read()).To(HaveLen(moved))
 		stop()
 		a.end()
 	})
@@ -207,14 +207,14 @@ func (s *slotless) write(
 
 // slotless starts a replica that cannot take slots because of an error.
 func (x *fixture) slotless(identity string, because func(record string) error) (s *shard.Shards, way *slotless, stop func()) {
-	x.t.Helper()
-	way = &slotless{Link: x.api.Link(2)}
+	x.T.Helper()
+	way = &slotless{Link: x.API.Link(2)}
 	way.err.Store(&because)
 	lease := leaseOf(way.Link, identity)
 	lease.Client = way
 	s, err := shard.New(lease, nil)
 	x.Expect(err).NotTo(HaveOccurred())
-	return s, way, x.run(func(ctx context.Context) error { return s.Run(ctx, x.work(identity, 0)) })
+	return s, way, x.Run(func(ctx context.Context) error { return s.Run(ctx, x.Work(identity, 0)) })
 }
 
 // Where another was faster, nothing is wrong.
@@ -227,9 +227,9 @@ func TestAReplicaThatCannotTakeSlotsIsNotReady(t *testing.T) {
 		err   because
 		ready bool
 	}{
-		"forbidden": {always(errForbidden), false},
+		"forbidden": {always(leaseapi.ErrForbidden), false},
 		"conflict": {func(record string) error {
-			return apierrors.NewConflict(leaseapi.Leases, record, errForbidden)
+			return apierrors.NewConflict(leaseapi.Leases, record, leaseapi.ErrForbidden)
 		}, true},
 		"conflict by a proxy": {foreign, false},
 		"exists": {func(record string) error {
@@ -258,7 +258,7 @@ func TestAReplicaThatCannotTakeSlotsIsNotReady(t *testing.T) {
 				way.Set(func(l *leaseapi.Link) { l.Slow = 100 * time.Millisecond })
 				pass(5 * time.Second)
 				x.Expect(s.Ready()).To(Succeed())
-				x.Expect(x.shares()).To(Equal(map[string]int{"a": 64}))
+				x.Expect(x.Shares()).To(Equal(map[string]int{"a": 64}))
 				x.Expect(way.most).To(Equal(16), "the server is spared")
 				stop()
 			})
@@ -270,14 +270,14 @@ func TestAMemberThatCanTakeSlotsAgainGetsItsShare(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		a := x.shards("a", nil)
 		pass(10 * time.Second)
-		_, way, stop := x.slotless("b", func(string) error { return errForbidden })
+		_, way, stop := x.slotless("b", func(string) error { return leaseapi.ErrForbidden })
 		pass(time.Minute)
-		x.Expect(x.shares()).To(Equal(map[string]int{"a": 64}))
+		x.Expect(x.Shares()).To(Equal(map[string]int{"a": 64}))
 		way.err.Store(nil)
 		pass(time.Minute)
 		c := x.shards("c", nil)
 		pass(time.Minute)
-		x.Expect(slices.Sorted(maps.Values(x.shares()))).To(Equal([]int{21, 21, 22}))
+		x.Expect(slices.Sorted(maps.Values(x.Shares()))).To(Equal([]int{21, 21, 22}))
 		stop()
 		a.end()
 		c.end()
@@ -295,10 +295,10 @@ func TestManyMembersThatTakeNothingCostNoMoreTimeThanOne(t *testing.T) {
 			stops = append(stops, x.renewOnly(fmt.Sprint("idle-", i)))
 		}
 		pass(5 * time.Second)
-		x.Expect(x.shares()).To(Equal(map[string]int{"a": 1}))
+		x.Expect(x.Shares()).To(Equal(map[string]int{"a": 1}))
 		a.die()
 		pass(21 * time.Second)
-		x.Expect(x.shares()).To(Equal(map[string]int{"g": 1}))
+		x.Expect(x.Shares()).To(Equal(map[string]int{"g": 1}))
 		for _, stop := range stops {
 			stop()
 		}
@@ -311,14 +311,14 @@ func TestReplicaThatDividesDifferentlyDoesNotJoin(t *testing.T) {
 		a := x.shards("a", nil)
 		pass(10 * time.Second)
 		for _, other := range []shard.Options{{Slots: 32}, {By: shard.ByKey}} {
-			b := newShards(x.t, x.api.Link(2), "b", &other)
-			err := b.Run(x.t.Context(), x.work("b", 0))
+			b := newShards(x.T, x.API.Link(2), "b", &other)
+			err := b.Run(x.T.Context(), x.Work("b", 0))
 			x.Expect(err).To(MatchError(shard.ErrConfig))
 			x.Expect(err).To(MatchError(ContainSubstring("stop all replicas and delete lease")))
 		}
-		b := newShards(x.t, x.api.Link(2), "b", &shard.Options{Slots: 32})
-		x.Expect(b.Run(x.t.Context(), x.work("b", 0))).To(MatchError(ContainSubstring(`slots is "64" there and "32" here`)))
-		x.Expect(x.shares()).To(Equal(map[string]int{"a": 64}))
+		b := newShards(x.T, x.API.Link(2), "b", &shard.Options{Slots: 32})
+		x.Expect(b.Run(x.T.Context(), x.Work("b", 0))).To(MatchError(ContainSubstring(`slots is "64" there and "32" here`)))
+		x.Expect(x.Shares()).To(Equal(map[string]int{"a": 64}))
 		a.end()
 	})
 }
@@ -327,8 +327,8 @@ func TestFunctionOfASlotThatFailsEndsRun(t *testing.T) {
 	for _, want := range []error{nil, errors.New("broken")} {
 		t.Run(fmt.Sprint(want), func(t *testing.T) {
 			inBubble(t, func(x *fixture) {
-				s := newShards(x.t, x.api.Link(1), "a", nil)
-				err := s.Run(x.t.Context(), func(ctx context.Context, slot int) error {
+				s := newShards(x.T, x.API.Link(1), "a", nil)
+				err := s.Run(x.T.Context(), func(ctx context.Context, slot int) error {
 					if slot == 3 {
 						return want
 					}
@@ -339,7 +339,7 @@ func TestFunctionOfASlotThatFailsEndsRun(t *testing.T) {
 				if want != nil {
 					x.Expect(err).To(MatchError(want))
 				}
-				x.released("test-slot-5")
+				x.Released("test-slot-5")
 			})
 		})
 	}
@@ -347,13 +347,13 @@ func TestFunctionOfASlotThatFailsEndsRun(t *testing.T) {
 
 func TestShardsNameMissingPermissions(t *testing.T) {
 	inBubble(t, func(x *fixture) {
-		l := x.api.Link(1)
+		l := x.API.Link(1)
 		l.Fail = apierrors.NewForbidden(leaseapi.Leases, "test", errors.New("no RBAC policy matched"))
-		s := newShards(x.t, l, "a", nil)
-		stop := x.run(func(ctx context.Context) error { return s.Run(ctx, x.work("a", 0)) })
+		s := newShards(x.T, l, "a", nil)
+		stop := x.Run(func(ctx context.Context) error { return s.Run(ctx, x.Work("a", 0)) })
 		pass(time.Minute)
 		x.Expect(s.Ready()).To(MatchError(ContainSubstring("grant get, list, watch, create, update and delete on leases")))
-		x.Expect(s.Run(x.t.Context(), nil)).To(MatchError(ContainSubstring("they run already")))
+		x.Expect(s.Run(x.T.Context(), nil)).To(MatchError(ContainSubstring("they run already")))
 		stop()
 	})
 }
@@ -401,9 +401,9 @@ func TestTheRecordOfADeadMemberThatOthersTouchExpires(t *testing.T) {
 		a, b := x.shards("a", nil), x.shards("b", nil)
 		pass(time.Minute)
 		b.die()
-		rest := x.touch("test-member-b")
+		rest := x.Touch("test-member-b")
 		pass(25 * time.Second)
-		x.Expect(x.shares()).To(Equal(map[string]int{"a": 64}))
+		x.Expect(x.Shares()).To(Equal(map[string]int{"a": 64}))
 		rest()
 		a.end()
 	})
@@ -415,12 +415,12 @@ func TestASlotThatOthersTouchCanStillBeTaken(t *testing.T) {
 		pass(10 * time.Second)
 		var rests []func()
 		for slot := range 64 {
-			rests = append(rests, x.touch(fmt.Sprintf("test-slot-%d", slot)))
+			rests = append(rests, x.Touch(fmt.Sprintf("test-slot-%d", slot)))
 		}
 		pass(15 * time.Second)
 		b := x.shards("b", nil)
 		pass(time.Minute)
-		x.Expect(x.shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
+		x.Expect(x.Shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
 		for _, rest := range rests {
 			rest()
 		}
@@ -432,18 +432,18 @@ func TestASlotThatOthersTouchCanStillBeTaken(t *testing.T) {
 func TestASlotWhoseRequestsWereCutOffIsNotGivenAway(t *testing.T) {
 	for name, meanwhile := range map[string]func(x *fixture){
 		"while its member stays":      func(*fixture) {},
-		"when its membership is lost": func(x *fixture) { x.api.Delete("test-member-a") },
+		"when its membership is lost": func(x *fixture) { x.API.Delete("test-member-a") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(x *fixture) {
-				a := newShards(x.t, x.api.Link(1), "a", nil)
-				stop := x.run(func(ctx context.Context) error {
+				a := newShards(x.T, x.API.Link(1), "a", nil)
+				stop := x.Run(func(ctx context.Context) error {
 					return a.Run(ctx, func(ctx context.Context, slot int) error {
-						x.take(slot, "a")
-						defer x.leave(slot)
+						x.Take(slot, "a")
+						defer x.Leave(slot)
 						<-ctx.Done()
 						if errors.Is(context.Cause(ctx), shard.ErrMoved) {
-							x.add("cut off")
+							x.Add("cut off")
 							asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Nanosecond)
 							defer cancel()
 							_, _ = through(asking, a, "http://api", deaf, http.MethodPut, "/api/v1/x")
@@ -454,12 +454,12 @@ func TestASlotWhoseRequestsWereCutOffIsNotGivenAway(t *testing.T) {
 				pass(10 * time.Second)
 				b := x.shards("b", nil)
 				pass(8 * time.Second)
-				x.Expect(x.read()).To(HaveLen(32))
+				x.Expect(x.Read()).To(HaveLen(32))
 				meanwhile(x)
 				pass(4 * time.Second)
-				x.Expect(x.shares()).NotTo(HaveKey("b"))
+				x.Expect(x.Shares()).NotTo(HaveKey("b"))
 				pass(35 * time.Second)
-				x.Expect(x.shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
+				x.Expect(x.Shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
 				stop()
 				b.end()
 			})
@@ -469,10 +469,10 @@ func TestASlotWhoseRequestsWereCutOffIsNotGivenAway(t *testing.T) {
 
 func TestShardsSayWhereTheirSlotsAre(t *testing.T) {
 	inBubble(t, func(x *fixture) {
-		s := newShards(x.t, x.api.Link(1), "a", &shard.Options{Slots: 1})
+		s := newShards(x.T, x.API.Link(1), "a", &shard.Options{Slots: 1})
 		x.Expect(s.String()).To(Equal(`0 of 1 slots are here; members: none; 1 are claimable ` +
 			`(campaigning for lease "default/test-member-a": no replica leads yet)`))
-		stop := x.run(func(ctx context.Context) error { return s.Run(ctx, x.work("a", 0)) })
+		stop := x.Run(func(ctx context.Context) error { return s.Run(ctx, x.Work("a", 0)) })
 		pass(10 * time.Second)
 		x.Expect(s.String()).To(MatchRegexp(`^1 of 1 slots are here; members: a_\S+$`))
 		x.Expect(s.Status().Slots[0].Owner).To(Equal(s.Status().Member.Identity))
@@ -500,7 +500,7 @@ func TestAMemberIsSeenFromItsFirstRequestOn(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		a := x.shards("a", nil)
 		pass(100 * time.Millisecond)
-		member, err := x.api.Get("test-member-a")
+		member, err := x.API.Get("test-member-a")
 		x.Expect(err).NotTo(HaveOccurred())
 		x.Expect(member.Labels).To(Equal(map[string]string{
 			"leader.homeostat.dev/shards": "test", "leader.homeostat.dev/record": "member",

@@ -16,9 +16,9 @@ func TestASlowServerHasOwnersOfItsSlots(t *testing.T) {
 		slow := leaseapi.Delay{Back: 4 * time.Second}
 		a.link.Set(func(l *leaseapi.Link) { l.Writes, l.Reads = slow, slow })
 		pass(2 * time.Minute)
-		x.Expect(x.shares()).To(Equal(map[string]int{"a": 64}))
+		x.Expect(x.Shares()).To(Equal(map[string]int{"a": 64}))
 		pass(10 * time.Minute)
-		x.Expect(x.shares()).To(Equal(map[string]int{"a": 64}))
+		x.Expect(x.Shares()).To(Equal(map[string]int{"a": 64}))
 		a.link.Set(func(l *leaseapi.Link) { l.Writes, l.Reads = leaseapi.Delay{}, leaseapi.Delay{} })
 		pass(time.Minute)
 		a.end()

@@ -31,7 +31,8 @@ type API struct {
 	history  []change
 	stored   map[string]*coordinationv1.Lease
 	watchers map[*leaseWatch]bool
-	inFlight sync.WaitGroup // watches, and requests, given up ones too
+	inFlight int        // watches, and requests, given up ones too
+	idle     *sync.Cond // with mu, when inFlight is zero
 
 	// Written is called after each write, if it is set; it must not call back.
 	Written func(*coordinationv1.Lease)
@@ -40,8 +41,38 @@ type API struct {
 // New returns an empty API. The test ends when no request is in flight.
 func New(t interface{ Cleanup(f func()) }) *API {
 	a := &API{stored: map[string]*coordinationv1.Lease{}, watchers: map[*leaseWatch]bool{}}
-	t.Cleanup(a.inFlight.Wait)
+	a.idle = sync.NewCond(&a.mu)
+	t.Cleanup(a.settle)
 	return a
+}
+
+// begin runs f, for which settle waits.
+func (a *API) begin(f func()) {
+	a.mu.Lock()
+	a.inFlight++
+	a.mu.Unlock()
+	go func() {
+		defer a.finish()
+		f()
+	}()
+}
+
+func (a *API) finish() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.inFlight--; a.inFlight == 0 {
+		a.idle.Broadcast()
+	}
+}
+
+// settle waits until nothing is in flight. Unlike that of a WaitGroup, its call may be
+// concurrent with another begin: a test that fails does not stop its replicas first.
+func (a *API) settle() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for a.inFlight > 0 {
+		a.idle.Wait()
+	}
 }
 
 // Newest returns the newest resourceVersion.
@@ -196,7 +227,7 @@ func call[T any](ctx context.Context, l *Link, of func(*Link) Delay, f func() (T
 		return none, fail
 	}
 	done := make(chan answer[T], 1)
-	l.api.inFlight.Go(func() {
+	l.api.begin(func() {
 		if cut != nil {
 			<-cut
 		}
@@ -321,7 +352,7 @@ func (l *Link) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface
 	}
 	l.api.watchers[w] = true
 	l.api.mu.Unlock()
-	l.api.inFlight.Go(func() { w.pump(ctx) })
+	l.api.begin(func() { w.pump(ctx) })
 	return w, nil
 }
 

@@ -28,7 +28,7 @@ func rangesAreChosenAnew(x *fixture) {
 	a, b := x.ranged("a", nil), x.ranged("bb", nil)
 	pass(10 * time.Second)
 	x.Expect(x.ranges()).To(Equal(equalRanges))
-	x.Expect(x.owned()).To(HaveLen(8))
+	x.Expect(x.Owned()).To(HaveLen(8))
 	a.end()
 	pass(10 * time.Second)
 	c := x.ranged("ccc", heavyEighths())
@@ -40,7 +40,7 @@ func rangesAreChosenAnew(x *fixture) {
 	d, e := x.ranged("d", heavyEighths()), x.ranged("ee", heavyEighths())
 	pass(10 * time.Second)
 	x.Expect(x.ranges()).NotTo(Equal(equalRanges))
-	x.Expect(x.owned()).To(HaveLen(8))
+	x.Expect(x.Owned()).To(HaveLen(8))
 	x.Expect(d.slots()).To(Equal(e.slots()))
 	x.Expect(d.slots()).To(Equal([]int{0, 1, 2, 2, 3, 3, 3, 3}))
 	d.end()
@@ -53,12 +53,12 @@ func TestReplicasThatStartAtOnceHaveTheSameRanges(t *testing.T) {
 		for start := range 20 {
 			var all []*ranged
 			for n := range 5 {
-				link := x.api.Link(int64(start*5 + n))
+				link := x.API.Link(int64(start*5 + n))
 				link.Slow = 300 * time.Millisecond
 				all = append(all, x.rangedBy(fmt.Sprint("r", n), map[string]int{eighths()[n]: 100 + start, "other": 1}, link))
 			}
 			pass(30 * time.Second)
-			x.Expect(x.owned()).To(HaveLen(8))
+			x.Expect(x.Owned()).To(HaveLen(8))
 			x.Expect(x.ranges()).NotTo(Equal(before))
 			before = x.ranges()
 			for _, r := range all {
@@ -86,15 +86,15 @@ func TestRangesStayWhileAReplicaMayHaveASlot(t *testing.T) {
 				a := x.ranged("a", nil)
 				pass(10 * time.Second)
 				a.end()
-				l, err := x.api.Get("test-" + c.kind)
+				l, err := x.API.Get("test-" + c.kind)
 				x.Expect(err).NotTo(HaveOccurred())
 				c.edit(l)
-				_, err = x.api.Update(l)
+				_, err = x.API.Update(l)
 				x.Expect(err).NotTo(HaveOccurred())
 				b := x.ranged("bb", heavyEighths())
 				pass(2 * time.Minute)
 				x.Expect(x.ranges()).To(Equal(equalRanges))
-				x.Expect(x.owned()).To(HaveLen(8), "it works with the recorded ones")
+				x.Expect(x.Owned()).To(HaveLen(8), "it works with the recorded ones")
 				b.end()
 				c := x.ranged("bb", heavyEighths())
 				pass(10 * time.Second)
@@ -128,11 +128,11 @@ func TestRangesThatAReplicaHasAdoptedAreNotReplaced(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		a, other := x.ranged("a", nil), x.ranged("bb", nil)
 		pass(10 * time.Second)
-		a.link.Set(func(l *leaseapi.Link) { l.Fail = errDead })
+		a.link.Set(func(l *leaseapi.Link) { l.Fail = leaseapi.ErrDead })
 		pass(time.Minute)
 		other.end()
 		gate, waiting, once := make(chan struct{}), make(chan struct{}), sync.Once{}
-		b := x.rangedBy("b", heavyEighths(), &updating{x.api.Link(1), func(l *coordinationv1.Lease) error {
+		b := x.rangedBy("b", heavyEighths(), &updating{x.API.Link(1), func(l *coordinationv1.Lease) error {
 			if l.Name == "test" {
 				once.Do(func() {
 					close(waiting)
@@ -144,7 +144,7 @@ func TestRangesThatAReplicaHasAdoptedAreNotReplaced(t *testing.T) {
 		<-waiting
 		a.link.Set(func(l *leaseapi.Link) { l.Fail = nil })
 		pass(4 * time.Second)
-		x.Expect(x.owned()).NotTo(BeEmpty())
+		x.Expect(x.Owned()).NotTo(BeEmpty())
 		close(gate)
 		pass(30 * time.Second)
 		x.Expect(x.ranges()).To(Equal(equalRanges))
@@ -162,11 +162,11 @@ func TestAReplicaAdoptsTheRangesOfEachTerm(t *testing.T) {
 		want := map[string]int{}
 		for n, name := range eighths() {
 			a.left = append(a.left, types.NamespacedName{Namespace: name, Name: "here"})
-			if x.owned()[n] == "a" {
+			if x.Owned()[n] == "a" {
 				want[name+"/here"] = 1
 			}
 		}
-		a.link.Set(func(l *leaseapi.Link) { l.Fail = errDead })
+		a.link.Set(func(l *leaseapi.Link) { l.Fail = leaseapi.ErrDead })
 		pass(time.Minute)
 		b.end()
 		c := x.ranged("ccc", heavyEighths())
@@ -175,7 +175,7 @@ func TestAReplicaAdoptsTheRangesOfEachTerm(t *testing.T) {
 		a.link.Set(func(l *leaseapi.Link) { l.Fail = nil })
 		pass(time.Minute)
 		x.Expect(a.slots()).To(Equal(c.slots()))
-		x.Expect(x.shares()).To(HaveLen(2))
+		x.Expect(x.Shares()).To(HaveLen(2))
 		c.end()
 		pass(10 * time.Second)
 		x.Expect(a.found).To(Equal(want), "it could not leave these keys")
@@ -188,15 +188,15 @@ func TestRangesThatWereDeletedAreChosenWhenNoReplicaWorksWithThem(t *testing.T) 
 		a, dead := x.ranged("a", nil), x.ranged("bb", nil)
 		pass(10 * time.Second)
 		dead.die()
-		x.api.Delete("test")
+		x.API.Delete("test")
 		x.Expect(a.wait()).To(And(MatchError(shard.ErrConfig), MatchError(ContainSubstring("was deleted while replicas ran"))))
 		b := x.ranged("b", heavyEighths())
 		pass(5 * time.Second)
 		x.Expect(b.Ready()).To(MatchError(ContainSubstring("another replica may still work")))
-		_, err := x.api.Get("test")
+		_, err := x.API.Get("test")
 		x.Expect(err).To(HaveOccurred())
 		pass(15 * time.Second)
-		x.Expect(x.owned()).To(HaveLen(8), "the dead one has had a lease duration")
+		x.Expect(x.Owned()).To(HaveLen(8), "the dead one has had a lease duration")
 		x.Expect(b.Ready()).To(Succeed())
 		b.end()
 	})
@@ -212,17 +212,17 @@ func TestRangesThatAreEditedEndTheReplicas(t *testing.T) {
 		b.link.Set(func(l *leaseapi.Link) { l.Stall = make(chan struct{}) }) // b does not see it
 		x.divide(edited)
 		x.Expect(a.wait()).To(And(MatchError(shard.ErrConfig), MatchError(ContainSubstring("other ranges were recorded"))))
-		had := x.shares()["bb"]
+		had := x.Shares()["bb"]
 		a = x.ranged("a", nil)
 		pass(10 * time.Second)
 		x.Expect(a.slots()).To(Equal([]int{0, 1, 2, 3, 3, 3, 3, 3}))
-		x.Expect(x.shares()).To(Equal(map[string]int{"bb": had}))
-		x.Expect(a.logs.count("another replica uses different shard ranges")).To(Equal(1))
+		x.Expect(x.Shares()).To(Equal(map[string]int{"bb": had}))
+		x.Expect(a.logs.Count("another replica uses different shard ranges")).To(Equal(1))
 		b.die()
 		pass(24 * time.Second)
-		x.Expect(x.shares()).To(BeEmpty(), "another such replica may be about to take slots")
+		x.Expect(x.Shares()).To(BeEmpty(), "another such replica may be about to take slots")
 		pass(40 * time.Second)
-		x.Expect(x.shares()).To(Equal(map[string]int{"a": 8}))
+		x.Expect(x.Shares()).To(Equal(map[string]int{"a": 8}))
 		x.divide("nonsense")
 		x.Expect(a.wait()).To(MatchError(shard.ErrConfig))
 		c := x.ranged("a", nil)
@@ -237,11 +237,11 @@ func TestRangesOfAnotherNumberOfSlotsAreRefused(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		a := x.ranged("a", nil)
 		pass(10 * time.Second)
-		s, err := ranges.New(leaseOf(x.api.Link(1), "b"), &shard.Options{Slots: 5})
+		s, err := ranges.New(leaseOf(x.API.Link(1), "b"), &shard.Options{Slots: 5})
 		x.Expect(err).NotTo(HaveOccurred())
-		x.Expect(s.Run(x.t.Context(), x.work("b", 0))).To(MatchError(shard.ErrConfig))
+		x.Expect(s.Run(x.T.Context(), x.Work("b", 0))).To(MatchError(shard.ErrConfig))
 		a.end()
-		x.Expect(s.Run(x.t.Context(), x.work("b", 0))).To(MatchError(shard.ErrConfig), "whether a replica runs or not")
+		x.Expect(s.Run(x.T.Context(), x.Work("b", 0))).To(MatchError(shard.ErrConfig), "whether a replica runs or not")
 	})
 }
 
@@ -262,9 +262,9 @@ func keysAreFoundByTheOwnersOfTheirNamespaces(x *fixture) {
 	pass(10 * time.Second)
 	a.left = keys
 	a.end()
-	before := x.rangedBy("before", heavyEighths(), &updating{x.api.Link(1), func(l *coordinationv1.Lease) error {
+	before := x.rangedBy("before", heavyEighths(), &updating{x.API.Link(1), func(l *coordinationv1.Lease) error {
 		if l.Name == "test-slot-3" { // it has some keys in the record of slot 2
-			return errForbidden
+			return leaseapi.ErrForbidden
 		}
 		return nil
 	}})
@@ -298,10 +298,10 @@ func TestTheHeaviestReplicaIsTold(t *testing.T) {
 		var ofA, ofB atomic.Int64
 		ofA.Store(90)
 		ofB.Store(30)
-		stopA := x.run(func(ctx context.Context) error { a.Measure(ctx, func() int { return int(ofA.Load()) }); return nil })
+		stopA := x.Run(func(ctx context.Context) error { a.Measure(ctx, func() int { return int(ofA.Load()) }); return nil })
 		pass(10 * time.Second)
 		x.Expect(a.Status().Imbalance).To(BeZero(), "it is not known how many bb has")
-		stopB := x.run(func(ctx context.Context) error { b.Measure(ctx, func() int { return int(ofB.Load()) }); return nil })
+		stopB := x.Run(func(ctx context.Context) error { b.Measure(ctx, func() int { return int(ofB.Load()) }); return nil })
 		pass(10 * time.Second)
 		for _, r := range []*ranged{a, b} {
 			x.Expect(r.Status().Imbalance).To(BeNumerically("~", 1.5, 0.001))
@@ -311,10 +311,10 @@ func TestTheHeaviestReplicaIsTold(t *testing.T) {
 		pass(2 * time.Minute)
 		x.Expect(b.Status().Imbalance).To(BeZero(), "few objects are no imbalance")
 		for _, edited := range []string{"x", "-1", "1e3", strings.Repeat("9", 30)} {
-			l, err := x.api.Get("test-member-a")
+			l, err := x.API.Get("test-member-a")
 			x.Expect(err).NotTo(HaveOccurred())
 			l.Annotations["leader.homeostat.dev/load"] = edited
-			_, err = x.api.Update(l)
+			_, err = x.API.Update(l)
 			x.Expect(err).NotTo(HaveOccurred())
 			<-time.After(time.Millisecond)
 			x.Expect(b.Status().Imbalance).To(BeZero())

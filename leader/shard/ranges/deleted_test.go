@@ -13,6 +13,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/homeostat/homeostat/internal/slots"
+	"github.com/homeostat/homeostat/internal/test/leaseapi"
 	"github.com/homeostat/homeostat/leader/shard/ranges"
 	"k8s.io/apimachinery/pkg/sharding"
 	"k8s.io/apimachinery/pkg/types"
@@ -38,12 +39,12 @@ func (a *aging) DeletedSince(
 func TestRangesRememberAsLongAsDeletedLooksBack(t *testing.T) {
 	for _, ago := range []time.Duration{time.Minute, time.Hour} {
 		inBubble(t, func(x *fixture) {
-			r, err := ranges.New(leaseOf(x.api.Link(1), "a"), nil)
+			r, err := ranges.New(leaseOf(x.API.Link(1), "a"), nil)
 			x.Expect(err).NotTo(HaveOccurred())
 			cache := &aging{began: time.Now()}
-			stop := x.run(func(ctx context.Context) error { r.Remember(ctx, cache, ago); return nil })
+			stop := x.Run(func(ctx context.Context) error { r.Remember(ctx, cache, ago); return nil })
 			pass(3 * time.Hour)
-			x.Expect(r.Deleted(x.t.Context(), cache, nil, ago, nil)).To(Succeed())
+			x.Expect(r.Deleted(x.T.Context(), cache, nil, ago, nil)).To(Succeed())
 			moment := (3*time.Hour - ago).Seconds()
 			asked, err := strconv.Atoi(cache.asked)
 			x.Expect(err).NotTo(HaveOccurred())
@@ -61,7 +62,7 @@ type unlistable struct {
 
 func (u *unlistable) ServerResourceVersion(context.Context) (string, error) {
 	if u.refuses.Load() {
-		return "", errForbidden
+		return "", leaseapi.ErrForbidden
 	}
 	return "1", nil
 }
@@ -88,15 +89,15 @@ func (f *forgetful) DeletedSince(
 // of the hour.
 func TestRangesRememberWhileAKindCannotBeListed(t *testing.T) {
 	inBubble(t, func(x *fixture) {
-		r, err := ranges.New(leaseOf(x.api.Link(1), "a"), nil)
+		r, err := ranges.New(leaseOf(x.API.Link(1), "a"), nil)
 		x.Expect(err).NotTo(HaveOccurred())
 		primary, other := &forgetful{aging: aging{began: time.Now()}}, &unlistable{}
 		other.refuses.Store(true)
-		wait := background(func() error { return r.Divide(x.t.Context(), []slots.Cache{primary, other}) })
+		wait := background(func() error { return r.Divide(x.T.Context(), []slots.Cache{primary, other}) })
 		pass(time.Hour)
 		other.refuses.Store(false)
 		x.Expect(wait()).To(Succeed())
-		x.Expect(r.Deleted(x.t.Context(), primary, nil, 2*time.Hour, nil)).To(Succeed())
+		x.Expect(r.Deleted(x.T.Context(), primary, nil, 2*time.Hour, nil)).To(Succeed())
 		x.Expect(primary.requests).To(BeNumerically("<=", 3))
 		asked, err := strconv.Atoi(primary.asked)
 		x.Expect(err).NotTo(HaveOccurred())
@@ -120,17 +121,17 @@ func (f *failing) DeletedSince(
 
 func TestDeletedAsksForLessOnlyWhereTheServerHasForgotten(t *testing.T) {
 	for err, requests := range map[error]int{
-		apierrors.NewResourceExpired("too old"): 4, errForbidden: 1,
+		apierrors.NewResourceExpired("too old"): 4, leaseapi.ErrForbidden: 1,
 		apierrors.NewGone("too old"): 4, //nolint:staticcheck // servers may answer it
 	} {
 		inBubble(t, func(x *fixture) {
-			r, e := ranges.New(leaseOf(x.api.Link(1), "a"), nil)
+			r, e := ranges.New(leaseOf(x.API.Link(1), "a"), nil)
 			x.Expect(e).NotTo(HaveOccurred())
 			cache := &failing{aging: aging{began: time.Now()}, err: err}
-			x.Expect(r.Deleted(x.t.Context(), cache, nil, time.Hour, nil)).To(Succeed(), "it remembers nothing yet")
-			stop := x.run(func(ctx context.Context) error { r.Remember(ctx, cache, time.Hour); return nil })
+			x.Expect(r.Deleted(x.T.Context(), cache, nil, time.Hour, nil)).To(Succeed(), "it remembers nothing yet")
+			stop := x.Run(func(ctx context.Context) error { r.Remember(ctx, cache, time.Hour); return nil })
 			pass(time.Minute + time.Second)
-			x.Expect(r.Deleted(x.t.Context(), cache, nil, 59*time.Second, nil)).To(MatchError(err))
+			x.Expect(r.Deleted(x.T.Context(), cache, nil, 59*time.Second, nil)).To(MatchError(err))
 			x.Expect(cache.requests).To(Equal(requests), "there are four samples")
 			stop()
 		})

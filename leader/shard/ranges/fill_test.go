@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/sharding"
 
 	"github.com/homeostat/homeostat/internal/slots"
+	"github.com/homeostat/homeostat/internal/test/leaseapi"
 )
 
 // filling is a cache that records its additions and removals.
@@ -37,7 +38,7 @@ func TestWhatIsDroppedIsTheRangeThatWasAdded(t *testing.T) {
 		a := x.ranged("a", nil)
 		pass(10 * time.Second)
 		cache := &filling{}
-		drop, err := a.Fill(x.t.Context(), []slots.Cache{cache}, []int{2, 3})
+		drop, err := a.Fill(x.T.Context(), []slots.Cache{cache}, []int{2, 3})
 		x.Expect(err).NotTo(HaveOccurred())
 		x.Expect(cache.has).To(HaveLen(2))
 		drop(3)
@@ -52,9 +53,9 @@ func TestCachesAreFilledTogetherOrNotAtAll(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		a := x.ranged("a", nil)
 		pass(10 * time.Second)
-		cache, broken := &filling{}, &filling{err: errForbidden}
-		_, err := a.Fill(x.t.Context(), []slots.Cache{cache, broken}, []int{2, 3})
-		x.Expect(err).To(MatchError(errForbidden))
+		cache, broken := &filling{}, &filling{err: leaseapi.ErrForbidden}
+		_, err := a.Fill(x.T.Context(), []slots.Cache{cache, broken}, []int{2, 3})
+		x.Expect(err).To(MatchError(leaseapi.ErrForbidden))
 		x.Expect(cache.has).To(BeEmpty())
 		a.end()
 	})

@@ -20,12 +20,12 @@ import (
 
 func TestAPageForTheRangesIsNoMissingRecord(t *testing.T) {
 	inBubble(t, func(x *fixture) {
-		link := x.api.Link(1)
-		link.Set(func(l *leaseapi.Link) { l.FailGet = x.page("test") })
+		link := x.API.Link(1)
+		link.Set(func(l *leaseapi.Link) { l.FailGet = x.Pages("test")["HTML"] })
 		r, err := ranges.New(leaseOf(link, "a"), nil)
 		x.Expect(err).NotTo(HaveOccurred())
-		ctx, cancel := context.WithCancel(x.t.Context())
-		wait := background(func() error { return r.Run(ctx, x.work("a", 0)) })
+		ctx, cancel := context.WithCancel(x.T.Context())
+		wait := background(func() error { return r.Run(ctx, x.Work("a", 0)) })
 		pass(5 * time.Second)
 		x.Expect(r.Ready()).To(MatchError(And(ContainSubstring("reading lease"), Not(ContainSubstring("must exist")))))
 		cancel()
@@ -38,13 +38,13 @@ func TestAPageIsNoExpiredResourceVersion(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		a := x.ranged("a", nil)
 		cache := &unremembering{aging: aging{began: time.Now()}}
-		stop := x.run(func(ctx context.Context) error { a.Remember(ctx, cache, time.Hour); return nil })
+		stop := x.Run(func(ctx context.Context) error { a.Remember(ctx, cache, time.Hour); return nil })
 		pass(time.Hour)
 		cache.err = apierrors.NewGenericServerResponse(http.StatusGone, "get", schema.GroupResource{}, "", "", 0, true)
-		x.Expect(a.Deleted(x.t.Context(), cache, nil, time.Hour, nil)).To(MatchError(cache.err))
+		x.Expect(a.Deleted(x.T.Context(), cache, nil, time.Hour, nil)).To(MatchError(cache.err))
 		x.Expect(cache.calls).To(Equal(1))
 		cache.err, cache.calls = apierrors.NewResourceExpired("too old"), 0
-		x.Expect(a.Deleted(x.t.Context(), cache, nil, time.Hour, nil)).To(MatchError(cache.err))
+		x.Expect(a.Deleted(x.T.Context(), cache, nil, time.Hour, nil)).To(MatchError(cache.err))
 		x.Expect(cache.calls).To(BeNumerically(">", 1))
 		stop()
 		a.end()

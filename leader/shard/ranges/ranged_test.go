@@ -66,21 +66,21 @@ type ranged struct {
 
 // ranged starts a replica that counts these objects when it chooses the ranges.
 func (x *fixture) ranged(identity string, objects map[string]int) *ranged {
-	x.t.Helper()
-	return x.rangedBy(identity, objects, x.api.Link(int64(len(identity))))
+	x.T.Helper()
+	return x.rangedBy(identity, objects, x.API.Link(int64(len(identity))))
 }
 
 // rangedBy is ranged, with a client.
 func (x *fixture) rangedBy(identity string, objects map[string]int, client coordinationclient.LeasesGetter) *ranged {
-	x.t.Helper()
+	x.T.Helper()
 	r := x.newRanged(identity, client)
-	x.Expect(r.Divide(x.t.Context(), []slots.Cache{counted{of: func() map[string]int { return objects }}})).To(Succeed())
+	x.Expect(r.Divide(x.T.Context(), []slots.Cache{counted{of: func() map[string]int { return objects }}})).To(Succeed())
 	r.start()
 	return r
 }
 
 func (x *fixture) newRanged(identity string, client coordinationclient.LeasesGetter) *ranged {
-	x.t.Helper()
+	x.T.Helper()
 	lease := leaseOf(nil, identity)
 	lease.Client = client
 	s, err := ranges.New(lease, &shard.Options{Slots: 4})
@@ -91,8 +91,8 @@ func (x *fixture) newRanged(identity string, client coordinationclient.LeasesGet
 
 func (r *ranged) start() {
 	var ctx context.Context
-	ctx, r.stop = context.WithCancel(r.fixture.t.Context())
-	r.wait = background(func() error { return r.Run(r.logs.log(ctx), r.work) })
+	ctx, r.stop = context.WithCancel(r.fixture.T.Context())
+	r.wait = background(func() error { return r.Run(r.logs.Log(ctx), r.work) })
 }
 
 func (r *ranged) work(ctx context.Context, slot int) error {
@@ -100,7 +100,7 @@ func (r *ranged) work(ctx context.Context, slot int) error {
 	for n, of := range r.slots() {
 		if of == slot {
 			mine = append(mine, n)
-			r.fixture.take(n, r.name)
+			r.fixture.Take(n, r.name)
 		}
 	}
 	r.mu.Lock()
@@ -121,20 +121,20 @@ func (r *ranged) work(ctx context.Context, slot int) error {
 	r.Leave(slot, left)
 	r.mu.Unlock()
 	for _, n := range mine {
-		r.fixture.leave(n)
+		r.fixture.Leave(n)
 	}
 	return nil
 }
 
 func (r *ranged) end() {
-	r.fixture.t.Helper()
+	r.fixture.T.Helper()
 	r.stop()
 	r.fixture.Expect(r.wait()).To(Succeed())
 }
 
 // die is kill -9: no further request of the replica reaches the API.
 func (r *ranged) die() {
-	r.link.Set(func(l *leaseapi.Link) { l.Fail = errDead })
+	r.link.Set(func(l *leaseapi.Link) { l.Fail = leaseapi.ErrDead })
 	r.stop()
 	_ = r.wait()
 }
@@ -149,22 +149,22 @@ func (r *ranged) slots() (slots []int) {
 
 // ranges returns the recorded ones.
 func (x *fixture) ranges() string {
-	x.t.Helper()
+	x.T.Helper()
 	return x.config().Annotations["leader.homeostat.dev/ranges"]
 }
 
 func (x *fixture) config() *coordinationv1.Lease {
-	x.t.Helper()
-	config, err := x.api.Get("test")
+	x.T.Helper()
+	config, err := x.API.Get("test")
 	x.Expect(err).NotTo(HaveOccurred())
 	return config
 }
 
 // divide records other ranges, as another client can.
 func (x *fixture) divide(text string) {
-	x.t.Helper()
+	x.T.Helper()
 	config := x.config()
 	config.Annotations["leader.homeostat.dev/ranges"] = text
-	_, err := x.api.Update(config)
+	_, err := x.API.Update(config)
 	x.Expect(err).NotTo(HaveOccurred())
 }

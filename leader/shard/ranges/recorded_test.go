@@ -39,7 +39,7 @@ func TestRangesAreNotChosenBeforeEverythingIsKnown(t *testing.T) {
 		"the configuration cannot be read": func(_, _ *waiting, l *leaseapi.Link, fails bool) {
 			l.Set(func(l *leaseapi.Link) {
 				if l.Fail = nil; fails {
-					l.Fail = errForbidden
+					l.Fail = leaseapi.ErrForbidden
 				}
 			})
 		},
@@ -47,25 +47,25 @@ func TestRangesAreNotChosenBeforeEverythingIsKnown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(x *fixture) {
 				var logs diary
-				primary, other, l := &waiting{objects: map[string]int{"big": 3, "small": 1}}, &waiting{}, x.api.Link(1)
+				primary, other, l := &waiting{objects: map[string]int{"big": 3, "small": 1}}, &waiting{}, x.API.Link(1)
 				r, err := ranges.New(leaseOf(l, "a"), &shard.Options{Slots: 2})
 				x.Expect(err).NotTo(HaveOccurred())
 				fail(primary, other, l, true)
-				stop := x.run(func(ctx context.Context) error {
-					ctx = logs.log(ctx)
+				stop := x.Run(func(ctx context.Context) error {
+					ctx = logs.Log(ctx)
 					if err := r.Divide(ctx, []slots.Cache{primary, other}); err != nil {
 						return err
 					}
-					return r.Run(ctx, x.work("a", 0))
+					return r.Run(ctx, x.Work("a", 0))
 				})
 				pass(time.Minute + time.Second)
 				x.Expect(r.Ready()).To(MatchError(ContainSubstring("forbidden")))
-				x.Expect(logs.count("failed, retrying")).To(Equal(31), "each two seconds")
-				x.Expect(x.owned()).To(BeEmpty())
+				x.Expect(logs.Count("failed, retrying")).To(Equal(31), "each two seconds")
+				x.Expect(x.Owned()).To(BeEmpty())
 				fail(primary, other, l, false)
 				pass(10 * time.Second)
-				x.Expect(logs.count("namespace too heavy")).To(Equal(1))
-				x.Expect(logs.count(`"namespace"="big"`)).To(Equal(1))
+				x.Expect(logs.Count("namespace too heavy")).To(Equal(1))
+				x.Expect(logs.Count(`"namespace"="big"`)).To(Equal(1))
 				weights := []float64{r.Status().Slots[0].Weight, r.Status().Slots[1].Weight}
 				x.Expect(weights).To(ConsistOf(0.75, 0.25))
 				stop()
@@ -78,19 +78,19 @@ func TestNamespacesWithAThirdOfAllObjectsAreNotTooHeavy(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		a := x.ranged("a", map[string]int{"a": 1, "b": 1, "c": 1})
 		pass(10 * time.Second)
-		x.Expect(a.logs.count("ranges chosen")).To(Equal(1))
-		x.Expect(a.logs.count("too heavy")).To(BeZero())
+		x.Expect(a.logs.Count("ranges chosen")).To(Equal(1))
+		x.Expect(a.logs.Count("too heavy")).To(BeZero())
 		a.end()
 	})
 }
 
 func TestDivideEndsWithItsContext(t *testing.T) {
 	inBubble(t, func(x *fixture) {
-		r, err := ranges.New(leaseOf(x.api.Link(1), "a"), nil)
+		r, err := ranges.New(leaseOf(x.API.Link(1), "a"), nil)
 		x.Expect(err).NotTo(HaveOccurred())
 		refusing, why := &waiting{}, errors.New("no longer needed")
 		refusing.refuses.Store(true)
-		ctx, cancel := context.WithCancelCause(x.t.Context())
+		ctx, cancel := context.WithCancelCause(x.T.Context())
 		wait := background(func() error { return r.Divide(ctx, []slots.Cache{refusing}) })
 		pass(time.Minute)
 		cancel(why)
@@ -102,17 +102,17 @@ func TestDivideEndsWithItsContext(t *testing.T) {
 func TestRangesRememberAgainWhenTheServerAnswers(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		var logs diary
-		r, err := ranges.New(leaseOf(x.api.Link(1), "a"), nil)
+		r, err := ranges.New(leaseOf(x.API.Link(1), "a"), nil)
 		x.Expect(err).NotTo(HaveOccurred())
 		cache := &waiting{}
 		cache.refuses.Store(true)
-		stop := x.run(func(ctx context.Context) error { r.Remember(logs.log(ctx), cache, time.Minute); return nil })
+		stop := x.Run(func(ctx context.Context) error { r.Remember(logs.Log(ctx), cache, time.Minute); return nil })
 		pass(time.Minute)
-		x.Expect(logs.count("cannot ask how new the server is")).To(Equal(4))
+		x.Expect(logs.Count("cannot ask how new the server is")).To(Equal(4))
 		cache.refuses.Store(false)
 		pass(time.Minute)
-		x.Expect(logs.read()).To(HaveLen(4))
+		x.Expect(logs.Read()).To(HaveLen(4))
 		stop()
-		x.Expect(logs.read()).To(HaveLen(4), "the end is not an error")
+		x.Expect(logs.Read()).To(HaveLen(4), "the end is not an error")
 	})
 }

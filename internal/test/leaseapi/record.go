@@ -1,0 +1,134 @@
+package leaseapi
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	"k8s.io/klog/v2"
+)
+
+// Diary is a list of events, in order. Its methods may be called concurrently.
+type Diary struct {
+	mu      sync.Mutex
+	entries []string
+}
+
+// Add appends an entry.
+func (d *Diary) Add(format string, args ...any) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.entries = append(d.entries, fmt.Sprintf(format, args...))
+}
+
+// Read returns a copy of the entries.
+func (d *Diary) Read() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return append([]string{}, d.entries...)
+}
+
+// Count returns how many entries contain text.
+func (d *Diary) Count(text string) (n int) {
+	for _, entry := range d.Read() {
+		n += min(1, strings.Count(entry, text))
+	}
+	return n
+}
+
+// Log returns a context whose logger writes into the diary.
+func (d *Diary) Log(ctx context.Context) context.Context {
+	return klog.NewContext(ctx, funcr.New(func(_, args string) { d.Add("%s", args) }, funcr.Options{}))
+}
+
+// Owners records the owner of each slot, as the functions of the slots see it. Its
+// methods may be called concurrently.
+type Owners struct {
+	mu    sync.Mutex
+	slots map[int]string
+	takes map[int]int
+	moves int // how often a slot got another owner than the last
+	last  map[int]string
+	fault string
+}
+
+func newOwners() *Owners {
+	return &Owners{slots: map[int]string{}, last: map[int]string{}, takes: map[int]int{}}
+}
+
+// Take makes name the owner of a slot.
+func (o *Owners) Take(slot int, name string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if other := o.slots[slot]; other != "" {
+		o.fault = fmt.Sprintf("slot %d is with %s and %s", slot, other, name)
+	}
+	if last := o.last[slot]; last != "" && last != name {
+		o.moves++
+	}
+	o.slots[slot], o.last[slot] = name, name
+	o.takes[slot]++
+}
+
+// Leave ends the ownership of a slot.
+func (o *Owners) Leave(slot int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.slots, slot)
+}
+
+// Shares returns the number of slots of each owner.
+func (o *Owners) Shares() map[string]int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	shares := map[string]int{}
+	for name := range maps.Values(o.slots) {
+		shares[name]++
+	}
+	return shares
+}
+
+// Owned returns a copy of the owners by slot.
+func (o *Owners) Owned() map[int]string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return maps.Clone(o.slots)
+}
+
+// Taken returns how often a slot has been taken.
+func (o *Owners) Taken(slot int) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.takes[slot]
+}
+
+// MovedSince returns how many slots got another owner since the last call.
+func (o *Owners) MovedSince() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	moves := o.moves
+	o.moves = 0
+	return moves
+}
+
+// twice describes a slot that had two owners at once, if there was one.
+func (o *Owners) twice() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.fault
+}
+
+// Work owns a slot until its context ends, and for the drain after.
+func (o *Owners) Work(name string, drain time.Duration) func(context.Context, int) error {
+	return func(ctx context.Context, slot int) error {
+		o.Take(slot, name)
+		defer o.Leave(slot)
+		<-ctx.Done()
+		Wait(drain)
+		return nil
+	}
+}
