@@ -349,3 +349,62 @@ func (f *feed[T]) waitForSync(ctx context.Context) error {
 	}
 	return fmt.Errorf("%s: %w", f.whyNotSynced(), context.Cause(ctx))
 }
+
+// watchOf returns the watch that delivers the objects of namespace; nil if none does.
+func (f *feed[T]) watchOf(namespace string) *reflectorStore[T] {
+	watches, _ := f.current()
+	for _, r := range watches {
+		if of := r.source.namespace; of == "" || of == namespace {
+			return r
+		}
+	}
+	return nil
+}
+
+// syncedIn reports whether the watch that delivers the objects of namespace has stored
+// and delivered its first list, also if the informer does not read that namespace.
+func (f *feed[T]) syncedIn(namespace string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.session
+	if s == nil || s.stopping {
+		return false
+	}
+	for _, r := range s.watches {
+		if of := r.source.namespace; of == "" || of == namespace {
+			return r.progress.synced.Load()
+		}
+	}
+	// SetNamespaces is about to start it, if there is one.
+	return s.partial != nil || !slices.ContainsFunc(f.sources, func(s source) bool { return s.namespace == namespace })
+}
+
+// waitForSyncIn returns when syncedIn is true.
+func (f *feed[T]) waitForSyncIn(ctx context.Context, namespace string) error {
+	return f.waitUntil(ctx, func() bool { return f.syncedIn(namespace) })
+}
+
+// waitUntil returns when ready, which depends on the first lists, returns true.
+func (f *feed[T]) waitUntil(ctx context.Context, ready func() bool) error {
+	if waitFor(ctx, func(done func()) func() { return f.marks.on(&waiter{call: done, ready: ready}) }) {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", f.whyNotSynced(), context.Cause(ctx))
+}
+
+// hasStarted reports whether a watch has synced, and all others have synced or failed.
+func (f *feed[T]) hasStarted() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.session == nil || f.session.stopping {
+		return false
+	}
+	some := false
+	for _, r := range f.session.watches {
+		synced := r.progress.synced.Load()
+		if some = some || synced; !synced && r.progress.failing() == nil {
+			return false
+		}
+	}
+	return some
+}

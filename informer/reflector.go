@@ -3,8 +3,6 @@ package informer
 import (
 	"context"
 	"errors"
-	"fmt"
-	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,10 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/utils/clock"
 
 	"github.com/homeostat/homeostat/informer/internal/follow"
-	"github.com/homeostat/homeostat/internal/intern"
 	"github.com/homeostat/homeostat/internal/keyspace"
 	"github.com/homeostat/homeostat/internal/wire"
 )
@@ -246,105 +242,6 @@ func (r *reflectorStore[T]) note(list any) {
 // IsWatchListSemanticsUnSupported reports whether the reflector must not stream lists.
 func (r *reflectorStore[T]) IsWatchListSemanticsUnSupported() bool { return r.source.fake }
 
-// Transformer returns the function that the reflector calls for each object of a
-// streaming list as it is received.
-func (r *reflectorStore[T]) Transformer() cache.TransformFunc {
-	return func(obj any) (any, error) {
-		r.progress.received.Add(1)
-		r.progress.markActive()
-		it, err := r.prepare(obj)
-		if err != nil {
-			return nil, err
-		}
-		if it.spec != (wire.Fingerprint{}) {
-			r.streamed[it.object] = it.spec
-		}
-		return it.object, nil
-	}
-}
-
-// prepare returns obj as an item to store: transformed, and sharing equal parts with
-// other objects.
-func (r *reflectorStore[T]) prepare(obj any) (*item[T], error) {
-	object, spec, err := r.typed(obj)
-	if err != nil {
-		return nil, err
-	}
-	it := itemOf(object)
-	if whyStub(object) != nil {
-		return it, nil
-	}
-	r.sink.store.share(object)
-	if spec != (wire.Fingerprint{}) && !intern.Lazy(object) { // or the next state would have the same memory
-		it.spec = spec
-	}
-	return it, nil
-}
-
-// typed returns obj with its type, transformed and not shared with a client, and
-// the fingerprint of its spec, if that is known.
-func (r *reflectorStore[T]) typed(obj any) (object T, spec wire.Fingerprint, err error) {
-	object, ok := obj.(T)
-	if !ok {
-		return object, spec, wrongType[T](obj)
-	}
-	if object, spec, err = r.specs.take(object); err != nil {
-		return object, spec, err
-	}
-	if r.source.returnsShared {
-		object = object.DeepCopyObject().(T)
-	}
-	object, err = r.transform(object)
-	return object, spec, err
-}
-
-func wrongType[T Object](obj any) error {
-	return fmt.Errorf("the server sent a %T, not a %s", obj, reflect.TypeFor[T]())
-}
-
-// transform modifies an object by the options before any part of it is shared, so that
-// dropped parts are garbage at once. It returns a stub if Transform panics.
-func (r *reflectorStore[T]) transform(object T) (transformed T, err error) {
-	if whyStub(object) != nil {
-		return object, nil
-	}
-	if r.sink.options.DropManagedFields {
-		object.SetManagedFields(nil)
-	}
-	if r.sink.options.Transform == nil {
-		return object, nil
-	}
-	identity := identityOf(object)
-	defer func() {
-		if p := recover(); p != nil {
-			why := panicked(causeTransform, "informer.Options.Transform", p)
-			stub, ok := stubOf[T](identity, why)
-			if transformed = stub; !ok {
-				err = why
-			}
-		}
-	}()
-	r.sink.options.Transform(object)
-	return object, nil
-}
-
-// transformInPlace is transform for an object of a list, which then shares equal parts
-// with other objects.
-func (r *reflectorStore[T]) transformInPlace(object T) error {
-	transformed, err := r.transform(object)
-	if err != nil {
-		return err
-	}
-	if any(transformed) != any(object) {
-		reflect.ValueOf(object).Elem().Set(reflect.ValueOf(transformed).Elem())
-		return nil
-	}
-	if whyStub(object) == nil {
-		r.sink.store.share(object)
-	}
-	return nil
-}
-
 // Add stores an object that is new to the watch.
 func (r *reflectorStore[T]) Add(obj any) error { return r.Update(obj) }
 
@@ -470,54 +367,4 @@ func (f follower[T]) Delete(object T, rv string) {
 	f.progress.markActive()
 	f.sink.store.remove(object)
 	f.UpdateResourceVersion(rv)
-}
-
-// calls counts requests under way: the reflector returns without waiting for a
-// list that it has given up.
-type calls struct {
-	// mu guards ended, and running against an Add beside Wait.
-	mu    sync.Mutex
-	ended bool
-
-	running sync.WaitGroup
-}
-
-// begin reports whether a request may start; then end must follow.
-func (c *calls) begin() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.ended {
-		c.running.Add(1)
-	}
-	return !c.ended
-}
-
-func (c *calls) end() { c.running.Done() }
-
-// wait lets no more requests start, and returns when the last one has ended.
-func (c *calls) wait() {
-	c.mu.Lock()
-	c.ended = true
-	c.mu.Unlock()
-	c.running.Wait()
-}
-
-// mortalClock is the real clock, but its pauses end with a context: otherwise the
-// reflector would finish a back-off before it ends.
-type mortalClock struct {
-	clock.RealClock
-	ctx context.Context //nolint:containedctx // clock.Clock has no other way in
-}
-
-// After returns a channel that gets the time after d, or when the context ends.
-func (c mortalClock) After(d time.Duration) <-chan time.Time {
-	ch := make(chan time.Time, 1)
-	go func() {
-		select {
-		case <-time.After(d):
-		case <-c.ctx.Done():
-		}
-		ch <- time.Now()
-	}()
-	return ch
 }

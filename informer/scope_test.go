@@ -1,16 +1,32 @@
 package informer_test
 
 import (
+	"fmt"
+	"reflect"
 	"testing"
 
 	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	clientinformers "k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/informer/clientgo"
 )
 
 func TestInScope(t *testing.T) {
@@ -114,4 +130,183 @@ func TestWhatDecidesNothingIsNotKnown(t *testing.T) {
 			g.Expect(matches).To(Equal(c.matches))
 		})
 	}
+}
+
+var widgetsResource = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
+
+func mappingOf[T informer.Object](g *WithT, in *informer.Informer[T]) meta.RESTMapping {
+	m, err := in.Mapping()
+	g.Expect(err).NotTo(HaveOccurred())
+	return m
+}
+
+func TestClientsTellWhatTheyRead(t *testing.T) {
+	g := NewWithT(t)
+	config := &rest.Config{Host: "https://localhost:1"}
+	real, err := kubernetes.NewForConfig(config)
+	g.Expect(err).NotTo(HaveOccurred())
+	untyped, err := dynamic.NewForConfig(config)
+	g.Expect(err).NotTo(HaveOccurred())
+	meta1, err := metadata.NewForConfig(config)
+	g.Expect(err).NotTo(HaveOccurred())
+	for _, client := range []kubernetes.Interface{real, fake.NewClientset()} {
+		nodes := mappingOf(g, informer.For(client.CoreV1().Nodes(), nil))
+		g.Expect(nodes.Resource).To(Equal(corev1.SchemeGroupVersion.WithResource("nodes")))
+		g.Expect(nodes.GroupVersionKind).To(Equal(corev1.SchemeGroupVersion.WithKind("Node")))
+		g.Expect(nodes.Scope).To(Equal(meta.RESTScopeRoot))
+		deployments := mappingOf(g, informer.For(client.AppsV1().Deployments(""), nil))
+		g.Expect(deployments.GroupVersionKind).To(Equal(appsv1.SchemeGroupVersion.WithKind("Deployment")))
+		g.Expect(deployments.Resource).To(Equal(appsv1.SchemeGroupVersion.WithResource("deployments")))
+		g.Expect(deployments.Scope).To(Equal(meta.RESTScopeNamespace), "of all namespaces")
+	}
+	widgets := untyped.Resource(widgetsResource)
+	for name, in := range map[string]*informer.Informer[*unstructured.Unstructured]{
+		"dynamic": informer.For(informer.Untyped(widgets), nil),
+		"fake": informer.For(informer.Untyped(dynamicfake.NewSimpleDynamicClientWithCustomListKinds(
+			runtime.NewScheme(), map[schema.GroupVersionResource]string{widgetsResource: "WidgetList"}).Resource(widgetsResource)), nil),
+	} {
+		m := mappingOf(g, in)
+		g.Expect(m.Resource).To(Equal(widgetsResource), name)
+		g.Expect(m.GroupVersionKind).To(Equal(schema.GroupVersionKind{Group: "example.com", Version: "v1"}), name)
+		g.Expect(m.Scope).To(BeNil(), name)
+	}
+	g.Expect(mappingOf(g, informer.For(informer.Untyped(meta1.Resource(widgetsResource)), nil)).Resource).To(Equal(widgetsResource))
+	g.Expect(mappingOf(g, informer.For(informer.Untyped(widgets.Namespace("d")), nil)).Scope).To(Equal(meta.RESTScopeNamespace))
+	g.Expect(mappingOf(g, informer.ForNamespaces(func(namespace string) informer.Client[*unstructured.Unstructured, *unstructured.UnstructuredList] {
+		return informer.Untyped(widgets.Namespace(namespace))
+	}, nil)).Scope).To(Equal(meta.RESTScopeNamespace))
+	for _, scope := range []meta.RESTScope{meta.RESTScopeRoot, meta.RESTScopeNamespace} {
+		in := informer.For(informer.Untyped(widgets), &informer.Options{Scope: scope.Name()})
+		g.Expect(mappingOf(g, in).Scope).To(Equal(scope))
+	}
+	g.Expect(informer.For(informer.Untyped(widgets), &informer.Options{Scope: "Cluster"}).WaitForSync(t.Context())).To(
+		MatchError(ContainSubstring("Scope")))
+}
+
+func TestAMisspeltKindIsAnError(t *testing.T) {
+	g := NewWithT(t)
+	untyped, err := dynamic.NewForConfig(&rest.Config{Host: "https://localhost:1"})
+	g.Expect(err).NotTo(HaveOccurred())
+	for kind, fault := range map[string]string{"Widget": "", "Wdget": `the client reads "widgets"`, "widget": `the client reads "widgets"`} {
+		_, err := informer.For(informer.Untyped(untyped.Resource(widgetsResource)), &informer.Options{Kind: kind}).Mapping()
+		if fault == "" {
+			g.Expect(err).NotTo(HaveOccurred(), kind)
+		} else {
+			g.Expect(err).To(MatchError(ContainSubstring(fault)), kind)
+		}
+	}
+	_, err = informer.For(fake.NewClientset().CoreV1().Nodes(), &informer.Options{Kind: "Nodee"}).Mapping()
+	g.Expect(err).To(MatchError(ContainSubstring(`Options.Kind is "Nodee"`)))
+}
+
+// Every kind of client-go's clientset is known with its group and scope.
+func TestBuiltInKindsAreKnownByHeart(t *testing.T) {
+	g := NewWithT(t)
+	kinds := 0
+	for group := range reflect.TypeFor[kubernetes.Interface]().Methods() {
+		if group.Type.NumOut() != 1 || group.Type.Out(0).Kind() != reflect.Interface {
+			continue
+		}
+		for kind := range group.Type.Out(0).Methods() {
+			if kind.Type.NumOut() != 1 || kind.Type.Out(0).Kind() != reflect.Interface {
+				continue
+			}
+			get, ok := kind.Type.Out(0).MethodByName("Get")
+			if !ok || kind.Name == "RESTClient" {
+				continue
+			}
+			kinds++
+			object := reflect.New(get.Type.Out(0).Elem()).Interface().(runtime.Object)
+			known, _, err := scheme.Scheme.ObjectKinds(object)
+			g.Expect(err).NotTo(HaveOccurred())
+			gvk, clusterScoped, ok := informer.BuiltIn(get.Type.Out(0))
+			g.Expect(ok).To(BeTrue())
+			g.Expect(known).To(ContainElement(gvk))
+			if clusterScoped != (kind.Type.NumIn() == 0) {
+				t.Errorf("%s: cluster-scoped: %v", gvk, clusterScoped)
+			}
+		}
+	}
+	g.Expect(kinds).To(BeNumerically(">", 60))
+	_, _, ok := informer.BuiltIn(reflect.TypeFor[*metav1.PartialObjectMetadata]())
+	g.Expect(ok).To(BeFalse())
+}
+
+func TestTheResourceIsThatOfTheClient(t *testing.T) {
+	g := NewWithT(t)
+	config := &rest.Config{Host: "https://rancher.example:8443/k8s/clusters/c-1/"}
+	typed, err := kubernetes.NewForConfig(config)
+	g.Expect(err).NotTo(HaveOccurred())
+	untyped, err := dynamic.NewForConfig(config)
+	g.Expect(err).NotTo(HaveOccurred())
+	slim, err := metadata.NewForConfig(config)
+	g.Expect(err).NotTo(HaveOccurred())
+	fakes := fake.NewClientset()
+	nodes, deployments := schema.GroupResource{Resource: "nodes"}, schema.GroupResource{Group: "apps", Resource: "deployments"}
+	gvr := deployments.WithVersion("v1")
+
+	g.Expect(informer.For(typed.CoreV1().Nodes(), nil).Resource()).To(Equal(nodes))
+	g.Expect(informer.For(typed.AppsV1().Deployments("d"), nil).Resource()).To(Equal(deployments))
+	g.Expect(informer.ForNamespaces(typed.AppsV1().Deployments, nil).Resource()).To(Equal(deployments))
+	g.Expect(informer.For(hidingNodes{typed.CoreV1().Nodes()}, nil).Resource()).To(Equal(nodes))
+	g.Expect(informer.For(informer.Untyped(untyped.Resource(gvr)), nil).Resource()).To(Equal(deployments))
+	g.Expect(informer.For(informer.Untyped(slim.Resource(gvr).Namespace("d")), nil).Resource()).To(Equal(deployments))
+	g.Expect(informer.For(fakes.AppsV1().Deployments("d"), nil).Resource()).To(Equal(deployments))
+	g.Expect(informer.For(hidingNodes{fakes.CoreV1().Nodes()}, nil).Resource()).To(Equal(nodes))
+	g.Expect(informer.For(informer.Untyped(dynamicfake.NewSimpleDynamicClient(scheme.Scheme).Resource(gvr)), nil).
+		Resource()).To(Equal(deployments))
+}
+
+func TestTheResourceIsThatOfTheGoTypeWhereTheClientDoesNotTell(t *testing.T) {
+	g := NewWithT(t)
+	nodes := schema.GroupResource{Resource: "nodes"}
+	g.Expect(informer.For(&hidingNodes{}, nil).Resource()).To(Equal(nodes))
+	g.Expect(informer.For(&olderNodes{}, nil).Resource()).To(Equal(nodes))
+	factory := clientinformers.NewSharedInformerFactory(fake.NewClientset(), 0)
+	g.Expect(clientgo.Wrap[*corev1.Node](factory.Core().V1().Nodes().Informer(), nil).Resource()).To(Equal(nodes))
+	g.Expect(clientgo.Wrap[*appsv1.Deployment](factory.Apps().V1().Deployments().Informer(), nil).Resource()).
+		To(Equal(schema.GroupResource{Group: "apps", Resource: "deployments"}))
+	g.Expect(clientgo.Wrap[*unstructured.Unstructured](factory.Core().V1().Nodes().Informer(), nil).Resource()).To(BeZero())
+}
+
+// What clients are wrapped in has fields of its own, some by the names of client-go's.
+type (
+	numbered struct {
+		typedcorev1.NodeInterface
+		namespace, resource int
+	}
+	spelled struct {
+		typedcorev1.NodeInterface
+		resource string
+	}
+	requesting struct {
+		typedcorev1.NodeInterface
+		resource int
+	}
+	stringer fmt.Stringer
+	crowded  struct {
+		stringer
+		Other fmt.Stringer
+		other any //nolint:unused // a field of its own, which is looked through
+		dynamic.ResourceInterface
+	}
+)
+
+func (*requesting) GetClient() rest.Interface { return nil }
+
+func TestFieldsOfWrappersAreTheirOwn(t *testing.T) {
+	g := NewWithT(t)
+	nodes := fake.NewClientset().CoreV1().Nodes()
+	for _, in := range []*informer.Informer[*corev1.Node]{
+		informer.For(&numbered{nodes, 1, 2}, nil),
+		informer.For(&spelled{nodes, "pods"}, nil),
+		informer.For(&requesting{nodes, 1}, nil),
+	} {
+		m := mappingOf(g, in)
+		g.Expect(m.Resource).To(Equal(corev1.SchemeGroupVersion.WithResource("nodes")))
+		g.Expect(m.Scope).To(Equal(meta.RESTScopeRoot))
+	}
+	client := dynamicfake.NewSimpleDynamicClient(scheme.Scheme).Resource(widgetsResource)
+	in := informer.For(informer.Untyped(crowded{ResourceInterface: client}), nil)
+	g.Expect(in.Resource()).To(Equal(widgetsResource.GroupResource()))
 }
