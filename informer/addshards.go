@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/pager"
 
+	"github.com/homeostat/homeostat/informer/internal/tree"
 	"github.com/homeostat/homeostat/internal/absent"
 	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/keyspace"
@@ -194,7 +195,7 @@ func (f *feed[T]) extend(ctx context.Context, s *session[T], r *reflectorStore[T
 
 // fill lists the objects of set beside the watch, and stores them.
 func (r *reflectorStore[T]) fill(ctx context.Context, set keyspace.Set) error {
-	var items []*item[T]
+	var items []*tree.Item[T]
 	rv, filling, seen := "", r.sink.store.filling(), r.sink.marks.of(r.source.namespace)
 	options := metav1.ListOptions{Limit: r.sink.options.PageSize}
 	r.selectShards(&options, set)
@@ -366,7 +367,7 @@ func (r *reflectorStore[T]) replay(ctx context.Context, p *replay) error {
 // replayed notes an event of the past, and reports whether it is the last.
 func replayed[T Object](r *reflectorStore[T], p *replay, t watch.EventType, object T) (last bool) {
 	key := bound.KeyOf(object)
-	if t == watch.Deleted && keyspace.Has(p.set, key.Namespace) && r.sink.store.table.get(key) == nil {
+	if t == watch.Deleted && keyspace.Has(p.set, key.Namespace) && r.sink.store.table.Get(key) == nil {
 		p.deleted(key)
 	}
 	return !older(object.GetResourceVersion(), p.to)

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/homeostat/homeostat/informer/internal/tree"
 	"github.com/homeostat/homeostat/internal/keyspace"
 )
 
@@ -28,7 +29,7 @@ func configMapAt(name string, rv int) *corev1.ConfigMap {
 	}}
 }
 
-func items(objects ...*corev1.ConfigMap) (all []*item[*corev1.ConfigMap]) {
+func items(objects ...*corev1.ConfigMap) (all []*tree.Item[*corev1.ConfigMap]) {
 	for _, o := range objects {
 		all = append(all, itemOf(o))
 	}
@@ -37,8 +38,8 @@ func items(objects ...*corev1.ConfigMap) (all []*item[*corev1.ConfigMap]) {
 
 // content returns what is cached, as name@resourceVersion.
 func content(s *store[*corev1.ConfigMap]) (all []string) {
-	for _, it := range s.latest.Load().root.appendItems(nil) {
-		all = append(all, it.key.Name+"@"+it.object.ResourceVersion)
+	for _, it := range s.latest.Load().root.AppendItems(nil) {
+		all = append(all, it.Key.Name+"@"+it.Object.ResourceVersion)
 	}
 	return all
 }
@@ -207,7 +208,7 @@ func TestWithoutShardsNothingIsKept(t *testing.T) {
 	f := newInformer[*corev1.ConfigMap]([]source{{}}, nil).feed
 	f.store.shards.divide()
 	f.store.shards.change(keyspace.Whole())
-	f.store.put(&item[*corev1.ConfigMap]{object: configMapAt("x", 3)})
+	f.store.put(&tree.Item[*corev1.ConfigMap]{Object: configMapAt("x", 3)})
 	f.cover(&session[*corev1.ConfigMap]{})
 	g.Expect(content(f.store)).To(BeEmpty())
 }

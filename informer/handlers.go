@@ -14,6 +14,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/homeostat/homeostat/informer/internal/tree"
 	"github.com/homeostat/homeostat/internal/bound"
 )
 
@@ -54,17 +55,17 @@ type Event[T Object] struct {
 	Initial bool
 }
 
-// events appends the events of a change that matters: two for a recreated object.
-func (c change[T]) events(to []Event[T]) []Event[T] {
+// eventsOf appends the events of a change that matters: two for a recreated object.
+func eventsOf[T Object](c tree.Change[T], to []Event[T]) []Event[T] {
 	switch {
-	case c.old == nil:
-		return append(to, Event[T]{New: c.it.object, Type: Added})
-	case c.it == nil:
-		return append(to, Event[T]{Old: c.old.object, Type: Deleted})
-	case c.old.object.GetUID() != c.it.object.GetUID():
-		return append(to, Event[T]{Old: c.old.object, Type: Deleted}, Event[T]{New: c.it.object, Type: Added})
+	case c.Old == nil:
+		return append(to, Event[T]{New: c.New.Object, Type: Added})
+	case c.New == nil:
+		return append(to, Event[T]{Old: c.Old.Object, Type: Deleted})
+	case c.Old.Object.GetUID() != c.New.Object.GetUID():
+		return append(to, Event[T]{Old: c.Old.Object, Type: Deleted}, Event[T]{New: c.New.Object, Type: Added})
 	default:
-		return append(to, Event[T]{Old: c.old.object, New: c.it.object, Type: Updated})
+		return append(to, Event[T]{Old: c.Old.Object, New: c.New.Object, Type: Updated})
 	}
 }
 
@@ -174,7 +175,7 @@ func (d *delivery[T]) remove(h *handler[T]) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if at := slices.Index(d.handlers, h); at >= 0 {
-		d.handlers = splice(d.handlers, at, at+1)
+		d.handlers = slices.Concat(d.handlers[:at], d.handlers[at+1:])
 	}
 	maps.DeleteFunc(d.missed, func(m miss[T], _ Problem) bool { return m.handler == h })
 	d.misses.Store(int64(len(d.missed)))

@@ -173,8 +173,8 @@ func (i *Informer[T]) WaitForSync(ctx context.Context) error {
 // mean that the cache has not synced, or that the object is not in scope. The object
 // is shared; do not modify it. It allocates nothing.
 func (i *Informer[T]) Get(key types.NamespacedName) (object T, ok bool) {
-	if it := i.store.table.get(key); it != nil {
-		return it.object, true
+	if it := i.store.table.Get(key); it != nil {
+		return it.Object, true
 	}
 	return object, false
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	"github.com/homeostat/homeostat/informer/internal/tree"
 	"github.com/homeostat/homeostat/internal/intern"
 	"github.com/homeostat/homeostat/internal/simhook"
 )
@@ -57,32 +58,32 @@ type detector[T Object] struct {
 	identity *identity
 
 	mu     sync.Mutex // guards the fields below
-	copies map[*item[T]]T
+	copies map[*tree.Item[T]]T
 	found  []error
 }
 
 // update checks the objects that changes take out of the store for the last time,
 // and copies those that come.
-func (d *detector[T]) update(changes ...change[T]) {
+func (d *detector[T]) update(changes ...tree.Change[T]) {
 	if d == nil {
 		return
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, c := range changes {
-		if c.old != nil {
-			_ = d.checkLocked(c.old) // Run returns it
-			delete(d.copies, c.old)
+		if c.Old != nil {
+			_ = d.checkLocked(c.Old) // Run returns it
+			delete(d.copies, c.Old)
 		}
-		if c.it != nil {
-			d.copies[c.it] = c.it.object.DeepCopyObject().(T)
+		if c.New != nil {
+			d.copies[c.New] = c.New.Object.DeepCopyObject().(T)
 		}
 	}
 }
 
 // check returns one joined [MutationError] per item that was modified in place
 // since the last check.
-func (d *detector[T]) check(items ...*item[T]) error {
+func (d *detector[T]) check(items ...*tree.Item[T]) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var errs []error
@@ -96,13 +97,13 @@ func (d *detector[T]) check(items ...*item[T]) error {
 
 // checkLocked compares it with its copy, which it renews, so that each mutation is
 // reported once. The caller holds mu.
-func (d *detector[T]) checkLocked(it *item[T]) error {
+func (d *detector[T]) checkLocked(it *tree.Item[T]) error {
 	before, ok := d.copies[it]
-	if !ok || intern.Alike(before, it.object) || equality.Semantic.DeepEqual(before, it.object) {
+	if !ok || intern.Alike(before, it.Object) || equality.Semantic.DeepEqual(before, it.Object) {
 		return nil // intern.Alike does not read what the readers of a quantity write to
 	}
-	err := &MutationError{Kind: d.identity.Kind(), Key: it.key, Fields: differences(before, it.object)}
-	d.copies[it] = it.object.DeepCopyObject().(T)
+	err := &MutationError{Kind: d.identity.Kind(), Key: it.Key, Fields: differences(before, it.Object)}
+	d.copies[it] = it.Object.DeepCopyObject().(T)
 	if len(d.found) < mostMutations {
 		d.found = append(d.found, err)
 	}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/homeostat/homeostat/informer/internal/tree"
 	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/intern"
 	"github.com/homeostat/homeostat/internal/keyspace"
@@ -34,7 +35,7 @@ type shardWatch[T Object] struct {
 	keep  func() wire.Keep
 	// replace makes the list of the watch that is under way the whole content of its
 	// shards.
-	replace func(rv string, items []*item[T], how occasion, done func())
+	replace func(rv string, items []*tree.Item[T], how occasion, done func())
 }
 
 // specReader opens the watches of a source. Most updates change the status of an
@@ -90,8 +91,8 @@ func (s *specReader[T]) connect() (specs *wire.Specs, client *gentype.Client[T],
 		return nil, nil, fmt.Sprintf("%s does not say which resource it reads", s.source.client)
 	}
 	specs = wire.NewSpecs(kind, func(key types.NamespacedName) wire.State {
-		if it := s.store.table.get(key); it != nil {
-			return wire.State{Object: any(it.object).(wire.Object), Spec: it.spec}
+		if it := s.store.table.Get(key); it != nil {
+			return wire.State{Object: any(it.Object).(wire.Object), Spec: it.Spec}
 		}
 		return wire.State{}
 	})
@@ -138,10 +139,10 @@ func (s *specReader[T]) take(received T) (object T, sum wire.Fingerprint, err er
 		return received, wire.Fingerprint{}, err
 	}
 	object = taken.(T)
-	switch it := s.store.table.get(bound.KeyOf(object)); {
-	case spec.Of == nil || it != nil && any(it.object) == any(spec.Of):
-	case it != nil && it.spec == spec.Fingerprint:
-		s.specs.CopySpec(taken, any(it.object).(wire.Object))
+	switch it := s.store.table.Get(bound.KeyOf(object)); {
+	case spec.Of == nil || it != nil && any(it.Object) == any(spec.Of):
+	case it != nil && it.Spec == spec.Fingerprint:
+		s.specs.CopySpec(taken, any(it.Object).(wire.Object))
 	default:
 		object = object.DeepCopyObject().(T)
 	}
@@ -158,16 +159,16 @@ func (r *reflectorStore[T]) Transformer() cache.TransformFunc {
 		if err != nil {
 			return nil, err
 		}
-		if it.spec != (wire.Fingerprint{}) {
-			r.streamed[it.object] = it.spec
+		if it.Spec != (wire.Fingerprint{}) {
+			r.streamed[it.Object] = it.Spec
 		}
-		return it.object, nil
+		return it.Object, nil
 	}
 }
 
 // prepare returns obj as an item to store: transformed, and sharing equal parts with
 // other objects.
-func (r *reflectorStore[T]) prepare(obj any) (*item[T], error) {
+func (r *reflectorStore[T]) prepare(obj any) (*tree.Item[T], error) {
 	object, spec, err := r.typed(obj)
 	if err != nil {
 		return nil, err
@@ -178,7 +179,7 @@ func (r *reflectorStore[T]) prepare(obj any) (*item[T], error) {
 	}
 	r.sink.store.share(object)
 	if spec != (wire.Fingerprint{}) && !intern.Lazy(object) { // or the next state would have the same memory
-		it.spec = spec
+		it.Spec = spec
 	}
 	return it, nil
 }

@@ -93,9 +93,9 @@ func secondNode(t *testing.T, o *Options, update *corev1.Pod) string {
 		}})
 		g.Expect(pods.WaitForSync(ctx)).To(Succeed())
 		key := types.NamespacedName{Namespace: "d", Name: "a"}
-		it := *pods.store.table.get(key)
-		it.object = podOn("cached", "5", "Pending")
-		pods.store.table.put(&it)
+		it := *pods.store.table.Get(key)
+		it.Object = podOn("cached", "5", "Pending")
+		pods.store.table.Put(&it)
 
 		server.send(watch.Modified, update)
 		g.Expect(pods.WaitFor(ctx, update.ResourceVersion)).To(Succeed())
@@ -148,19 +148,19 @@ func TestTheSpecOfAStateThatWasReplacedIsCopied(t *testing.T) {
 		r.specs.specs = wire.NewSpecs(kind, func(types.NamespacedName) wire.State { return known })
 		stored, err := r.prepare(received(t, r.specs.specs, was))
 		g.Expect(err).NotTo(HaveOccurred())
-		known = wire.State{Object: was, Spec: stored.spec}
+		known = wire.State{Object: was, Spec: stored.Spec}
 		update := received(t, r.specs.specs, state("Running"))
 		g.Expect(update.Spec).To(Equal(corev1.PodSpec{}), "a placeholder")
 		if c.cached != nil {
 			it := itemOf(c.cached)
 			if c.known {
-				it.spec = stored.spec
+				it.Spec = stored.Spec
 			}
-			pods.store.table.put(it)
+			pods.store.table.Put(it)
 		}
 		object, sum, err := r.specs.take(update) // before it is shared
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(sum).To(Equal(stored.spec))
+		g.Expect(sum).To(Equal(stored.Spec))
 		g.Expect(object).To(Equal(state("Running")))
 		for _, state := range []*corev1.Pod{was, is} {
 			same := &object.Spec.Containers[0] == &state.Spec.Containers[0]
@@ -188,7 +188,7 @@ func TestASpecThatReadersWriteToIsDecodedAgain(t *testing.T) {
 		if limit == nil {
 			unknown = Not(unknown)
 		}
-		g.Expect(it.spec).To(unknown)
+		g.Expect(it.Spec).To(unknown)
 	}
 }
 

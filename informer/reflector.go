@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/homeostat/homeostat/informer/internal/follow"
+	"github.com/homeostat/homeostat/informer/internal/tree"
 	"github.com/homeostat/homeostat/internal/keyspace"
 	"github.com/homeostat/homeostat/internal/wire"
 )
@@ -258,9 +259,9 @@ func (r *reflectorStore[T]) Update(obj any) error {
 }
 
 // noteNamespace notes that the source reads the namespace of an object.
-func (r *reflectorStore[T]) noteNamespace(it *item[T]) {
+func (r *reflectorStore[T]) noteNamespace(it *tree.Item[T]) {
 	if r.source.reach.certainty != certain {
-		r.sink.brought.LoadOrStore(it.key.Namespace, true)
+		r.sink.brought.LoadOrStore(it.Key.Namespace, true)
 	}
 }
 
@@ -278,7 +279,7 @@ func (r *reflectorStore[T]) Delete(obj any) error {
 // Replace makes a list the whole content of the source's part of the store.
 func (r *reflectorStore[T]) Replace(list []any, rv string) error {
 	r.progress.listed()
-	items := make([]*item[T], 0, len(list))
+	items := make([]*tree.Item[T], 0, len(list))
 	for _, obj := range list { // prepared when they were received
 		object, ok := obj.(T)
 		if !ok {
@@ -286,7 +287,7 @@ func (r *reflectorStore[T]) Replace(list []any, rv string) error {
 		}
 		it := itemOf(object)
 		r.noteNamespace(it)
-		it.spec = r.streamed[object]
+		it.Spec = r.streamed[object]
 		items = append(items, it)
 	}
 	r.streamed = nil

@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/homeostat/homeostat/informer/internal/tree"
 	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/intern"
 )
@@ -31,8 +32,8 @@ type Snapshot[T Object] struct{ state *state[T] }
 // object is shared; do not modify it. It searches a tree, which takes longer than
 // [Informer.Get].
 func (s Snapshot[T]) Get(key types.NamespacedName) (object T, ok bool) {
-	if it := s.root().get(key); it != nil {
-		return it.object, true
+	if it := s.root().Get(key); it != nil {
+		return it.Object, true
 	}
 	return object, false
 }
@@ -47,13 +48,13 @@ func (s Snapshot[T]) Len() int {
 
 // All iterates over all objects. An iteration may be stopped early, and repeated.
 func (s Snapshot[T]) All() iter.Seq[T] {
-	return func(yield func(T) bool) { s.root().all(yield) }
+	return func(yield func(T) bool) { s.root().All(yield) }
 }
 
 // Namespace iterates over the objects of one namespace. Unlike in Select, "" means
 // the cluster-scoped objects, not all.
 func (s Snapshot[T]) Namespace(name string) iter.Seq[T] {
-	return func(yield func(T) bool) { s.root().namespace(name, yield) }
+	return func(yield func(T) bool) { s.root().Namespace(name, yield) }
 }
 
 // Select iterates over the objects of a namespace ("" for all) that match
@@ -77,24 +78,24 @@ func (s Snapshot[T]) Select(namespace string, selector labels.Selector) iter.Seq
 			return !all && !selector.Matches(labels.Set(object.GetLabels())) || yield(object)
 		}
 		if namespace == "" {
-			root.all(match)
+			root.All(match)
 		} else {
-			root.namespace(namespace, match)
+			root.Namespace(namespace, match)
 		}
 	}
 }
 
 // narrowest returns the smallest tree with all objects that match selector, and
 // whether it has no others.
-func (s Snapshot[T]) narrowest(selector labels.Selector) (root *node[T], all bool) {
+func (s Snapshot[T]) narrowest(selector labels.Selector) (root *tree.Node[T], all bool) {
 	root, count := s.root(), s.Len()
 	if s.state == nil {
 		return root, false
 	}
 	for _, key := range s.state.labels {
 		if value, ok := selector.RequiresExactMatch(key); ok {
-			if p := s.state.indexes[0].(*postings[T, label]).get(label{key, value}); p.count <= count {
-				root, count = p.root, p.count
+			if p := s.state.indexes[0].(*tree.Postings[T, label]).Get(label{key, value}); p.Count <= count {
+				root, count = p.Root, p.Count
 				requirements, _ := selector.Requirements()
 				all = len(requirements) == 1 // this one
 			}
@@ -103,7 +104,7 @@ func (s Snapshot[T]) narrowest(selector labels.Selector) (root *node[T], all boo
 	return root, all
 }
 
-func (s Snapshot[T]) root() *node[T] {
+func (s Snapshot[T]) root() *tree.Node[T] {
 	if s.state == nil {
 		return nil
 	}
@@ -113,35 +114,35 @@ func (s Snapshot[T]) root() *node[T] {
 // state is the content of the store at one moment, indexes included. It is
 // immutable.
 type state[T Object] struct {
-	root  *node[T]
+	root  *tree.Node[T]
 	count int
 	// labels are Options.IndexLabels; if there are any, the first index has them.
 	labels  []string
-	indexes []index[T]
+	indexes []tree.Index[T]
 }
 
 // after returns s after a change that matters.
-func (s *state[T]) after(c change[T]) *state[T] {
+func (s *state[T]) after(c tree.Change[T]) *state[T] {
 	next := *s
-	if c.it == nil {
-		next.root = s.root.without(c.old.key)
+	if c.New == nil {
+		next.root = s.root.Without(c.Old.Key)
 		next.count--
-	} else if next.root = s.root.swap(c.old, c.it); next.root == nil {
-		next.root = s.root.with(c.it)
-		if c.old == nil {
+	} else if next.root = s.root.Swap(c.Old, c.New); next.root == nil {
+		next.root = s.root.With(c.New)
+		if c.Old == nil {
 			next.count++
 		}
 	}
-	next.reindex([]change[T]{c})
+	next.reindex([]tree.Change[T]{c})
 	return &next
 }
 
 // reindex applies changes to the indexes of s, which is not published yet.
-func (s *state[T]) reindex(changes []change[T]) {
+func (s *state[T]) reindex(changes []tree.Change[T]) {
 	indexes := s.indexes
-	s.indexes = make([]index[T], len(indexes))
+	s.indexes = make([]tree.Index[T], len(indexes))
 	for n, x := range indexes {
-		s.indexes[n] = x.after(changes)
+		s.indexes[n] = x.After(changes)
 	}
 }
 
@@ -149,12 +150,12 @@ func (s *state[T]) reindex(changes []change[T]) {
 // of the namespaces within, and the changes that make the difference. Items whose
 // objects have not changed stay.
 func (s *state[T]) replaced(
-	within func(string) bool, items []*item[T], how occasion,
-) (all []*item[T], changes []change[T]) {
-	var before []*item[T]
-	all = make([]*item[T], 0, len(items))
-	for _, it := range s.root.appendItems(make([]*item[T], 0, s.count)) {
-		if within(it.key.Namespace) {
+	within func(string) bool, items []*tree.Item[T], how occasion,
+) (all []*tree.Item[T], changes []tree.Change[T]) {
+	var before []*tree.Item[T]
+	all = make([]*tree.Item[T], 0, len(items))
+	for _, it := range s.root.AppendItems(make([]*tree.Item[T], 0, s.count)) {
+		if within(it.Key.Namespace) {
 			before = append(before, it)
 		} else {
 			all = append(all, it)
@@ -162,35 +163,35 @@ func (s *state[T]) replaced(
 	}
 	others := len(all)
 	for len(before) > 0 || len(items) > 0 {
-		var c change[T]
+		var c tree.Change[T]
 		switch {
-		case len(items) > 1 && items[0].key == items[1].key:
+		case len(items) > 1 && items[0].Key == items[1].Key:
 			items = items[1:]
 			continue
-		case len(items) == 0 || len(before) > 0 && compareKeys(before[0].key, items[0].key) < 0:
-			c.old, before = before[0], before[1:]
-		case len(before) == 0 || compareKeys(items[0].key, before[0].key) < 0:
-			c.it, items = items[0], items[1:]
+		case len(items) == 0 || len(before) > 0 && tree.CompareKeys(before[0].Key, items[0].Key) < 0:
+			c.Old, before = before[0], before[1:]
+		case len(before) == 0 || tree.CompareKeys(items[0].Key, before[0].Key) < 0:
+			c.New, items = items[0], items[1:]
 		default:
-			c, before, items = change[T]{before[0], items[0]}, before[1:], items[1:]
+			c, before, items = tree.Change[T]{Old: before[0], New: items[0]}, before[1:], items[1:]
 		}
 		switch {
-		case how != restoredList && !c.matters():
-			all = append(all, c.old)
+		case how != restoredList && !matters(c):
+			all = append(all, c.Old)
 			continue
-		case c.it != nil:
-			all = append(all, c.it)
+		case c.New != nil:
+			all = append(all, c.New)
 		}
 		changes = append(changes, c)
 	}
 	if others > 0 {
-		sortItems(all)
+		tree.Sort(all)
 	}
 	return all, changes
 }
 
-func itemOf[T Object](object T) *item[T] {
-	return &item[T]{key: bound.KeyOf(object), object: object}
+func itemOf[T Object](object T) *tree.Item[T] {
+	return &tree.Item[T]{Key: bound.KeyOf(object), Object: object}
 }
 
 // size estimates the memory of the objects of s, from a few groups of neighbours,
@@ -200,7 +201,7 @@ func (s *state[T]) size() int64 {
 	step, measured := max(group, s.count/groups), 0
 	at := step / 2
 	size := intern.Size(func(yield func(T) bool) {
-		s.root.all(func(object T) bool {
+		s.root.All(func(object T) bool {
 			if at++; at%step >= group {
 				return true
 			}
@@ -250,30 +251,30 @@ type Index[T Object, V comparable] struct {
 // Cached objects are indexed before NewIndex returns, while changes wait. An
 // index cannot be removed.
 func NewIndex[T Object, V comparable](i *Informer[T], of func(T) []V) *Index[T, V] {
-	return &Index[T, V]{i.store, i.store.addIndex(func(known []change[T]) index[T] {
-		return newPostings(of).after(known)
+	return &Index[T, V]{i.store, i.store.addIndex(func(known []tree.Change[T]) tree.Index[T] {
+		return tree.NewPostings(of).After(known)
 	})}
 }
 
 // Get iterates over the objects that have value when the iteration begins; each
 // iteration over the same result reads the newest state again.
 func (x *Index[T, V]) Get(value V) iter.Seq[T] {
-	return func(yield func(T) bool) { x.at(x.store.latest.Load(), value).root.all(yield) }
+	return func(yield func(T) bool) { x.at(x.store.latest.Load(), value).Root.All(yield) }
 }
 
 // In iterates over the objects in a snapshot that have value: none, if the
 // snapshot is older than the index.
 func (x *Index[T, V]) In(s Snapshot[T], value V) iter.Seq[T] {
-	return func(yield func(T) bool) { x.at(s.state, value).root.all(yield) }
+	return func(yield func(T) bool) { x.at(s.state, value).Root.All(yield) }
 }
 
 // Len returns the number of objects in the cache that have value.
-func (x *Index[T, V]) Len(value V) int { return x.at(x.store.latest.Load(), value).count }
+func (x *Index[T, V]) Len(value V) int { return x.at(x.store.latest.Load(), value).Count }
 
-func (x *Index[T, V]) at(s *state[T], value V) posting[T] {
+func (x *Index[T, V]) at(s *state[T], value V) tree.Posting[T] {
 	if s == nil || x.number >= len(s.indexes) {
-		return posting[T]{}
+		return tree.Posting[T]{}
 	}
-	p, _ := s.indexes[x.number].(*postings[T, V])
-	return p.get(value)
+	p, _ := s.indexes[x.number].(*tree.Postings[T, V])
+	return p.Get(value)
 }

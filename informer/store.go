@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/homeostat/homeostat/informer/internal/tree"
 	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/intern"
 	"github.com/homeostat/homeostat/internal/keyspace"
@@ -23,7 +24,7 @@ type store[T Object] struct {
 	// unreadable are the objects whose newest state cannot be stored.
 	unreadable unreadables
 
-	table  table[T]
+	table  tree.Table[T]
 	latest atomic.Pointer[state[T]] // never nil; written under delivery.mu
 	// writing is held while the next state is computed and published.
 	writing sync.Mutex
@@ -37,14 +38,14 @@ func newStore[T Object](o *Options, id *identity) *store[T] {
 		s.sharer = intern.New()
 	}
 	if o.checksMutations() {
-		s.detector = &detector[T]{identity: id, copies: map[*item[T]]T{}}
+		s.detector = &detector[T]{identity: id, copies: map[*tree.Item[T]]T{}}
 	}
 	empty := &state[T]{labels: o.IndexLabels}
 	if len(empty.labels) > 0 {
-		empty.indexes = []index[T]{newPostings(labelsOf[T](empty.labels))}
+		empty.indexes = []tree.Index[T]{tree.NewPostings(labelsOf[T](empty.labels))}
 	}
 	s.latest.Store(empty)
-	s.table.fill(nil)
+	s.table.Fill(nil)
 	return s
 }
 
@@ -53,10 +54,10 @@ func (s *store[T]) snapshot() Snapshot[T] { return Snapshot[T]{s.latest.Load()} 
 // share makes object use the memory of equal parts of its cached state, or else of other
 // objects.
 func (s *store[T]) share(object T) {
-	switch it := s.table.get(bound.KeyOf(object)); {
+	switch it := s.table.Get(bound.KeyOf(object)); {
 	case s.sharer == nil:
 	case it != nil:
-		s.sharer.Update(object, it.object)
+		s.sharer.Update(object, it.Object)
 	default:
 		s.sharer.Object(object)
 	}
@@ -64,20 +65,20 @@ func (s *store[T]) share(object T) {
 
 // put stores one object and delivers the change. An object that cannot be stored is
 // noted.
-func (s *store[T]) put(it *item[T]) {
-	s.identity.learnKind(it.object)
+func (s *store[T]) put(it *tree.Item[T]) {
+	s.identity.learnKind(it.Object)
 	s.writing.Lock()
 	defer s.delivery.run()
 	defer s.writing.Unlock() // also if the function of an index ends the goroutine
-	s.putLocked(change[T]{s.table.get(it.key), it})
+	s.putLocked(s.changeTo(it))
 }
 
 // putLocked is put without the delivery. The caller holds writing.
-func (s *store[T]) putLocked(c change[T]) {
-	if !c.matters() || !s.shards.admits(c.it.key.Namespace) || s.shards.late.Load() && s.isPast(c) {
+func (s *store[T]) putLocked(c tree.Change[T]) {
+	if !matters(c) || !s.shards.admits(c.New.Key.Namespace) || s.shards.late.Load() && s.isPast(c) {
 		return
 	}
-	why, next := whyStub(c.it.object), (*state[T])(nil)
+	why, next := whyStub(c.New.Object), (*state[T])(nil)
 	if why == nil {
 		next, why = s.after(c)
 	}
@@ -86,9 +87,9 @@ func (s *store[T]) putLocked(c change[T]) {
 		return
 	}
 	s.detector.update(c) // before others have the object
-	s.table.put(c.it)
-	ended := s.unreadable.remove(c.it.key)
-	s.publish(next, batch[T]{events: c.events(nil), done: s.unreadable.telling(ended, nil)})
+	s.table.Put(c.New)
+	ended := s.unreadable.remove(c.New.Key)
+	s.publish(next, batch[T]{events: eventsOf(c, nil), done: s.unreadable.telling(ended, nil)})
 }
 
 // remove removes one object, of which last is the final state.
@@ -98,22 +99,22 @@ func (s *store[T]) remove(last T) {
 	defer s.delivery.run()
 	defer s.writing.Unlock()
 	s.shards.deleted(key, last.GetResourceVersion())
-	c := change[T]{old: s.table.get(key)}
-	if s.shards.late.Load() && (c.old != nil && older(last.GetResourceVersion(), c.old.object.GetResourceVersion()) ||
+	c := tree.Change[T]{Old: s.table.Get(key)}
+	if s.shards.late.Load() && (c.Old != nil && older(last.GetResourceVersion(), c.Old.Object.GetResourceVersion()) ||
 		s.unreadable.isNewer(key, last.GetResourceVersion())) {
 		return
 	}
 	next, b := s.latest.Load(), batch[T]{}
-	if c.old != nil {
-		if whyStub(last) != nil || c.old.object.GetUID() != last.GetUID() {
-			last = c.old.object
+	if c.Old != nil {
+		if whyStub(last) != nil || c.Old.Object.GetUID() != last.GetUID() {
+			last = c.Old.Object
 		}
-		s.table.remove(key)
+		s.table.Remove(key)
 		s.detector.update(c)
 		next, b.events = next.after(c), []Event[T]{{Old: last, Type: Deleted}}
 	}
 	ended := s.unreadable.remove(key)
-	if c.old != nil || len(ended) > 0 {
+	if c.Old != nil || len(ended) > 0 {
 		b.done = s.unreadable.telling(ended, nil)
 		s.publish(next, b)
 	}
@@ -133,11 +134,11 @@ const (
 
 // replace makes items the whole content of a namespace ("" for all), delivers the
 // changes, and then calls done.
-func (s *store[T]) replace(namespace string, items []*item[T], how occasion, done func()) {
+func (s *store[T]) replace(namespace string, items []*tree.Item[T], how occasion, done func()) {
 	for _, it := range items {
-		s.identity.learnKind(it.object)
+		s.identity.learnKind(it.Object)
 	}
-	sortItems(items)
+	tree.Sort(items)
 	s.writing.Lock()
 	defer s.delivery.run()
 	defer s.writing.Unlock()
@@ -154,9 +155,9 @@ func (s *store[T]) retain(stays func(namespace string) bool) {
 
 // retainLocked is retain without the delivery. The caller holds writing.
 func (s *store[T]) retainLocked(stays func(namespace string) bool) {
-	known := s.latest.Load().root.appendItems(nil)
-	next, changes, _ := s.list(everywhere, slices.DeleteFunc(known, func(it *item[T]) bool {
-		return !stays(it.key.Namespace)
+	known := s.latest.Load().root.AppendItems(nil)
+	next, changes, _ := s.list(everywhere, slices.DeleteFunc(known, func(it *tree.Item[T]) bool {
+		return !stays(it.Key.Namespace)
 	}), relist, "")
 	s.publishChanges(next, changes, relist, nil)
 	s.unreadable.removeIf(func(e *UnreadableError) bool { return !stays(e.Key.Namespace) })
@@ -177,21 +178,21 @@ func (s *store[T]) clearIfUnused() {
 
 // addIndex adds the index that of returns for the known objects, and returns its number.
 // Objects for which the index panics stay, but not in the index, and are unreadable.
-func (s *store[T]) addIndex(of func(known []change[T]) index[T]) int {
+func (s *store[T]) addIndex(of func(known []tree.Change[T]) tree.Index[T]) int {
 	s.writing.Lock()
 	defer s.delivery.run()
 	defer s.writing.Unlock()
 	next := *s.latest.Load()
-	var known []change[T]
+	var known []tree.Change[T]
 	var told []types.NamespacedName
 	empty := of(nil)
-	for _, it := range next.root.appendItems(nil) {
-		if why := empty.try(it.object); why != nil {
+	for _, it := range next.root.AppendItems(nil) {
+		if why := caught(func() { empty.Try(it.Object) }); why != nil {
 			s.refuse(refusedItem[T]{it, why, true})
-			told = append(told, it.key)
+			told = append(told, it.Key)
 			continue
 		}
-		known = append(known, change[T]{it: it})
+		known = append(known, tree.Change[T]{New: it})
 	}
 	next.indexes = append(slices.Clip(next.indexes), of(known))
 	s.publish(&next, batch[T]{done: s.unreadable.telling(told, nil)})
@@ -212,7 +213,7 @@ func (s *store[T]) publish(next *state[T], b batch[T]) {
 // known of an unreadable object: then rv is its resourceVersion, else empty. The caller
 // holds writing.
 func (s *store[T]) publishList(
-	within func(string) bool, items []*item[T], how occasion, rv string, done func(),
+	within func(string) bool, items []*tree.Item[T], how occasion, rv string, done func(),
 ) {
 	next, changes, refused := s.list(within, items, how, rv)
 	told := s.settleUnreadable(within, refused, how, rv)
@@ -220,10 +221,10 @@ func (s *store[T]) publishList(
 }
 
 // publishChanges publishes the state after changes. The caller holds writing.
-func (s *store[T]) publishChanges(next *state[T], changes []change[T], how occasion, done func()) {
+func (s *store[T]) publishChanges(next *state[T], changes []tree.Change[T], how occasion, done func()) {
 	events := make([]Event[T], 0, len(changes))
 	for _, c := range changes {
-		events = c.events(events)
+		events = eventsOf(c, events)
 	}
 	if how == firstList {
 		for n := range events {
@@ -237,8 +238,8 @@ func (s *store[T]) publishChanges(next *state[T], changes []change[T], how occas
 // within, and returns the state that has them, what has changed, and what was refused. rv
 // is that of publishList. The caller holds writing.
 func (s *store[T]) list(
-	within func(string) bool, items []*item[T], how occasion, rv string,
-) (*state[T], []change[T], []refusedItem[T]) {
+	within func(string) bool, items []*tree.Item[T], how occasion, rv string,
+) (*state[T], []tree.Change[T], []refusedItem[T]) {
 	items, refused := s.readable(items, how, rv)
 	for {
 		next := *s.latest.Load()
@@ -248,9 +249,9 @@ func (s *store[T]) list(
 			for _, r := range refused { // before the table may lose what it had of them
 				s.refuse(r)
 			}
-			next.root, next.count = build(all), len(all)
+			next.root, next.count = tree.Build(all), len(all)
 			s.detector.update(changes...) // before others have the objects
-			s.table.fill(all)
+			s.table.Fill(all)
 			return &next, changes, refused
 		}
 		others, panicking := s.withoutPanics(items, changes)
@@ -267,11 +268,11 @@ func (s *store[T]) checkMutations(keys ...types.NamespacedName) error {
 		return nil
 	}
 	if len(keys) == 0 {
-		return s.detector.check(s.latest.Load().root.appendItems(nil)...)
+		return s.detector.check(s.latest.Load().root.AppendItems(nil)...)
 	}
-	items := make([]*item[T], 0, len(keys))
+	items := make([]*tree.Item[T], 0, len(keys))
 	for _, key := range keys {
-		items = append(items, s.table.get(key))
+		items = append(items, s.table.Get(key))
 	}
 	return s.detector.check(items...)
 }
@@ -296,7 +297,7 @@ func (s *store[T]) filling() *filling {
 //
 // Errors: errGivenUp if the part is no longer wanted; errRestored if the list is of a
 // state that the server has lost.
-func (s *store[T]) fill(f *filling, set keyspace.Set, items []*item[T], rv string) error {
+func (s *store[T]) fill(f *filling, set keyspace.Set, items []*tree.Item[T], rv string) error {
 	s.writing.Lock()
 	switch now := s.shards.filling; {
 	case now == nil || !now.set.Includes(set): // it was removed, or all that was before
@@ -308,12 +309,12 @@ func (s *store[T]) fill(f *filling, set keyspace.Set, items []*item[T], rv strin
 	}
 	left := f.left(rv)
 	within := func(of string) bool { return of != "" && keyspace.Has(left, of) } // each list has those without one
-	items = slices.DeleteFunc(items, func(it *item[T]) bool {
-		rv, again := f.deleted[it.key]
-		return !within(it.key.Namespace) || again && older(it.object.GetResourceVersion(), rv)
+	items = slices.DeleteFunc(items, func(it *tree.Item[T]) bool {
+		rv, again := f.deleted[it.Key]
+		return !within(it.Key.Namespace) || again && older(it.Object.GetResourceVersion(), rv)
 	})
 	items = s.newest(items, within, rv)
-	sortItems(items)
+	tree.Sort(items)
 	s.publishList(within, items, relist, rv, nil)
 	s.shards.filled(left, rv)
 	s.writing.Unlock()
@@ -322,9 +323,9 @@ func (s *store[T]) fill(f *filling, set keyspace.Set, items []*item[T], rv strin
 
 // replaceShards makes the list of the watch that is under way, at rv, the whole content
 // of its shards, delivers what that changes, and then calls done.
-func (s *store[T]) replaceShards(rv string, items []*item[T], how occasion, done func()) {
+func (s *store[T]) replaceShards(rv string, items []*tree.Item[T], how occasion, done func()) {
 	for _, it := range items {
-		s.identity.learnKind(it.object)
+		s.identity.learnKind(it.Object)
 	}
 	s.writing.Lock()
 	if how == restoredList {
@@ -333,13 +334,13 @@ func (s *store[T]) replaceShards(rv string, items []*item[T], how occasion, done
 	s.shards.caughtUp(rv)
 	asked := s.shards.asked
 	within := func(of string) bool { return keyspace.Has(asked, of) && s.shards.admits(of) }
-	items = slices.DeleteFunc(items, func(it *item[T]) bool { return !within(it.key.Namespace) })
+	items = slices.DeleteFunc(items, func(it *tree.Item[T]) bool { return !within(it.Key.Namespace) })
 	if s.shards.late.Load() {
-		items = slices.DeleteFunc(s.newest(items, within, rv), func(it *item[T]) bool {
-			return s.isPast(change[T]{s.table.get(it.key), it})
+		items = slices.DeleteFunc(s.newest(items, within, rv), func(it *tree.Item[T]) bool {
+			return s.isPast(s.changeTo(it))
 		})
 	}
-	sortItems(items)
+	tree.Sort(items)
 	upTo := ""
 	if s.shards.late.Load() {
 		upTo = rv
@@ -352,16 +353,16 @@ func (s *store[T]) replaceShards(rv string, items []*item[T], how occasion, done
 
 // newest returns items, which were listed at rv, with the cached ones instead that are
 // newer. The caller holds writing.
-func (s *store[T]) newest(items []*item[T], within func(string) bool, rv string) []*item[T] {
+func (s *store[T]) newest(items []*tree.Item[T], within func(string) bool, rv string) []*tree.Item[T] {
 	listed := make(map[types.NamespacedName]bool, len(items))
 	for n, it := range items {
-		listed[it.key] = true
-		if c := (change[T]{s.table.get(it.key), it}); c.isBack() {
-			items[n] = c.old
+		listed[it.Key] = true
+		if c := s.changeTo(it); isBack(c) {
+			items[n] = c.Old
 		}
 	}
-	for _, it := range s.latest.Load().root.appendItems(nil) {
-		if within(it.key.Namespace) && !listed[it.key] && older(rv, it.object.GetResourceVersion()) {
+	for _, it := range s.latest.Load().root.AppendItems(nil) {
+		if within(it.Key.Namespace) && !listed[it.Key] && older(rv, it.Object.GetResourceVersion()) {
 			items = append(items, it)
 		}
 	}
@@ -370,9 +371,9 @@ func (s *store[T]) newest(items []*item[T], within func(string) bool, rv string)
 
 // isPast reports whether a change would bring back what was before a list beside the
 // watch: an earlier state, or an object that is deleted. The caller holds writing.
-func (s *store[T]) isPast(c change[T]) bool {
-	return c.isBack() || s.unreadable.isNewer(c.it.key, c.it.object.GetResourceVersion()) ||
-		c.old == nil && s.shards.outdated(c.it.key, c.it.object.GetResourceVersion())
+func (s *store[T]) isPast(c tree.Change[T]) bool {
+	return isBack(c) || s.unreadable.isNewer(c.New.Key, c.New.Object.GetResourceVersion()) ||
+		c.Old == nil && s.shards.outdated(c.New.Key, c.New.Object.GetResourceVersion())
 }
 
 // caughtUp notes that the watch has come to rv.
@@ -383,4 +384,27 @@ func (s *store[T]) caughtUp(rv string) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	s.shards.caughtUp(rv)
+}
+
+// changeTo returns the change from what is cached to it. The caller holds writing.
+func (s *store[T]) changeTo(it *tree.Item[T]) tree.Change[T] {
+	return tree.Change[T]{Old: s.table.Get(it.Key), New: it}
+}
+
+// matters reports whether a change has changed anything. Only fakes leave the
+// resourceVersion empty.
+func matters[T Object](c tree.Change[T]) bool {
+	if c.Old == nil || c.New == nil {
+		return true
+	}
+	a, b := c.Old.Object, c.New.Object
+	if a.GetUID() != b.GetUID() || a.GetResourceVersion() != b.GetResourceVersion() {
+		return true
+	}
+	return a.GetResourceVersion() == "" && (intern.Lazy(b) || !intern.Alike(a, b))
+}
+
+// isBack reports whether a change would bring back an earlier state.
+func isBack[T Object](c tree.Change[T]) bool {
+	return c.Old != nil && older(c.New.Object.GetResourceVersion(), c.Old.Object.GetResourceVersion())
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/informer/internal/tree"
 )
 
 // UnreadableError reports that the newest state of an object cannot be cached: Go
@@ -202,7 +204,7 @@ func firstProblems(all []Problem) (first []Problem) {
 
 // refusedItem is an item that cannot be stored, and why.
 type refusedItem[T Object] struct {
-	it  *item[T]
+	it  *tree.Item[T]
 	why *refusal
 	// stored says that the item is stored already.
 	stored bool
@@ -211,8 +213,8 @@ type refusedItem[T Object] struct {
 // refuse notes, and logs, that an item cannot be stored. The caller holds writing.
 func (s *store[T]) refuse(r refusedItem[T]) {
 	e := &UnreadableError{
-		Kind: s.identity.Kind(), Key: r.it.key, UID: r.it.object.GetUID(),
-		ResourceVersion: r.it.object.GetResourceVersion(), Since: time.Now(),
+		Kind: s.identity.Kind(), Key: r.it.Key, UID: r.it.Object.GetUID(),
+		ResourceVersion: r.it.Object.GetResourceVersion(), Since: time.Now(),
 		Err: r.why.error, cause: r.why.cause, stored: r.stored,
 	}
 	if s.unreadable.set(e) {
@@ -224,28 +226,28 @@ func (s *store[T]) refuse(r refusedItem[T]) {
 // putRefused notes that an item cannot be stored. The state that is cached stays,
 // unless it is that of another object of this name, which is deleted. The caller holds
 // writing, and calls delivery.run when it has let go of it.
-func (s *store[T]) putRefused(c change[T], why *refusal) {
-	s.refuse(refusedItem[T]{it: c.it, why: why})
-	b := batch[T]{done: s.unreadable.telling([]types.NamespacedName{c.it.key}, nil)}
+func (s *store[T]) putRefused(c tree.Change[T], why *refusal) {
+	s.refuse(refusedItem[T]{it: c.New, why: why})
+	b := batch[T]{done: s.unreadable.telling([]types.NamespacedName{c.New.Key}, nil)}
 	next := s.latest.Load()
-	if c.old != nil && isRecreated(c.old, c.it) {
-		gone := change[T]{old: c.old}
-		s.table.remove(c.old.key)
+	if c.Old != nil && isRecreated(c.Old, c.New) {
+		gone := tree.Change[T]{Old: c.Old}
+		s.table.Remove(c.Old.Key)
 		s.detector.update(gone)
-		next, b.events = next.after(gone), gone.events(nil)
+		next, b.events = next.after(gone), eventsOf(gone, nil)
 	}
 	s.publish(next, b)
 }
 
 // isRecreated reports whether it is known to be another object than old.
-func isRecreated[T Object](old, it *item[T]) bool {
-	before, after := old.object.GetUID(), it.object.GetUID()
+func isRecreated[T Object](old, it *tree.Item[T]) bool {
+	before, after := old.Object.GetUID(), it.Object.GetUID()
 	return before != after && before != "" && after != ""
 }
 
 // after returns the state after a change, or why there is none: the function of an index
 // panics for the object.
-func (s *store[T]) after(c change[T]) (next *state[T], why *refusal) {
+func (s *store[T]) after(c tree.Change[T]) (next *state[T], why *refusal) {
 	why = caught(func() { next = s.latest.Load().after(c) })
 	return next, why
 }
@@ -254,22 +256,22 @@ func (s *store[T]) after(c change[T]) (next *state[T], why *refusal) {
 // and those that the store knows to be unreadable later than rv. Instead of them it has
 // what is cached of the same objects.
 func (s *store[T]) readable(
-	items []*item[T], how occasion, rv string,
-) (readable []*item[T], refused []refusedItem[T]) {
+	items []*tree.Item[T], how occasion, rv string,
+) (readable []*tree.Item[T], refused []refusedItem[T]) {
 	readable = items[:0:len(items)]
 	for _, it := range items {
-		why := whyStub(it.object)
-		later := rv != "" && s.unreadable.isNewer(it.key, it.object.GetResourceVersion())
+		why := whyStub(it.Object)
+		later := rv != "" && s.unreadable.isNewer(it.Key, it.Object.GetResourceVersion())
 		if why == nil && !later {
 			readable = append(readable, it)
 			continue
 		}
-		c := change[T]{s.table.get(it.key), it}
-		if !later && (how == restoredList || c.matters()) {
+		c := s.changeTo(it)
+		if !later && (how == restoredList || matters(c)) {
 			refused = append(refused, refusedItem[T]{it: it, why: why})
 		}
-		if c.old != nil && !isRecreated(c.old, it) {
-			readable = append(readable, c.old)
+		if c.Old != nil && !isRecreated(c.Old, it) {
+			readable = append(readable, c.Old)
 		}
 	}
 	return readable, refused
@@ -278,16 +280,16 @@ func (s *store[T]) readable(
 // withoutPanics returns items, which are sorted, without those of changes for which the
 // function of an index panics, and with what is cached of the same objects.
 func (s *store[T]) withoutPanics(
-	items []*item[T], changes []change[T],
-) (others []*item[T], refused []refusedItem[T]) {
-	culprits := map[*item[T]]*refusal{}
+	items []*tree.Item[T], changes []tree.Change[T],
+) (others []*tree.Item[T], refused []refusedItem[T]) {
+	culprits := map[*tree.Item[T]]*refusal{}
 	for _, c := range changes {
-		if c.it == nil {
+		if c.New == nil {
 			continue
 		}
 		for _, x := range s.latest.Load().indexes {
-			if why := x.try(c.it.object); why != nil {
-				culprits[c.it] = why
+			if why := caught(func() { x.Try(c.New.Object) }); why != nil {
+				culprits[c.New] = why
 			}
 		}
 	}
@@ -298,7 +300,7 @@ func (s *store[T]) withoutPanics(
 			continue
 		}
 		refused = append(refused, refusedItem[T]{it: it, why: why})
-		if old := s.table.get(it.key); old != nil && !isRecreated(old, it) {
+		if old := s.table.Get(it.Key); old != nil && !isRecreated(old, it) {
 			others = append(others, old)
 		}
 	}
@@ -313,15 +315,26 @@ func (s *store[T]) settleUnreadable(
 ) (changed []types.NamespacedName) {
 	still := map[types.NamespacedName]bool{}
 	for _, r := range refused {
-		still[r.it.key] = true
-		changed = append(changed, r.it.key)
+		still[r.it.Key] = true
+		changed = append(changed, r.it.Key)
 	}
 	ended := s.unreadable.removeIf(func(e *UnreadableError) bool {
 		if still[e.Key] || !within(e.Key.Namespace) || rv != "" && older(rv, e.ResourceVersion) {
 			return false
 		}
-		cached := s.table.get(e.Key)
-		return !e.stored || how == restoredList || cached == nil || cached.object.GetResourceVersion() != e.ResourceVersion
+		cached := s.table.Get(e.Key)
+		return !e.stored || how == restoredList || cached == nil || cached.Object.GetResourceVersion() != e.ResourceVersion
 	})
 	return append(changed, ended...)
+}
+
+// caught calls f, which calls functions of indexes, and returns its panic.
+func caught(f func()) (why *refusal) {
+	defer func() {
+		if p := recover(); p != nil {
+			why = panicked(causeIndex, "the function of an index", p)
+		}
+	}()
+	f()
+	return nil
 }

@@ -1,4 +1,4 @@
-package informer
+package tree
 
 import (
 	"hash/maphash"
@@ -6,50 +6,52 @@ import (
 	"slices"
 )
 
-// index finds the objects of a state by the values that a function gives them.
-type index[T Object] interface {
-	// after returns the index after changes.
-	after(changes []change[T]) index[T]
-	// try returns an error if the function panics for an object.
-	try(object T) *refusal
+// Index finds objects by the values that a function gives them. It is immutable.
+type Index[T any] interface {
+	// After returns the index after changes. It panics if the function does.
+	After(changes []Change[T]) Index[T]
+	// Try calls the function for an object, and panics if it does.
+	Try(object T)
 }
 
-// posting holds the objects of one value.
-type posting[T Object] struct {
-	root  *node[T]
-	count int
+// Posting holds the objects of one value.
+type Posting[T any] struct {
+	Root  *Node[T]
+	Count int
 }
 
 // with returns p after a change to an item of its value.
-func (p posting[T]) with(c change[T]) posting[T] {
-	if root := p.root.swap(c.old, c.it); root != nil {
-		return posting[T]{root, p.count}
+func (p Posting[T]) with(c Change[T]) Posting[T] {
+	if root := p.Root.Swap(c.Old, c.New); root != nil {
+		return Posting[T]{root, p.Count}
 	}
-	if p.root.get(c.it.key) == nil {
-		p.count++
+	if p.Root.Get(c.New.Key) == nil {
+		p.Count++
 	}
-	return posting[T]{p.root.with(c.it), p.count}
+	return Posting[T]{p.Root.With(c.New), p.Count}
 }
 
-func (p posting[T]) without(it *item[T]) posting[T] {
-	if p.root.get(it.key) != nil {
-		p.count--
+func (p Posting[T]) without(it *Item[T]) Posting[T] {
+	if p.Root.Get(it.Key) != nil {
+		p.Count--
 	}
-	return posting[T]{p.root.without(it.key), p.count}
+	return Posting[T]{p.Root.Without(it.Key), p.Count}
 }
 
-// postings is the index of the values that of gives objects. It is immutable.
-type postings[T Object, V comparable] struct {
+// Postings is the index of the values that a function gives objects.
+type Postings[T any, V comparable] struct {
 	of   func(T) []V
 	seed maphash.Seed
-	root *trie[V, posting[T]]
+	root *trie[V, Posting[T]]
 }
 
-func newPostings[T Object, V comparable](of func(T) []V) *postings[T, V] {
-	return &postings[T, V]{of: of, seed: maphash.MakeSeed()}
+// NewPostings returns the index of no objects by the values of a function.
+func NewPostings[T any, V comparable](of func(T) []V) *Postings[T, V] {
+	return &Postings[T, V]{of: of, seed: maphash.MakeSeed()}
 }
 
-func (p *postings[T, V]) get(value V) posting[T] {
+// Get returns the posting of a value.
+func (p *Postings[T, V]) Get(value V) Posting[T] {
 	known, _ := p.root.get(maphash.Comparable(p.seed, value), value)
 	return known
 }
@@ -57,8 +59,8 @@ func (p *postings[T, V]) get(value V) posting[T] {
 // manyChanges are cheaper to apply value by value than one by one.
 const manyChanges = 64
 
-// after returns the index after changes.
-func (p *postings[T, V]) after(changes []change[T]) index[T] {
+// After returns the index after changes.
+func (p *Postings[T, V]) After(changes []Change[T]) Index[T] {
 	next := *p
 	if len(changes) >= manyChanges {
 		next.applyMany(changes)
@@ -66,19 +68,19 @@ func (p *postings[T, V]) after(changes []change[T]) index[T] {
 	}
 	for _, c := range changes {
 		var before, after []V
-		if c.old != nil {
-			before = p.ofStored(c.old.object)
+		if c.Old != nil {
+			before = p.ofStored(c.Old.Object)
 		}
-		if c.it != nil {
-			after = p.of(c.it.object)
+		if c.New != nil {
+			after = p.of(c.New.Object)
 		}
 		for _, value := range before {
 			if !slices.Contains(after, value) {
-				next.edit(value, func(p posting[T]) posting[T] { return p.without(c.old) })
+				next.edit(value, func(p Posting[T]) Posting[T] { return p.without(c.Old) })
 			}
 		}
 		for _, value := range after {
-			next.edit(value, func(p posting[T]) posting[T] { return p.with(c) })
+			next.edit(value, func(p Posting[T]) Posting[T] { return p.with(c) })
 		}
 	}
 	return &next
@@ -86,59 +88,48 @@ func (p *postings[T, V]) after(changes []change[T]) index[T] {
 
 // ofStored returns the values of an object that is stored: none if the function panics,
 // since the index does not have such an object.
-func (p *postings[T, V]) ofStored(object T) (values []V) {
-	_ = caught(func() { values = p.of(object) })
-	return values
+func (p *Postings[T, V]) ofStored(object T) (values []V) {
+	defer func() { _ = recover() }()
+	return p.of(object)
 }
 
-// try returns an error if the function panics for an object.
-func (p *postings[T, V]) try(object T) *refusal { return caught(func() { p.of(object) }) }
-
-// caught calls f, which calls functions of indexes, and returns its panic.
-func caught(f func()) (why *refusal) {
-	defer func() {
-		if p := recover(); p != nil {
-			why = panicked(causeIndex, "the function of an index", p)
-		}
-	}()
-	f()
-	return nil
-}
+// Try calls the function for an object.
+func (p *Postings[T, V]) Try(object T) { p.of(object) }
 
 // edit replaces the posting of one value.
-func (p *postings[T, V]) edit(value V, edit func(posting[T]) posting[T]) {
+func (p *Postings[T, V]) edit(value V, edit func(Posting[T]) Posting[T]) {
 	hash := maphash.Comparable(p.seed, value)
 	known, _ := p.root.get(hash, value)
-	if known = edit(known); known.root == nil {
+	if known = edit(known); known.Root == nil {
 		p.root = p.root.without(hash, value, 0)
 		return
 	}
-	p.root = p.root.with(&leaf[V, posting[T]]{hash: hash, value: value, known: known}, 0)
+	p.root = p.root.with(&leaf[V, Posting[T]]{hash: hash, value: value, known: known}, 0)
 }
 
 // applyMany groups the changes by value first.
-func (p *postings[T, V]) applyMany(changes []change[T]) {
-	edited := map[V]map[*item[T]]bool{} // whether the item stays
-	note := func(it *item[T], values []V, stays bool) {
+func (p *Postings[T, V]) applyMany(changes []Change[T]) {
+	edited := map[V]map[*Item[T]]bool{} // whether the item stays
+	note := func(it *Item[T], values []V, stays bool) {
 		for _, value := range values {
 			if edited[value] == nil {
-				edited[value] = map[*item[T]]bool{}
+				edited[value] = map[*Item[T]]bool{}
 			}
 			edited[value][it] = stays
 		}
 	}
 	for _, c := range changes {
-		if c.old != nil {
-			note(c.old, p.ofStored(c.old.object), false)
+		if c.Old != nil {
+			note(c.Old, p.ofStored(c.Old.Object), false)
 		}
-		if c.it != nil {
-			note(c.it, p.of(c.it.object), true)
+		if c.New != nil {
+			note(c.New, p.of(c.New.Object), true)
 		}
 	}
 	for value, items := range edited {
-		p.edit(value, func(known posting[T]) posting[T] {
-			kept := known.root.appendItems(nil)
-			kept = slices.DeleteFunc(kept, func(it *item[T]) bool {
+		p.edit(value, func(known Posting[T]) Posting[T] {
+			kept := known.Root.AppendItems(nil)
+			kept = slices.DeleteFunc(kept, func(it *Item[T]) bool {
 				_, touched := items[it]
 				return touched
 			})
@@ -147,8 +138,8 @@ func (p *postings[T, V]) applyMany(changes []change[T]) {
 					kept = append(kept, it)
 				}
 			}
-			sortItems(kept)
-			return posting[T]{build(kept), len(kept)}
+			Sort(kept)
+			return Posting[T]{Build(kept), len(kept)}
 		})
 	}
 }

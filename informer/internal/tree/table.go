@@ -1,4 +1,4 @@
-package informer
+package tree
 
 import (
 	"hash/maphash"
@@ -8,17 +8,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// table finds items by key: a hash table with open addressing that any number of
+// Table finds items by key: a hash table with open addressing that any number of
 // goroutines read while one at a time writes. Readers take no lock and write no
 // memory. It must be filled before it is used.
-type table[T any] struct{ current atomic.Pointer[slots[T]] }
+type Table[T any] struct{ current atomic.Pointer[slots[T]] }
 
 // slot belongs to one key until the table is rebuilt: its item changes, and is nil
 // after the object was deleted, but its hash is written once.
 type slot[T any] struct {
 	// hash is 0 if the slot is free.
 	hash atomic.Uint64
-	item atomic.Pointer[item[T]]
+	item atomic.Pointer[Item[T]]
 }
 
 type slots[T any] struct {
@@ -41,38 +41,39 @@ func (s *slots[T]) find(key types.NamespacedName) (at *slot[T], free uint64) {
 		case hash:
 			// Two keys may have one hash: the search for the later one continues,
 			// unless the item of the earlier one was removed.
-			if it := at.item.Load(); it != nil && it.key == key {
+			if it := at.item.Load(); it != nil && it.Key == key {
 				return at, 0
 			}
 		}
 	}
 }
 
-func (t *table[T]) get(key types.NamespacedName) *item[T] {
+// Get returns the item of key, nil if there is none.
+func (t *Table[T]) Get(key types.NamespacedName) *Item[T] {
 	if at, free := t.current.Load().find(key); free == 0 {
 		return at.item.Load()
 	}
 	return nil // a free slot may be about to get another key
 }
 
-// put stores it instead of the item with the same key.
-func (t *table[T]) put(it *item[T]) {
+// Put stores it instead of the item with the same key.
+func (t *Table[T]) Put(it *Item[T]) {
 	if s := t.current.Load(); s.free == 0 {
-		var items []*item[T]
+		var items []*Item[T]
 		for n := range s.all {
 			if it := s.all[n].item.Load(); it != nil {
 				items = append(items, it)
 			}
 		}
-		t.fill(items)
+		t.Fill(items)
 	}
 	t.current.Load().put(it)
 }
 
 // put stores it, for which there must be a free slot. The item is stored before the hash:
 // a reader that finds the hash finds the item.
-func (s *slots[T]) put(it *item[T]) {
-	at, free := s.find(it.key)
+func (s *slots[T]) put(it *Item[T]) {
+	at, free := s.find(it.Key)
 	at.item.Store(it)
 	if free != 0 {
 		s.free--
@@ -80,15 +81,15 @@ func (s *slots[T]) put(it *item[T]) {
 	}
 }
 
-// remove removes the item of key. Its slot stays in use until the table is rebuilt.
-func (t *table[T]) remove(key types.NamespacedName) {
+// Remove removes the item of key. Its slot stays in use until the table is rebuilt.
+func (t *Table[T]) Remove(key types.NamespacedName) {
 	at, _ := t.current.Load().find(key)
 	at.item.Store(nil)
 }
 
-// fill replaces the whole content by items. An eighth of their number may come before the
+// Fill replaces the whole content by items. An eighth of their number may come before the
 // table is rebuilt.
-func (t *table[T]) fill(items []*item[T]) {
+func (t *Table[T]) Fill(items []*Item[T]) {
 	size := 1 << bits.Len(uint(max(4, len(items)*9/4)))
 	s := &slots[T]{seed: maphash.MakeSeed(), all: make([]slot[T], size), free: size / 2}
 	for _, it := range items {

@@ -1,4 +1,4 @@
-package informer
+package tree
 
 import (
 	"fmt"
@@ -12,33 +12,33 @@ import (
 
 // candidates are the stores that were measured for the choice of this one.
 type candidate interface {
-	put(it *item[*corev1.Pod])
-	get(key types.NamespacedName) *item[*corev1.Pod]
+	Put(it *Item[*corev1.Pod])
+	Get(key types.NamespacedName) *Item[*corev1.Pod]
 }
 
-type treeStore struct{ root *node[*corev1.Pod] }
+type treeStore struct{ root *Node[*corev1.Pod] }
 
-func (s *treeStore) get(key types.NamespacedName) *item[*corev1.Pod] { return s.root.get(key) }
-func (s *treeStore) put(it *item[*corev1.Pod]) {
-	root := s.root.swap(it, it) // an update, as the store makes it
+func (s *treeStore) Get(key types.NamespacedName) *Item[*corev1.Pod] { return s.root.Get(key) }
+func (s *treeStore) Put(it *Item[*corev1.Pod]) {
+	root := s.root.Swap(it, it) // an update, as the store makes it
 	if root == nil {
-		root = s.root.with(it)
+		root = s.root.With(it)
 	}
 	s.root = root
 }
 
 type lockedMap struct {
 	mu  sync.RWMutex
-	all map[types.NamespacedName]*item[*corev1.Pod]
+	all map[types.NamespacedName]*Item[*corev1.Pod]
 }
 
-func (s *lockedMap) put(it *item[*corev1.Pod]) {
+func (s *lockedMap) Put(it *Item[*corev1.Pod]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.all[it.key] = it
+	s.all[it.Key] = it
 }
 
-func (s *lockedMap) get(key types.NamespacedName) *item[*corev1.Pod] {
+func (s *lockedMap) Get(key types.NamespacedName) *Item[*corev1.Pod] {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.all[key]
@@ -46,19 +46,19 @@ func (s *lockedMap) get(key types.NamespacedName) *item[*corev1.Pod] {
 
 type syncMap struct{ all sync.Map }
 
-func (s *syncMap) put(it *item[*corev1.Pod]) { s.all.Store(it.key, it) }
-func (s *syncMap) get(key types.NamespacedName) *item[*corev1.Pod] {
+func (s *syncMap) Put(it *Item[*corev1.Pod]) { s.all.Store(it.Key, it) }
+func (s *syncMap) Get(key types.NamespacedName) *Item[*corev1.Pod] {
 	v, _ := s.all.Load(key)
-	it, _ := v.(*item[*corev1.Pod])
+	it, _ := v.(*Item[*corev1.Pod])
 	return it
 }
 
 type plainMap struct {
-	all map[types.NamespacedName]*item[*corev1.Pod]
+	all map[types.NamespacedName]*Item[*corev1.Pod]
 }
 
-func (s *plainMap) put(it *item[*corev1.Pod])                       { s.all[it.key] = it }
-func (s *plainMap) get(key types.NamespacedName) *item[*corev1.Pod] { return s.all[key] }
+func (s *plainMap) Put(it *Item[*corev1.Pod])                       { s.all[it.Key] = it }
+func (s *plainMap) Get(key types.NamespacedName) *Item[*corev1.Pod] { return s.all[key] }
 
 func benchKeys(n int) []types.NamespacedName {
 	keys := make([]types.NamespacedName, n)
@@ -76,27 +76,27 @@ func clone(k types.NamespacedName) types.NamespacedName {
 
 func BenchmarkStore(b *testing.B) {
 	for _, n := range []int{10_000, 100_000} {
-		emptyTable := &table[*corev1.Pod]{}
-		emptyTable.fill(nil)
+		emptyTable := &Table[*corev1.Pod]{}
+		emptyTable.Fill(nil)
 		keys := benchKeys(n)
 		asked := make([]types.NamespacedName, n)
 		for i, at := range rand.Perm(n) {
 			asked[i] = clone(keys[at])
 		}
 		for name, s := range map[string]candidate{
-			"floor": &plainMap{map[types.NamespacedName]*item[*corev1.Pod]{}}, "map+rwmutex": &lockedMap{all: map[types.NamespacedName]*item[*corev1.Pod]{}},
+			"floor": &plainMap{map[types.NamespacedName]*Item[*corev1.Pod]{}}, "map+rwmutex": &lockedMap{all: map[types.NamespacedName]*Item[*corev1.Pod]{}},
 			"sync.Map": &syncMap{}, "tree": &treeStore{}, "table": emptyTable,
 		} {
-			items := make([]*item[*corev1.Pod], n)
+			items := make([]*Item[*corev1.Pod], n)
 			for i, key := range keys {
-				items[i] = &item[*corev1.Pod]{key: key, object: &corev1.Pod{}}
-				s.put(items[i])
+				items[i] = &Item[*corev1.Pod]{Key: key, Object: &corev1.Pod{}}
+				s.Put(items[i])
 			}
 			b.Run(fmt.Sprintf("get/n=%d/impl=%s", n, name), func(b *testing.B) {
 				b.ReportAllocs()
 				i := 0
 				for b.Loop() {
-					if s.get(asked[i]) == nil {
+					if s.Get(asked[i]) == nil {
 						b.Fatal("not found")
 					}
 					if i++; i == n {
@@ -108,7 +108,7 @@ func BenchmarkStore(b *testing.B) {
 				b.ReportAllocs()
 				i := 0
 				for b.Loop() {
-					s.put(items[(i*7919)%n])
+					s.Put(items[(i*7919)%n])
 					i++
 				}
 			})

@@ -1,4 +1,4 @@
-package informer
+package tree
 
 import (
 	"fmt"
@@ -14,7 +14,7 @@ import (
 type model map[types.NamespacedName]int
 
 func (m model) sorted() []types.NamespacedName {
-	return slices.SortedFunc(maps.Keys(m), compareKeys)
+	return slices.SortedFunc(maps.Keys(m), CompareKeys)
 }
 
 func (m model) objects(namespace *string) []int {
@@ -36,19 +36,19 @@ func collect(walk func(func(int) bool) bool) []int {
 	return out
 }
 
-func checkTree(t *testing.T, root *node[int], want model) {
+func checkTree(t *testing.T, root *Node[int], want model) {
 	t.Helper()
-	if got := collect(root.all); !slices.Equal(got, want.objects(nil)) {
+	if got := collect(root.All); !slices.Equal(got, want.objects(nil)) {
 		t.Fatalf("the tree holds %v, want %v", got, want.objects(nil))
 	}
 	for _, namespace := range []string{"", "a", "b", "c", "zz"} {
-		got := collect(func(yield func(int) bool) bool { return root.namespace(namespace, yield) })
+		got := collect(func(yield func(int) bool) bool { return root.Namespace(namespace, yield) })
 		if !slices.Equal(got, want.objects(&namespace)) {
 			t.Fatalf("namespace %q holds %v, want %v", namespace, got, want.objects(&namespace))
 		}
 	}
 	for key, object := range want {
-		if it := root.get(key); it == nil || it.object != object {
+		if it := root.Get(key); it == nil || it.Object != object {
 			t.Fatalf("get %v returns %v, want %d", key, it, object)
 		}
 	}
@@ -56,7 +56,7 @@ func checkTree(t *testing.T, root *node[int], want model) {
 }
 
 // checkShape holds the tree's invariants and returns its height.
-func checkShape(t *testing.T, n *node[int], isRoot bool) int {
+func checkShape(t *testing.T, n *Node[int], isRoot bool) int {
 	t.Helper()
 	if n == nil {
 		return 0
@@ -84,7 +84,7 @@ func checkShape(t *testing.T, n *node[int], isRoot bool) int {
 func TestTreeIsASortedMap(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 1))
-		var root *node[int]
+		var root *Node[int]
 		want := model{}
 		size := 1 + random.IntN(3000)
 		random2 := func() types.NamespacedName {
@@ -95,17 +95,17 @@ func TestTreeIsASortedMap(t *testing.T) {
 		for step := range 6000 {
 			key := random2()
 			if random.IntN(10) < 4+int(seed%3) {
-				it, old := &item[int]{key: key, object: step}, root.get(key)
-				swapped := root.swap(old, it)
-				if (swapped == nil) != (old == nil) || root.swap(it, it) != nil {
+				it, old := &Item[int]{Key: key, Object: step}, root.Get(key)
+				swapped := root.Swap(old, it)
+				if (swapped == nil) != (old == nil) || root.Swap(it, it) != nil {
 					t.Fatal("swap works if and only if the tree has the item")
 				}
 				if swapped == nil || step%2 == 0 {
-					swapped = root.with(it)
+					swapped = root.With(it)
 				}
 				root, want[key] = swapped, step
 			} else {
-				root = root.without(key)
+				root = root.Without(key)
 				delete(want, key)
 			}
 			if step%1500 == 0 {
@@ -114,7 +114,7 @@ func TestTreeIsASortedMap(t *testing.T) {
 		}
 		checkTree(t, root, want)
 		for _, key := range want.sorted() {
-			root = root.without(key)
+			root = root.Without(key)
 			delete(want, key)
 			if len(want)%200 == 0 {
 				checkTree(t, root, want)
@@ -132,28 +132,28 @@ func TestBuiltTree(t *testing.T) {
 		for n := range size {
 			want[types.NamespacedName{Namespace: []string{"a", "b"}[n%2], Name: fmt.Sprint(n)}] = n
 		}
-		var items []*item[int]
+		var items []*Item[int]
 		for _, key := range want.sorted() {
-			items = append(items, &item[int]{key: key, object: want[key]})
+			items = append(items, &Item[int]{Key: key, Object: want[key]})
 		}
-		root := build(items)
+		root := Build(items)
 		checkTree(t, root, want)
 		for _, it := range slices.Backward(items[max(0, size-3):]) { // the last leaf may be alone in its parent
-			root = root.without(it.key)
-			delete(want, it.key)
+			root = root.Without(it.Key)
+			delete(want, it.Key)
 			checkTree(t, root, want)
 		}
 	}
 }
 
 func TestTheLastItemLeavesABranchWithoutForks(t *testing.T) {
-	items := make([]*item[int], 48*48*48+1) // the last of the root's kids has one kid, and that has one
+	items := make([]*Item[int], 48*48*48+1) // the last of the root's kids has one kid, and that has one
 	for n := range items {
-		items[n] = &item[int]{key: types.NamespacedName{Name: fmt.Sprintf("%06d", n)}, object: n}
+		items[n] = &Item[int]{Key: types.NamespacedName{Name: fmt.Sprintf("%06d", n)}, Object: n}
 	}
-	root := build(items).without(items[len(items)-1].key)
+	root := Build(items).Without(items[len(items)-1].Key)
 	checkShape(t, root, true)
-	if got := len(collect(root.all)); got != len(items)-1 {
+	if got := len(collect(root.All)); got != len(items)-1 {
 		t.Fatalf("the tree holds %d objects, want %d", got, len(items)-1)
 	}
 }
@@ -161,22 +161,22 @@ func TestTheLastItemLeavesABranchWithoutForks(t *testing.T) {
 func TestOldRootsStayAsTheyWere(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 7))
 	type moment struct {
-		root *node[int]
+		root *Node[int]
 		want model
 	}
-	var root *node[int]
+	var root *Node[int]
 	want, moments := model{}, []moment{}
 	for step := range 3000 {
 		key := types.NamespacedName{Namespace: "a", Name: fmt.Sprint(random.IntN(500))}
 		if random.IntN(2) == 0 {
-			it := &item[int]{key: key, object: step}
-			next := root.swap(root.get(key), it)
+			it := &Item[int]{Key: key, Object: step}
+			next := root.Swap(root.Get(key), it)
 			if next == nil {
-				next = root.with(it)
+				next = root.With(it)
 			}
 			root, want[key] = next, step
 		} else {
-			root = root.without(key)
+			root = root.Without(key)
 			delete(want, key)
 		}
 		if step%100 == 0 {
@@ -189,13 +189,13 @@ func TestOldRootsStayAsTheyWere(t *testing.T) {
 }
 
 func TestIterationStopsWhenTold(t *testing.T) {
-	var root *node[int]
+	var root *Node[int]
 	for n := range 1000 {
-		root = root.with(&item[int]{key: types.NamespacedName{Namespace: "a", Name: fmt.Sprintf("%04d", n)}, object: n})
+		root = root.With(&Item[int]{Key: types.NamespacedName{Namespace: "a", Name: fmt.Sprintf("%04d", n)}, Object: n})
 	}
 	for _, walk := range []func(func(int) bool) bool{
-		root.all,
-		func(yield func(int) bool) bool { return root.namespace("a", yield) },
+		root.All,
+		func(yield func(int) bool) bool { return root.Namespace("a", yield) },
 	} {
 		calls := 0
 		walk(func(int) bool {
@@ -210,44 +210,44 @@ func TestIterationStopsWhenTold(t *testing.T) {
 
 // Larger nodes are fewer, and emptier ones more.
 func TestNodesAreSplitAndMergedAtTheirBounds(t *testing.T) {
-	var root *node[int]
+	var root *Node[int]
 	key := func(n int) types.NamespacedName { return types.NamespacedName{Name: fmt.Sprintf("%04d", n)} }
 	for n := range fanout {
-		root = root.with(&item[int]{key: key(n), object: n})
+		root = root.With(&Item[int]{Key: key(n), Object: n})
 	}
 	if root.kids != nil {
 		t.Error("a leaf is split before it is full")
 	}
 	const each = fanout * 3 / 4 // as build fills leaves
-	items := make([]*item[int], 2*each)
+	items := make([]*Item[int], 2*each)
 	for n := range items {
-		items[n] = &item[int]{key: key(n), object: n}
+		items[n] = &Item[int]{Key: key(n), Object: n}
 	}
-	root = build(items)
+	root = Build(items)
 	for n := range each - fanout/4 {
-		root = root.without(key(n))
+		root = root.Without(key(n))
 	}
 	if len(root.kids) != 2 {
 		t.Errorf("a leaf with %d items is merged", fanout/4)
 	}
-	if root = root.without(key(each - 1)); root.kids != nil {
+	if root = root.Without(key(each - 1)); root.kids != nil {
 		t.Errorf("a leaf with %d items is not merged", fanout/4-1)
 	}
 }
 
 // Nodes above the leaves are split and merged, too.
 func TestALargeTreeGrowsAndShrinksByItems(t *testing.T) {
-	var root *node[int]
+	var root *Node[int]
 	want := model{}
 	random := rand.New(rand.NewPCG(11, 1))
 	order := random.Perm(10_000)
 	key := func(n int) types.NamespacedName { return types.NamespacedName{Namespace: "a", Name: fmt.Sprint(n)} }
 	for _, n := range order {
-		root, want[key(n)] = root.with(&item[int]{key: key(n), object: n}), n
+		root, want[key(n)] = root.With(&Item[int]{Key: key(n), Object: n}), n
 	}
 	checkTree(t, root, want)
 	for step, n := range order {
-		root = root.without(key(n))
+		root = root.Without(key(n))
 		delete(want, key(n))
 		if step%1000 == 0 {
 			checkTree(t, root, want)

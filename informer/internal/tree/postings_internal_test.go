@@ -1,4 +1,4 @@
-package informer
+package tree
 
 import (
 	"fmt"
@@ -61,34 +61,34 @@ func TestTrieIsAMap(t *testing.T) {
 
 func TestTableIsAMap(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 5))
-	var all table[int]
-	all.fill(nil)
+	var all Table[int]
+	all.Fill(nil)
 	want := map[types.NamespacedName]int{}
 	for step := range 50_000 {
 		key := types.NamespacedName{Namespace: fmt.Sprint(step % 3), Name: fmt.Sprint(random.IntN(1 + step/10))}
 		if random.IntN(3) > 0 {
-			all.put(&item[int]{key: key, object: step})
+			all.Put(&Item[int]{Key: key, Object: step})
 			want[key] = step
 		} else {
-			all.remove(key)
+			all.Remove(key)
 			delete(want, key)
 		}
-		it := all.get(key)
-		if wanted, there := want[key]; (it != nil) != there || there && it.object != wanted {
+		it := all.Get(key)
+		if wanted, there := want[key]; (it != nil) != there || there && it.Object != wanted {
 			t.Fatalf("%v: %v, want %d %v", key, it, wanted, there)
 		}
 	}
 	for step := range 5000 {
 		for n := range 3 {
 			key := types.NamespacedName{Namespace: fmt.Sprint(n), Name: fmt.Sprint(step)}
-			it := all.get(key)
-			if wanted, there := want[key]; (it != nil) != there || there && it.object != wanted {
+			it := all.Get(key)
+			if wanted, there := want[key]; (it != nil) != there || there && it.Object != wanted {
 				t.Fatalf("%v: %v, want %d %v", key, it, wanted, there)
 			}
 		}
 	}
-	all.fill(nil)
-	if all.get(types.NamespacedName{Namespace: "0", Name: "0"}) != nil {
+	all.Fill(nil)
+	if all.Get(types.NamespacedName{Namespace: "0", Name: "0"}) != nil {
 		t.Error("an empty table holds something")
 	}
 }
@@ -97,16 +97,16 @@ func TestTableIsAMap(t *testing.T) {
 // a copy of the table.
 func TestTableIsSeldomRebuilt(t *testing.T) {
 	for live := 1000; live <= 1026; live++ {
-		var all table[int]
-		all.fill(nil)
-		put := func(n int) { all.put(&item[int]{key: types.NamespacedName{Name: fmt.Sprint(n)}, object: n}) }
+		var all Table[int]
+		all.Fill(nil)
+		put := func(n int) { all.Put(&Item[int]{Key: types.NamespacedName{Name: fmt.Sprint(n)}, Object: n}) }
 		for n := range live {
 			put(n)
 		}
 		rebuilt := 0
 		for n := range 5000 {
 			before := all.current.Load()
-			all.remove(types.NamespacedName{Name: fmt.Sprint(n)})
+			all.Remove(types.NamespacedName{Name: fmt.Sprint(n)})
 			put(live + n)
 			if all.current.Load() != before {
 				rebuilt++
@@ -119,31 +119,31 @@ func TestTableIsSeldomRebuilt(t *testing.T) {
 }
 
 func TestTableIsReadWhileItChanges(t *testing.T) {
-	var all table[int]
-	all.fill(nil)
+	var all Table[int]
+	all.Fill(nil)
 	stays := types.NamespacedName{Name: "stays"}
-	all.put(&item[int]{key: stays, object: 1})
+	all.Put(&Item[int]{Key: stays, Object: 1})
 	var stop atomic.Bool
 	var readers sync.WaitGroup
 	for range 4 {
 		readers.Go(func() {
 			last := 0
 			for !stop.Load() {
-				it := all.get(stays)
-				if it == nil || it.object < last {
+				it := all.Get(stays)
+				if it == nil || it.Object < last {
 					t.Errorf("read %v after %d", it, last)
 					return
 				}
-				last = it.object
+				last = it.Object
 			}
 		})
 	}
 	for n := range 20_000 {
 		key := types.NamespacedName{Name: fmt.Sprint(n)}
-		all.put(&item[int]{key: key, object: n})
-		all.put(&item[int]{key: stays, object: n + 2})
+		all.Put(&Item[int]{Key: key, Object: n})
+		all.Put(&Item[int]{Key: stays, Object: n + 2})
 		if n >= 10 {
-			all.remove(types.NamespacedName{Name: fmt.Sprint(n - 10)})
+			all.Remove(types.NamespacedName{Name: fmt.Sprint(n - 10)})
 		}
 	}
 	stop.Store(true)
