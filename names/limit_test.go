@@ -25,7 +25,11 @@ func TestTheSafetyLimitRefusesOnlyWhatExceedsBothBounds(t *testing.T) {
 		o           names.Options
 		passes      bool
 	}{
-		"10 of 10: not more than the count":    {10, 0, names.Options{}, true},
+		"10 of 11: not more than the count":    {11, 1, names.Options{}, true},
+		"3 of 3: all, but few":                 {3, 0, names.Options{}, true},
+		"4 of 4: all":                          {4, 0, names.Options{}, false},
+		"4 of 4 with a count of 10":            {4, 0, names.Options{MaxCount: 10}, true},
+		"4 of 4 with the limit off":            {4, 0, names.Options{MaxShare: 1}, true},
 		"11 of 11: more than both":             {11, 0, names.Options{}, false},
 		"11 of 22: not more than the share":    {22, 11, names.Options{}, true},
 		"12 of 23: more than both":             {23, 11, names.Options{}, false},

@@ -16,6 +16,7 @@ const (
 	defaultTimeout     = time.Minute
 	defaultMaxShare    = 0.5
 	defaultMaxCount    = 10
+	defaultMaxOfAll    = 3
 	defaultBackoffBase = time.Second
 	defaultBackoffCap  = 5 * time.Minute
 
@@ -49,7 +50,9 @@ type Options struct {
 	// share of the names in scope, and more than MaxCount of them, are orphans. A share
 	// of 1 switches the limit off. Defaults to 0.5.
 	MaxShare float64
-	// MaxCount is the other half of the safety limit. Defaults to 10.
+	// MaxCount is the other half of the safety limit. Defaults to 10, and to 3 for a
+	// sweep in which all names are orphans, since that is what a wrong selector or an
+	// empty cache looks like. For example, 4 of 4 orphans are refused, and 4 of 5 are not.
 	MaxCount int
 	// Confirmed lets the first sweep enqueue up to that many orphans past the safety
 	// limit, as [Sweep.Confirm] does for the next one. Defaults to 0.
@@ -67,7 +70,6 @@ func (o *Options) withDefaults() Options {
 	set.BackoffBase = cmp.Or(set.BackoffBase, defaultBackoffBase)
 	set.BackoffCap = cmp.Or(set.BackoffCap, max(defaultBackoffCap, set.BackoffBase))
 	set.MaxShare = cmp.Or(set.MaxShare, defaultMaxShare)
-	set.MaxCount = cmp.Or(set.MaxCount, defaultMaxCount)
 	return set
 }
 

@@ -320,11 +320,17 @@ func (s *Sweep) checkLimit(orphans []Orphan, known, outOfScope int) error {
 	defer s.mu.Unlock()
 	confirmed := s.confirmed
 	s.confirmed = 0
-	n := len(orphans)
-	if n <= s.options.MaxCount || float64(n) <= s.options.MaxShare*float64(known) || n <= confirmed {
+	n, count := len(orphans), s.options.MaxCount
+	if count == 0 {
+		count = defaultMaxCount
+		if n == known {
+			count = defaultMaxOfAll
+		}
+	}
+	if n <= count || float64(n) <= s.options.MaxShare*float64(known) || n <= confirmed {
 		return nil
 	}
 	return &RefusedError{
-		Orphans: n, Known: known, Example: orphans[0].Name, MaxCount: s.options.MaxCount, MaxShare: s.options.MaxShare,
+		Orphans: n, Known: known, Example: orphans[0].Name, MaxCount: count, MaxShare: s.options.MaxShare,
 	}
 }

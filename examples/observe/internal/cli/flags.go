@@ -87,7 +87,7 @@ func (s *settings) deletion() *pflag.FlagSet {
 	f.StringArrayVar(&s.names, "names", nil, "`command` that prints all names that the outside world knows, a line each: "+
 		"NAMESPACE/NAME or NAME; --delete runs for those that were deleted; repeated: its arguments")
 	f.IntVar(&s.maxOrphans, "max-orphans", 0, "delete nothing if more than N known names were deleted; -1: no limit "+
-		"(default: more than half of them and more than 10)")
+		"(default: more than half of them and more than 10, or all of more than 3)")
 	return f
 }
 
