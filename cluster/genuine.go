@@ -80,8 +80,14 @@ func foreign(res *http.Response, mayBeStatus bool) string {
 		return "it is empty"
 	case !answer.Readable(contentType):
 		return fmt.Sprintf("its content type is %q", contentType)
+	case !strings.HasPrefix(contentType, runtime.ContentTypeJSON):
+		return "" // no page has another encoding
 	}
-	head := make([]byte, peek)
+	size := int64(peek)
+	if res.ContentLength > 0 {
+		size = min(peek, res.ContentLength+1) // one more, to see that it ends
+	}
+	head := make([]byte, size)
 	n, err := io.ReadFull(res.Body, head)
 	head = head[:n]
 	ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) && res.ContentLength <= int64(n)
@@ -91,8 +97,8 @@ func foreign(res *http.Response, mayBeStatus bool) string {
 	}
 	res.Body = &putBack{Reader: io.MultiReader(bytes.NewReader(head), after), Closer: res.Body}
 	switch {
-	case !ended || !strings.HasPrefix(contentType, runtime.ContentTypeJSON):
-		return "" // more than a page, or in an encoding that no page has
+	case !ended:
+		return "" // more than a page
 	case n == 0:
 		return "it is empty"
 	}

@@ -138,18 +138,66 @@ func (w *write) merged(data []byte) asked {
 	if json.Unmarshal(data, &changed) != nil && yaml.Unmarshal(data, &changed) != nil {
 		return asked{wholeBody: digest(data)}
 	}
-	var has map[string]any
-	if u, ok := w.before.(*unstructured.Unstructured); ok {
-		has = u.Object
-	} else if w.before != nil {
-		encoded, err := json.Marshal(w.before)
-		if err == nil {
-			_ = json.Unmarshal(encoded, &has) // it is JSON
-		}
-	}
+	changed = clientFields(changed)
+	has := fieldsOf(w.before, changed)
 	fields := asked{}
-	fields.add("", clientFields(changed), has, has != nil)
+	fields.add("", changed, has, has != nil)
 	return fields.bounded()
+}
+
+// fieldsOf returns those fields of an object which a patch changes, as JSON has them, nil
+// if the object is not known. The whole of a large object is not encoded for one field.
+func fieldsOf(object metav1.Object, changed map[string]any) map[string]any {
+	if u, ok := object.(*unstructured.Unstructured); ok {
+		return u.Object
+	}
+	if object == nil {
+		return nil
+	}
+	parts := map[string]any{}
+	for name := range changed {
+		if name == "metadata" {
+			parts[name] = metav1.ObjectMeta{
+				Labels: object.GetLabels(), Annotations: object.GetAnnotations(),
+				Finalizers: object.GetFinalizers(), OwnerReferences: object.GetOwnerReferences(),
+			}
+			continue
+		}
+		value, ok := fieldOf(object, name)
+		if !ok {
+			return asJSON(object) // it writes its JSON itself, or has the field elsewhere
+		}
+		parts[name] = value
+	}
+	return asJSON(parts)
+}
+
+// fieldOf returns a field of a struct by its name in JSON, nil if it is empty.
+func fieldOf(object metav1.Object, name string) (value any, ok bool) {
+	v := reflect.Indirect(reflect.ValueOf(object))
+	if _, ok := object.(json.Marshaler); ok || v.Kind() != reflect.Struct {
+		return nil, false
+	}
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		if tag, _, _ := strings.Cut(f.Tag.Get("json"), ","); tag != name || !f.IsExported() {
+			continue
+		}
+		if v.Field(i).IsZero() {
+			return nil, true
+		}
+		return v.Field(i).Interface(), true
+	}
+	return nil, false
+}
+
+// asJSON returns a value as a client reads it from JSON, nil if it is no object.
+func asJSON(value any) (object map[string]any) {
+	encoded, err := json.Marshal(value)
+	if err == nil {
+		_ = json.Unmarshal(encoded, &object) // it is JSON
+	}
+	return object
 }
 
 // operations returns what a JSON patch asks for.

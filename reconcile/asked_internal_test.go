@@ -87,3 +87,32 @@ func TestADeletionIsAskedForOnce(t *testing.T) {
 	w.before = before
 	g.Expect(w.asks(nil)).To(BeEmpty())
 }
+
+// inlined has its labels' neighbour in an embedded struct.
+type inlined struct {
+	metav1.ObjectMeta `json:"metadata"`
+	Inner             `json:",inline"`
+
+	Count int `json:"count,omitempty"`
+}
+
+// Inner is a part of inlined.
+type Inner struct {
+	Color string `json:"color,omitempty"`
+}
+
+// What the object has is found wherever its type keeps it, without its whole JSON.
+func TestAPatchIsComparedWithTheFieldsThatItChanges(t *testing.T) {
+	object := &inlined{ObjectMeta: metav1.ObjectMeta{Name: "a", Annotations: map[string]string{"n": "x"}}, Inner: Inner{"red"}, Count: 0}
+	for body, paths := range map[string][]string{
+		`{"color":"red"}`:                        nil,
+		`{"color":"blue"}`:                       {"color"},
+		`{"count":null}`:                         nil,
+		`{"count":1,"color":"red"}`:              {"count"},
+		`{"metadata":{"annotations":{"n":"x"}}}`: nil,
+		`{"unknown":1}`:                          {"unknown"},
+	} {
+		w := write{object: object, before: object, content: ownwrites.PatchOf("application/merge-patch+json", "", []byte(body))}
+		NewWithT(t).Expect(w.asks(nil).paths()).To(Equal(paths), body)
+	}
+}

@@ -106,7 +106,7 @@ func (r *recorder) record(w write) {
 	_ = w.key() // panics if the object is nil: here, where the reconciler is to blame
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for i := range r.writes {
+	for i := len(r.writes) - 1; i >= 0; i-- { // it is one of the last
 		if known := &r.writes[i]; known.isReportedBy(&w) {
 			if !w.deleted {
 				known.object = w.object

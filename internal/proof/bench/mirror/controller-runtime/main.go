@@ -11,6 +11,7 @@ import (
 	"os"
 	"strconv"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,6 +26,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
+// atOnce is how many copies are written at a time.
+const atOnce = 10
+
 type reconciler struct {
 	client.Client
 
@@ -36,15 +40,20 @@ func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err := r.Get(ctx, request.NamespacedName, &source); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	var errs []error
+	errs := make([]error, r.copies)
+	var writes errgroup.Group
+	writes.SetLimit(atOnce)
 	for n := range r.copies {
-		mirrored := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: fmt.Sprintf("mirror-%03d", n), Name: "source"}}
-		_, err := controllerutil.CreateOrUpdate(ctx, r.Client, mirrored, func() error {
-			mirrored.Labels, mirrored.Data = map[string]string{"mirror": "source"}, maps.Clone(source.Data)
+		writes.Go(func() error {
+			mirrored := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: fmt.Sprintf("mirror-%03d", n), Name: "source"}}
+			_, errs[n] = controllerutil.CreateOrUpdate(ctx, r.Client, mirrored, func() error {
+				mirrored.Labels, mirrored.Data = map[string]string{"mirror": "source"}, maps.Clone(source.Data)
+				return nil
+			})
 			return nil
 		})
-		errs = append(errs, err)
 	}
+	_ = writes.Wait() // the errors are in errs
 	return ctrl.Result{}, errors.Join(errs...)
 }
 

@@ -3,7 +3,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -12,16 +11,17 @@ import (
 	"syscall"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/homeostat/homeostat/cluster"
 	"github.com/homeostat/homeostat/informer"
-	"github.com/homeostat/homeostat/patch"
+	"github.com/homeostat/homeostat/patch/children"
 	"github.com/homeostat/homeostat/reconcile"
 )
+
+// atOnce is how many copies are written at a time.
+const atOnce = 10
 
 func main() {
 	kubeconfig := flag.String("kubeconfig", "", "the cluster")
@@ -49,32 +49,28 @@ func run(ctx context.Context, kubeconfig string, copies int) error {
 	if err != nil {
 		return err
 	}
-	sources := informer.For(client.CoreV1().Secrets("mirror-source"), nil)
-	mirrored := informer.For(client.CoreV1().Secrets(""),
-		&informer.Options{Name: "copies", LabelSelector: "mirror=source"})
-	owner := []reconcile.Key{{Namespace: "mirror-source", Name: "source"}}
+	secrets := client.CoreV1().Secrets
+	sources := informer.For(secrets("mirror-source"), nil)
+	mirrored := informer.For(secrets(""), &informer.Options{Name: "copies", LabelSelector: "mirror=source"})
+	all := children.New(corev1.SchemeGroupVersion.WithKind("Secret"), secrets, mirrored, secrets, &children.Options{
+		ByLabel: true, Mark: map[string]string{"mirror": "source"}, Parallel: atOnce,
+	})
 	c, err := reconcile.New("mirror", sources, reconcile.Func[*corev1.Secret](
 		func(ctx context.Context, r reconcile.Request[*corev1.Secret]) (reconcile.Result, error) {
 			source, ok := r.Object()
-			if !ok || r.Key != owner[0] {
+			if !ok || r.Key.Name != "source" {
 				return reconcile.Result{}, nil
 			}
-			var errs []error
-			for n := range copies {
-				key := types.NamespacedName{Namespace: fmt.Sprintf("mirror-%03d", n), Name: "source"}
-				base, ok := mirrored.Get(key)
-				if !ok {
-					base = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+			wanted := make([]children.Child[*corev1.Secret], copies)
+			for n := range wanted {
+				wanted[n] = children.Child[*corev1.Secret]{
+					Namespace: fmt.Sprintf("mirror-%03d", n), Name: "source",
+					Edit: func(s *corev1.Secret) { s.Data = maps.Clone(source.Data) },
 				}
-				_, err := patch.Ensure(ctx, client.CoreV1().Secrets, base, nil, func(s *corev1.Secret) {
-					s.Labels, s.Data = map[string]string{"mirror": "source"}, maps.Clone(source.Data)
-				})
-				errs = append(errs, err)
 			}
-			return reconcile.Result{}, errors.Join(errs...)
-		}), &reconcile.Options{Triggers: []reconcile.Trigger{reconcile.Mapped(mirrored,
-		func(context.Context, *corev1.Secret, *corev1.Secret) ([]reconcile.Key, error) { return owner, nil },
-	)}})
+			_, err := all.Ensure(ctx, source, wanted...)
+			return reconcile.Result{}, err
+		}), &reconcile.Options{Triggers: []reconcile.Trigger{reconcile.Owned(mirrored)}})
 	if err != nil {
 		return err
 	}
