@@ -46,6 +46,7 @@ var programs = map[string]string{
 	"configmap-from-crs":  "examples/configmap-from-crs",
 	"dns-zone":            "examples/dns-zone",
 	"ingress-per-service": "examples/ingress-per-service",
+	"mirror":              "examples/mirror",
 	"namespace-defaults":  "examples/namespace-defaults",
 	"observe":             "examples/observe",
 	"pod-runtime":         "examples/pod-runtime",

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -44,8 +45,8 @@ type installed struct {
 type customKind struct {
 	Kind string
 	Spec struct {
-		Group string
-		Names struct{ Plural string }
+		Group, Scope string
+		Names        struct{ Plural string }
 	}
 }
 
@@ -144,8 +145,8 @@ func (all installed) securesItsNamespace() {
 	}
 }
 
-// hasRolesForUsers: users who may view or edit a namespace may do so with its custom resources, unless these are about
-// nodes.
+// hasRolesForUsers: users who may view or edit a namespace may do so with its custom resources. Those that have no
+// namespace are edited with a role that an administrator binds.
 func (all installed) hasRolesForUsers() {
 	all.Helper()
 	for _, kind := range all.kinds {
@@ -153,7 +154,7 @@ func (all installed) hasRolesForUsers() {
 		for _, role := range all.roles {
 			for _, to := range []string{"view", "edit"} {
 				if role.Labels["rbac.authorization.k8s.io/aggregate-to-"+to] != "true" &&
-					(kind.Spec.Group != "reboot.homeostat.dev" || role.Name != "reboot-"+to) {
+					(kind.Spec.Scope != "Cluster" || role.Name != path.Base(all.Name())+"-"+to) {
 					continue
 				}
 				for _, rule := range role.Rules {

@@ -40,7 +40,7 @@ func (s Source) Key() types.NamespacedName { return types.NamespacedName(s) }
 
 // SecretMirrorStatus is the result of the last reconcile.
 type SecretMirrorStatus struct {
-	// Copies is how many there are, all of them up to date.
+	// Copies is how many namespaces are selected. If Ready is true, each has the newest copy.
 	Copies int64 `json:"copies"`
 	// ObservedGeneration is the generation of the spec that this status is about.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`

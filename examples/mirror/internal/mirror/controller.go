@@ -29,6 +29,7 @@ var errNoSource = reconcile.Terminal(errors.New("the source does not exist"))
 
 // mirrors is what a reconcile reads, and the copies, which it writes.
 type mirrors struct {
+	env        operator.Env
 	kind       *cluster.Kind[*SecretMirror, *SecretMirrorList]
 	in         *informer.Informer[*SecretMirror]
 	bySource   *informer.Index[*SecretMirror, types.NamespacedName]
@@ -45,10 +46,8 @@ func Setup(env operator.Env) ([]*reconcile.Controller, error) {
 	}
 	core := env.Cluster.Client().CoreV1()
 	m := &mirrors{
-		kind:       k,
-		in:         informer.For(k.In(""), nil),
-		namespaces: informer.For(core.Namespaces(), nil),
-		secrets:    informer.For(core.Secrets(""), nil),
+		env: env, kind: k, in: informer.For(k.In(""), nil),
+		namespaces: informer.For(core.Namespaces(), nil), secrets: informer.For(core.Secrets(""), nil),
 	}
 	m.bySource = informer.NewIndex(m.in, func(m *SecretMirror) []types.NamespacedName {
 		return []types.NamespacedName{m.Spec.Source.Key()}
@@ -102,29 +101,30 @@ func (m *mirrors) Reconcile(ctx context.Context, r reconcile.Request[*SecretMirr
 	if mirror.DeletionTimestamp != nil {
 		return reconcile.Result{}, nil // it is not found later
 	}
-	copies, err := m.copy(ctx, mirror)
+	wanted, err := m.copy(ctx, mirror)
 	if patch.IsStale(err) {
 		return reconcile.Result{}, err // the cache was late: the next reconcile knows more
 	}
 	condition := metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Copied"}
 	if err != nil {
 		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, reasonOf(err), err.Error()
+		m.env.Events.Eventf(mirror, nil, corev1.EventTypeWarning, condition.Reason, "Copy", "%s", condition.Message)
 	}
 	_, failed := patch.Status(ctx, m.kind.In, mirror, nil, func(edit *SecretMirror) {
-		edit.Status.Copies = int64(len(copies))
+		edit.Status.Copies = int64(wanted)
 		meta.SetStatusCondition(&edit.Status.Conditions, condition)
 	})
 	return reconcile.Result{}, errors.Join(err, failed)
 }
 
-// copy returns the copies, if all are there.
-func (m *mirrors) copy(ctx context.Context, mirror *SecretMirror) ([]*corev1.Secret, error) {
+// copy makes the copies, and returns how many there should be.
+func (m *mirrors) copy(ctx context.Context, mirror *SecretMirror) (int, error) {
 	if _, err := metav1.LabelSelectorAsSelector(&mirror.Spec.Namespaces); err != nil {
-		return nil, reconcile.Terminal(err) // it does not select nothing
+		return 0, reconcile.Terminal(err) // it does not select nothing
 	}
 	source, ok := m.secrets.Get(mirror.Spec.Source.Key())
 	if !ok {
-		return nil, errNoSource
+		return 0, errNoSource
 	}
 	edit := func(s *corev1.Secret) { s.Type, s.Data = source.Type, source.DeepCopy().Data }
 	var wanted []children.Child[*corev1.Secret]
@@ -133,7 +133,8 @@ func (m *mirrors) copy(ctx context.Context, mirror *SecretMirror) ([]*corev1.Sec
 			wanted = append(wanted, children.Child[*corev1.Secret]{Namespace: n.Name, Name: source.Name, Edit: edit})
 		}
 	}
-	return m.copies.Ensure(ctx, mirror, wanted...)
+	_, err := m.copies.Ensure(ctx, mirror, wanted...)
+	return len(wanted), err
 }
 
 func reasonOf(err error) string {

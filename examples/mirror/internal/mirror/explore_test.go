@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 
 	"github.com/homeostat/homeostat/examples/mirror/internal/mirror"
 	"github.com/homeostat/homeostat/internal/test/stage"
@@ -54,7 +55,9 @@ func lifeOfMirrors() *reconciletest.Case {
 			Group: "mirror.homeostat.dev", Version: "v1alpha1", Name: "secretmirrors", Kind: "SecretMirror",
 		}},
 		Run: func(env *reconciletest.Env) error {
-			controllers, err := mirror.Setup(operator.Env{Context: env.Context(), Cluster: stage.Reach(env.Config())})
+			controllers, err := mirror.Setup(operator.Env{
+				Context: env.Context(), Cluster: stage.Reach(env.Config()), Events: &events.FakeRecorder{},
+			})
 			if err != nil {
 				return err
 			}

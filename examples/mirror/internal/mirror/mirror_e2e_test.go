@@ -69,6 +69,14 @@ var _ = It("copies into every team, follows its source, tells a conflict, and le
 		}
 		return m.Status.Conditions[0].Reason, nil
 	}, stage.Patience).Should(Equal("Conflict"))
+	Eventually(ctx, func(ctx context.Context) ([]string, error) {
+		all, err := server.User.EventsV1().Events("").List(ctx, metav1.ListOptions{FieldSelector: "reason=Conflict"})
+		var notes []string
+		for i := range all.Items {
+			notes = append(notes, all.Items[i].Note)
+		}
+		return notes, err
+	}, stage.Patience).Should(ContainElement(ContainSubstring("team-7/pass")))
 	_, err = patch.Merge(ctx, core.Secrets, source, nil, func(s *corev1.Secret) { s.Data["is"] = []byte("1") })
 	Expect(err).NotTo(HaveOccurred())
 	began := time.Now()
