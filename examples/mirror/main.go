@@ -12,9 +12,9 @@ import (
 func main() {
 	os.Exit(operator.Program{
 		Name: mirror.Name,
-		Needs: []string{
+		Needs: []string{ // writes of Secrets may be allowed in some namespaces only, and a refusal stops that copy
 			"get,list,watch secretmirrors.mirror.homeostat.dev", "patch secretmirrors.mirror.homeostat.dev/status",
-			"list,watch namespaces", "get,list,watch,create,patch,delete secrets",
+			"list,watch namespaces", "get,list,watch secrets",
 		},
 		Setup: mirror.Setup,
 	}.Main(os.Args[1:], os.Stderr))
