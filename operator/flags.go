@@ -47,32 +47,43 @@ func (e usageError) Unwrap() error { return e.error }
 // program, joined, which only its author can mend; otherwise what is wrong with the
 // command line, joined, as a usageError.
 func (p Program) parse(args []string, out io.Writer) (*flags, error) {
-	if err := p.validateClusters(); err != nil { // their names are those of flags
-		return nil, err
-	}
 	f := &flags{clusters: map[string]*string{}}
+	if err := p.validateClusters(); err != nil { // their names are those of flags
+		return f, err
+	}
 	fs := flag.NewFlagSet(p.Name, flag.ContinueOnError)
 	fs.SetOutput(io.Discard) // Main says what is wrong
 	if p.Flags != nil {
 		p.Flags(fs)
 	}
 	if err := errors.Join(merge(fs, f.define(p)), p.validate()); err != nil {
-		return nil, err
+		return f, err
 	}
 	err := fs.Parse(args)
+	if err != nil && slices.ContainsFunc(args, isJSONFormat) { // it may stand after what is wrong
+		f.logFormat = formatJSON
+	}
 	if errors.Is(err, flag.ErrHelp) {
 		_, _ = fmt.Fprintln(out, cmp.Or(p.Usage, "Usage of "+p.Name+":"))
 		fs.SetOutput(out)
 		fs.PrintDefaults()
 	}
 	if err != nil {
-		return nil, usageError{fmt.Errorf("%w: see --help", err)}
+		return f, usageError{fmt.Errorf("%w: see --help", err)}
 	}
 	if err := f.validate(p, fs.Args()); err != nil {
-		return nil, usageError{err}
+		return f, usageError{err}
 	}
 	return f, nil
 }
+
+// formatJSON is the value of --log-format for JSON.
+const formatJSON = "json"
+
+func isJSONFormat(arg string) bool { return strings.TrimLeft(arg, "-") == "log-format="+formatJSON }
+
+// logsJSON reports whether each line of the program is a JSON record.
+func (f *flags) logsJSON() bool { return f.logFormat == formatJSON }
 
 // merge adds all flags to a program's own.
 //
@@ -172,7 +183,7 @@ func (f *flags) validate(p Program, rest []string) error {
 	if len(rest) > 0 {
 		errs = append(errs, fmt.Errorf("unexpected argument %q", rest[0]))
 	}
-	if f.logFormat != "text" && f.logFormat != "json" {
+	if f.logFormat != "text" && !f.logsJSON() {
 		errs = append(errs, fmt.Errorf("--log-format is %q: must be text or json", f.logFormat))
 	}
 	errs = append(errs, f.validateLease(p))

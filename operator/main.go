@@ -46,21 +46,21 @@ func (p Program) Main(args []string, stderr io.Writer) int {
 		return 0
 	}
 	if _, ok := errors.AsType[usageError](err); ok {
-		p.say(stderr, err)
+		p.fail(stderr, f, err)
 		return exitUsage
 	}
 	if err != nil {
-		p.say(stderr, err)
+		p.fail(stderr, f, err)
 		return exitError
 	}
 	if f.version {
-		p.say(stderr, nil)
+		_, _ = fmt.Fprintf(stderr, "%s %s\n", p.Name, Version())
 		return 0
 	}
 	if f.policyFor != "" {
-		return p.printPolicy(f.policyFor, stderr)
+		return p.printPolicy(f, stderr)
 	}
-	logger := Logger(stderr, f.logFormat == "json", f.verbosity)
+	logger := Logger(stderr, f.logsJSON(), f.verbosity)
 	klog.SetLogger(logger)
 	verbose(f.verbosity)
 	ctx, stop := signal.NotifyContext(logr.NewContext(context.Background(), logger), os.Interrupt, syscall.SIGTERM)
@@ -75,7 +75,7 @@ func (p Program) Main(args []string, stderr io.Writer) int {
 		logger.Info("stopped before it had begun", "reason", err.Error())
 		return 0
 	}
-	p.say(stderr, err)
+	p.fail(stderr, f, err)
 	return exitError
 }
 
@@ -92,23 +92,23 @@ func isCancellation(err error) bool {
 	return errors.Is(err, context.Canceled)
 }
 
-// say writes an error, or the version if err is nil. There is no other place for it.
-func (p Program) say(out io.Writer, err error) {
-	if err == nil {
-		_, _ = fmt.Fprintf(out, "%s %s\n", p.Name, Version())
+// fail writes why the program ends: as the last line, or as the last JSON record.
+func (p Program) fail(out io.Writer, f *flags, err error) {
+	if f.logsJSON() {
+		Logger(out, true, 0).Error(err, "the program ends", "program", p.Name)
 		return
 	}
 	_, _ = fmt.Fprintf(out, "%s: %v\n", p.Name, err)
 }
 
 // printPolicy writes the policy to standard output, and returns the exit code.
-func (p Program) printPolicy(serviceAccount string, stderr io.Writer) int {
-	policy, err := p.FencingPolicy(p, serviceAccount)
+func (p Program) printPolicy(f *flags, stderr io.Writer) int {
+	policy, err := p.FencingPolicy(p, f.policyFor)
 	if err == nil {
 		_, err = os.Stdout.WriteString(policy)
 	}
 	if err != nil {
-		p.say(stderr, err)
+		p.fail(stderr, f, err)
 		return exitError
 	}
 	return 0

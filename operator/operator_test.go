@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 
 	"github.com/homeostat/homeostat/cluster"
 	"github.com/homeostat/homeostat/leader"
@@ -74,6 +76,31 @@ func TestMainSaysWhatIsWrongAndExits(t *testing.T) {
 			g.Expect(p.Main(c.args, &said)).To(Equal(c.code))
 			g.Expect(said.String()).To(ContainSubstring(c.says))
 		})
+	}
+}
+
+func TestWithJSONEachLineIsARecordTheLastOneToo(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config")
+	NewWithT(t).Expect(os.WriteFile(file, []byte(kubeconfig), 0o600)).To(Succeed())
+	p := operator.Program{Name: "test", Setup: func(operator.Env) ([]*reconcile.Controller, error) {
+		klog.Background().Info("a line of klog")
+		return nil, errors.Join(errors.New("no controllers"), errors.New("no permissions"))
+	}}
+	for says, args := range map[string][]string{
+		"no permissions": {"--log-format=json", "--kubeconfig=" + file, "--listen-addr="},
+		"-unknown":       {"--unknown", "--log-format=json"},
+		"/none":          {"-log-format=json", "--kubeconfig=/none"},
+	} {
+		g := NewWithT(t)
+		var said bytes.Buffer
+		g.Expect(p.Main(args, &said)).NotTo(BeZero())
+		var record map[string]any
+		for line := range strings.Lines(said.String()) {
+			record = nil
+			g.Expect(json.Unmarshal([]byte(line), &record)).To(Succeed(), line)
+		}
+		g.Expect(record).To(And(HaveKeyWithValue("program", "test"), HaveKeyWithValue("level", "ERROR"),
+			HaveKeyWithValue("err", ContainSubstring(says))))
 	}
 }
 

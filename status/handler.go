@@ -8,11 +8,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"strconv"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
 	"k8s.io/klog/v2"
@@ -214,6 +216,7 @@ func ServeOn(ctx context.Context, listener net.Listener, h http.Handler) error {
 		WriteTimeout:      answerTimeout,
 		IdleTimeout:       idleTimeout,
 		BaseContext:       func(net.Listener) context.Context { return background },
+		ErrorLog:          slog.NewLogLogger(logr.ToSlogHandler(klog.FromContext(ctx)), slog.LevelError),
 	}
 	klog.FromContext(ctx).Info("serving status", "address", listener.Addr().String())
 	ended := make(chan error, 1)

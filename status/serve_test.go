@@ -117,3 +117,22 @@ func TestAnEmptyAddressServesNothing(t *testing.T) {
 		g.Expect(<-ended).To(Succeed())
 	})
 }
+
+// Otherwise net/http writes to standard error, whatever the format of the logs.
+func TestWhatTheServerSaysGoesToTheLogger(t *testing.T) {
+	g := NewWithT(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	g.Expect(err).NotTo(HaveOccurred())
+	said := make(chan string, 100)
+	logger := funcr.NewJSON(func(line string) { said <- line }, funcr.Options{})
+	ctx, stop := context.WithCancel(logr.NewContext(t.Context(), logger))
+	ended := make(chan error, 1)
+	go func() {
+		ended <- status.ServeOn(ctx, listener, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("of a handler") }))
+	}()
+	_, err = http.Get("http://" + listener.Addr().String())
+	g.Expect(err).To(HaveOccurred())
+	g.Eventually(said).WithTimeout(time.Minute).Should(Receive(ContainSubstring(": of a handler")))
+	stop()
+	g.Expect(<-ended).To(Succeed())
+}
