@@ -139,7 +139,7 @@ func TestCachesThatDoNotSyncAreNamed(t *testing.T) {
 		},
 		Objects: []runtime.Object{configMap("a")},
 	}, nil)
-	if !strings.Contains(r.Failure, "the caches of controller-runtime's manager do not sync") {
+	if r.Reason != "never-synced" || !strings.Contains(r.Failure, "the caches of controller-runtime's manager do not sync") {
 		t.Errorf("it fails with %q", r.Failure)
 	}
 }

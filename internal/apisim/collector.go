@@ -15,6 +15,9 @@ type Collector struct {
 	idle   int64 // the version of the server at which there was nothing to do
 }
 
+// CollectorClient is the client of the collector's writes.
+const CollectorClient = "collector"
+
 // Collector returns the actor; [Collector.Extra] makes it a part of a run.
 func (s *Server) Collector() *Collector { return &Collector{server: s} }
 
@@ -255,7 +258,7 @@ func (c *Collector) empty(w *world, t *table, ns *stored) func() {
 // exchange is a call of the collector about one object.
 func (c *Collector) exchange(t *table, o *stored, verb string) *exchange {
 	return &exchange{s: &c.server.store, t: t, r: &request{Call: Call{
-		Client: "collector", Verb: verb, Resource: t.res.GVR(), Namespace: o.key.Namespace, Name: o.key.Name,
+		Client: CollectorClient, Verb: verb, Resource: t.res.GVR(), Namespace: o.key.Namespace, Name: o.key.Name,
 	}}}
 }
 

@@ -284,6 +284,9 @@ func (r *chooser) count(a apisim.Action) {
 	r.out.decisions++
 	switch a.Kind {
 	case apisim.Deliver:
+		if r.out.drift.began {
+			r.out.drift.sees(describe(a))
+		}
 		r.out.deliveries++
 		r.out.delivered = append(r.out.delivered, r.out.decisions)
 	case apisim.Release:

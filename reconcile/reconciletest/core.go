@@ -31,6 +31,7 @@ type subject struct {
 	granted rules.Granted
 	ignore  *state.Ignore
 	errs    *errorLog
+	usual   int // writes without faults, once that is known
 }
 
 // core has the fields that all parts of a run share.
@@ -40,11 +41,13 @@ type core struct {
 	sched     *apisim.Scheduler
 	world     *World
 	out       *outcome
-	plan      plan.Plan  // the rest of the plan
+	given     plan.Plan
+	plan      plan.Plan  // the rest of it
 	faultless bool       // the plan was empty from the beginning
 	tail      bool       // the plan is over: no more writes are allowed
 	progress  time.Time  // of the last write or act that keeps the program from being at rest
 	random    *rand.Rand // orders everything; nil: the usual order
+	collected int        // the length of the trace when the garbage collector acted last
 }
 
 const mostLines = 100_000
@@ -57,11 +60,14 @@ func (r *core) line(text string) {
 }
 
 // find keeps the first finding.
-func (r *core) find(oracle, text string) {
+func (r *core) find(oracle string, why report.Reason, text string) {
 	if r.out.finding == nil {
-		r.out.finding = &report.Finding{Oracle: oracle, Text: text, UpTo: len(r.out.lines)}
+		r.out.finding = &report.Finding{Oracle: oracle, Reason: why, Text: text, UpTo: len(r.out.lines)}
 	}
 }
+
+// why is the reason of a finding that follows from the plan.
+func (r *core) why(saw report.Seen) report.Reason { return r.out.why(r.given, r.usual, saw) }
 
 // chance is the source of chance that orders everything; nil: the order is the usual one.
 func (r *core) chance() *rand.Rand {

@@ -186,7 +186,7 @@ func (x *explorer) fail(p plan.Plan, out *outcome) {
 	}
 	x.report.Runs, x.report.Known = runs, known
 	r.Token = plan.Token(e.p, e.out.hash(), e.x.less)
-	r.Oracle, r.Trace = f.Oracle, f.Trace(e.out.lines)
+	r.Oracle, r.Reason, r.Trace = f.Oracle, string(f.Reason), f.Trace(e.out.lines)
 	what := words(e.p) + f.Text + "\n  replay: " + r.Token
 	if out := omitted(e.x.less, e.x.whole); out != "" {
 		what += "\n  without: " + out
@@ -194,5 +194,5 @@ func (x *explorer) fail(p plan.Plan, out *outcome) {
 	if r.Chance != "" {
 		what += "\n  note: " + r.Chance
 	}
-	r.Failure = f.Words(what, r.Trace, e.p)
+	r.Failure = f.Words(what, r.Trace)
 }

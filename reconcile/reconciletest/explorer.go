@@ -131,8 +131,8 @@ func (x *explorer) inBubble(p plan.Plan, s setting) (out *outcome, err error) {
 			}
 			if left := stacks.Left(); out.finding == nil && left != "" {
 				out.finding = &report.Finding{
-					Oracle: report.Stop,
-					Text:   "Run has returned, and goroutines that it started are still there:\n" + left,
+					Oracle: report.Stop, Reason: report.LeftBehind,
+					Text: "Run has returned, and goroutines that it started are still there:\n" + left,
 				}
 			}
 		}

@@ -1,6 +1,8 @@
 package reconciletest
 
 import (
+	"regexp"
+	"slices"
 	"testing"
 	"time"
 
@@ -106,4 +108,33 @@ func Alike(t *testing.T, c *Case, text string) []string {
 		all = append(all, other.String())
 	}
 	return all
+}
+
+// Reasons returns the reasons of what the run without faults finds, or else the plans that match, up to the first that
+// is wanted.
+func Reasons(t *testing.T, c *Case, o *Options, match, want string) []string {
+	t.Helper()
+	x := newExplorer(t, c, o)
+	if !x.begin() {
+		return []string{x.report.Reason}
+	}
+	singles := x.planner().singles()
+	all := slices.Concat(singles, x.planner().outages())
+	for seed := range 20 {
+		all = append(all, plan.Plan{{At: plan.Shuffled, Index: seed + 1}})
+	}
+	var reasons []string
+	for _, p := range all {
+		if !regexp.MustCompile(match).MatchString(p.String()) {
+			continue
+		}
+		out := x.play(p, setting{seed: 1})
+		if x.judge(p, out); out.finding == nil {
+			continue
+		}
+		if reasons = append(reasons, string(out.finding.Reason)); reasons[len(reasons)-1] == want {
+			break
+		}
+	}
+	return reasons
 }

@@ -135,10 +135,10 @@ func (f *fleet) ended(p *replica, err error) {
 		p.stopped = time.Time{}
 		f.restart(p, "stopped")
 	case f.faultless || f.tail:
-		f.find(report.Run, fmt.Sprintf("Run returned although its context had not ended: %v", err))
+		f.find(report.Run, report.EndedEarly, fmt.Sprintf("Run returned although its context had not ended: %v", err))
 	case p.boots >= mostBoots:
-		f.find(report.Run, fmt.Sprintf("Run returned %d times although its context had not ended, at last: %v",
-			p.boots, err))
+		f.find(report.Run, report.EndedEarly, fmt.Sprintf(
+			"Run returned %d times although its context had not ended, at last: %v", p.boots, err))
 	default:
 		p.cancel()
 		p.down = time.Now().Add(restartAfter)
@@ -150,7 +150,7 @@ func (f *fleet) ended(p *replica, err error) {
 func (f *fleet) mutated(err error) bool {
 	found := errors.Is(err, simhook.ErrModified)
 	if found {
-		f.find(report.Mutation, err.Error())
+		f.find(report.Mutation, report.Modified, err.Error())
 	}
 	return found
 }
@@ -164,11 +164,12 @@ func (f *fleet) checkCaches() {
 		for _, c := range p.caches {
 			objects, err := f.world.Objects(c.Resource)
 			if err != nil {
-				f.find(report.Cache, fmt.Sprintf("Env.Cache: %v", err))
+				f.find(report.Cache, report.NoReason, fmt.Sprintf("Env.Cache: %v", err))
 				return
 			}
 			if edited, err := c.Check(objects); err != nil {
-				f.find(report.OfCache(edited), err.Error())
+				oracle, why := report.OfCache(edited)
+				f.find(oracle, why, err.Error())
 				return
 			}
 		}
@@ -181,10 +182,12 @@ func killAt() time.Time { return time.Now().Add(killAfter + time.Second) }
 // late notes a Run that has returned after its cluster would have killed it. The run continues: its end reports this.
 func (f *fleet) late(p *replica) {
 	if p.waits != "" && f.out.late == nil {
-		f.out.late = &report.Finding{Oracle: report.Stop, UpTo: len(f.out.lines), Text: fmt.Sprintf(
-			"Run returned %v (virtual) after its context had ended: %s after %v (terminationGracePeriodSeconds), "+
-				"and then it waited here:\n%s",
-			time.Since(p.ended).Round(time.Second), report.Killed, killAfter, p.waits)}
+		f.out.late = &report.Finding{
+			Oracle: report.Stop, Reason: report.EndedLate, UpTo: len(f.out.lines), Text: fmt.Sprintf(
+				"Run returned %v (virtual) after its context had ended: a cluster kills it after %v "+
+					"(terminationGracePeriodSeconds), and then it waited here:\n%s",
+				time.Since(p.ended).Round(time.Second), killAfter, p.waits),
+		}
 	}
 	p.killed, p.waits = time.Time{}, ""
 }
@@ -193,16 +196,15 @@ func (f *fleet) late(p *replica) {
 // stopped, and stays as it is.
 func (f *fleet) unsynced(p *replica) {
 	p.stuck = true
-	f.find(report.Run, "the caches of controller-runtime's manager do not sync: is a kind that it watches, or indexes, "+
-		"neither built in nor in Case.Definitions, or does its list fail? The manager cannot be stopped meanwhile "+
-		"(kubernetes-sigs/controller-runtime#3440)")
+	f.find(report.Run, report.NeverSynced, "the caches of controller-runtime's manager do not sync, and the manager "+
+		"cannot be stopped meanwhile (kubernetes-sigs/controller-runtime#3440)")
 }
 
 // blocked is for a Run that does not return. The bubble cannot end then, unless each goroutine that is left is blocked
 // forever.
 func (f *fleet) blocked(p *replica) {
 	p.stuck = true
-	f.find(report.Stop, fmt.Sprintf("Run did not return within %v (virtual) after its context had ended\n%s", stopWithin,
-		stacks.Diagnose()))
+	f.find(report.Stop, report.LeftBehind, fmt.Sprintf(
+		"Run did not return within %v (virtual) after its context had ended\n%s", stopWithin, stacks.Diagnose()))
 	f.out.stuck()
 }

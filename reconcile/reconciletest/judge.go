@@ -80,7 +80,7 @@ func (r *judge) acted(e apisim.Event, resource string) {
 func (r *judge) called(c apisim.Call) error {
 	r.out.rules.Add(c)
 	if lacks := r.granted.Missing(c); lacks != "" {
-		r.find(report.Role, lacks)
+		r.find(report.Role, report.NotGranted, lacks)
 	}
 	resource := c.Resource.GroupResource().String()
 	switch {
@@ -109,6 +109,9 @@ func (r *judge) committed(e apisim.Event) {
 		}
 	}
 	r.acted(e, resource)
+	if e.Call.Client == apisim.CollectorClient {
+		r.collected = len(r.out.lines)
+	}
 	switch {
 	case ofProgram(e.Call.Client):
 		r.checkLeader(e)
@@ -119,8 +122,8 @@ func (r *judge) committed(e apisim.Event) {
 	}
 	if r.c.Always != nil && r.out.finding == nil {
 		if err := ask(r.c.Always, r.world); err != nil {
-			r.find(report.Always, fmt.Sprintf("after %s %s %s: %v", strings.ToLower(string(e.Type)), resource,
-				e.Key, err))
+			r.find(report.Always, r.why(report.Seen{}), fmt.Sprintf("after %s %s %s: %v",
+				strings.ToLower(string(e.Type)), resource, e.Key, err))
 		}
 	}
 }
@@ -141,18 +144,19 @@ func (r *judge) wrote(e apisim.Event, resource string, free bool) {
 		return
 	}
 	if r.tail || r.quiet {
-		r.find(report.Tail, fmt.Sprintf("all was done, and a restart wrote again: %s %s %s", e.Call.Verb, resource,
-			e.Key))
+		r.find(report.Tail, report.Again(r.given, e.Call.Verb), fmt.Sprintf(
+			"all was done, and a restart wrote again: %s %s %s", e.Call.Verb, resource, e.Key))
 		return
 	}
 	if e.Old != nil && r.wanted[e.Old.GetUID()] && strings.HasPrefix(e.Call.Verb, "delete") {
-		r.find(report.Past, fmt.Sprintf("all was done, and a restart with caches of the past deletes %s %s", resource, e.Key))
+		r.find(report.Past, report.WrongObject, fmt.Sprintf(
+			"all was done, and a restart with caches of the past deletes %s %s", resource, e.Key))
 		return
 	}
 	if e.Old != nil && e.New != nil && r.rivals[e.New.GetUID()] {
 		if lost := missing(state.Foreign(e.New), state.Foreign(e.Old)); lost != "" {
-			r.find(report.Lost, fmt.Sprintf("it overwrites the fields that another client has just written in %s %s, %s",
-				resource, e.Key, lost))
+			r.find(report.Lost, report.Overwrites, fmt.Sprintf(
+				"it overwrites the fields that another client has just written in %s %s, %s", resource, e.Key, lost))
 		}
 	}
 	r.out.writes++
@@ -242,7 +246,7 @@ func (r *judge) checkLeader(e apisim.Event) {
 	if state.Ignored(e.Resource.Resource) || len(r.leases) != 1 || late || r.leader == e.Call.Client {
 		return
 	}
-	r.find(report.Leader, fmt.Sprintf("%s wrote %s %s, and the holder of the Lease is %q",
+	r.find(report.Leader, report.NotLeader, fmt.Sprintf("%s wrote %s %s, and the holder of the Lease is %q",
 		e.Call.Client, e.Resource.GroupResource(), e.Key, r.leader))
 }
 
@@ -278,7 +282,7 @@ func (r *judge) checkStatus() {
 		for _, o := range r.sim.Objects(res.GVR()) {
 			resource := res.GVR().GroupResource().String()
 			if text := state.Outdated(o); text != "" && r.reported[o.GetUID()] && !r.ignore.Status(resource) {
-				r.find(report.Status, fmt.Sprintf("%s %s is at rest, and %s", resource, state.KeyOf(o), text))
+				r.find(report.Status, r.why(report.Seen{}), fmt.Sprintf("%s %s is at rest, and %s", resource, state.KeyOf(o), text))
 				return
 			}
 		}

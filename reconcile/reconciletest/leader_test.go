@@ -44,4 +44,5 @@ func TestZombieWriteIsFound(t *testing.T) {
 	report := reconciletest.Search(t, c, &reconciletest.Options{Budget: breeding.Budget, Rest: handOver})
 	t.Logf("%d runs\n%s", report.Runs, report.Failure)
 	g.Expect(report.Failure).To(gomega.ContainSubstring("the holder of the Lease is"))
+	g.Expect(report.Reason).To(gomega.Equal("not-leader"))
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/homeostat/homeostat/internal/apisim"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/plan"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/report"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/rules"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
@@ -30,6 +31,7 @@ type outcome struct {
 	counts     map[string]int  // how many objects there were, and were deleted
 	kept       map[string]bool // its objects that existed at a rest, or that others wrote to
 	uses       uses
+	drift      drift
 	wroteAt    int // the line of the program's last write; -1: none
 	rules      rules.Set
 	restedAt   []int         // the length of the trace at each rest
@@ -38,6 +40,34 @@ type outcome struct {
 	same       int           // the lines before the first deviation
 	stuck      func()        // is called when Run does not return
 	states     []*state.Rest // at each rest: at first, after each step of the workload, and at the end
+}
+
+// drift is what followed when an output was deleted or edited.
+type drift struct {
+	began     bool
+	output    string // as in the trace of its delivery
+	delivered bool   // a watch of the program got an event of the output
+	reached   bool   // a worker of a controller took a key
+	gated     bool   // the program has workers of which that is known
+}
+
+// of begins with an output.
+func (d *drift) of(o *output) {
+	resource, _, _ := strings.Cut(o.resource, ".")
+	d.began, d.output = true, " "+resource+" "+o.key
+}
+
+// sees notes a delivery.
+func (d *drift) sees(event string) {
+	d.delivered = d.delivered || strings.HasSuffix(event, d.output)
+}
+
+// why is the reason of a finding that follows from the plan. usual is the number of writes without faults.
+func (o *outcome) why(p plan.Plan, usual int, saw report.Seen) report.Reason {
+	saw.Less = o.writes < usual
+	saw.Missed = o.drift.began && !o.drift.delivered
+	saw.Unmoved = o.drift.delivered && o.drift.gated && !o.drift.reached
+	return report.Of(p, saw)
 }
 
 // call is one call of the program. Deviations refer to calls by their position, from 1, among those that are neither

@@ -42,7 +42,7 @@ func (r *run) play(ctx context.Context) {
 	r.drift(ctx)
 	if r.out.finding == nil && !r.out.void && r.c.Goal != nil {
 		if err := ask(r.c.Goal, r.world); err != nil {
-			r.find(report.Goal, err.Error())
+			r.find(report.Goal, r.why(report.Seen{End: true}), err.Error())
 		}
 	}
 	r.rest()
@@ -101,8 +101,8 @@ func (r *run) stay(ctx context.Context) {
 	r.out.stayed = r.out.lines[from:]
 	before := r.out.states[len(r.out.states)-1]
 	if diff := state.OfServer(r.sim, r.ignore).Diff(before, nil); len(diff) > 0 {
-		r.find(report.Stay, fmt.Sprintf("it was at rest, and has changed within %v (- before, + after):\n    %s",
-			stayTime, strings.Join(diff, "\n    ")))
+		r.find(report.Stay, report.ByClock, fmt.Sprintf(
+			"it was at rest, and has changed within %v (- before, + after):\n    %s", stayTime, strings.Join(diff, "\n    ")))
 	}
 }
 
@@ -173,6 +173,7 @@ func (r *run) drift(ctx context.Context) {
 				continue
 			}
 			r.struck()
+			r.out.drift.of(&o)
 			r.others(ctx, s.do)
 			r.waitQuiet(ctx)
 		}
@@ -210,7 +211,8 @@ func (r *run) mark(ctx context.Context, o *output) {
 		return
 	}
 	if lost := missing(state.Foreign(after), want); lost != "" {
-		r.find(report.Lost, fmt.Sprintf("it removes another client's additions to %s %s: %s", o.resource, o.key, lost))
+		r.find(report.Lost, report.Overwrites, fmt.Sprintf("it removes another client's additions to %s %s: %s",
+			o.resource, o.key, lost))
 		return
 	}
 	own := slices.DeleteFunc(after.GetFinalizers(), func(f string) bool { return f == state.RivalKey })

@@ -20,6 +20,7 @@ func (x *explorer) refer() *outcome {
 	if first.finding == nil {
 		first.unwatched(x.c.Unwatched)
 	}
+	x.usual = first.writes
 	x.report.Failing = first.firstError()
 	x.withdrawKnown(nil, first)
 	if first.finding != nil {
@@ -50,14 +51,13 @@ func (x *explorer) refer() *outcome {
 // Case.Unwatched says. A program without a single call does not use the clients of its Env.
 func (o *outcome) unwatched(allowed []string) {
 	if len(o.calls) == 0 {
-		o.finding = &report.Finding{Oracle: report.Watch, Text: "the program makes no call: " +
-			"its clients have to be of Env.Client or Env.Config, and not fakes"}
+		o.finding = &report.Finding{Oracle: report.Watch, Reason: report.NoCalls, Text: "the program makes no call"}
 		return
 	}
 	for verb, resources := range map[string]map[string]bool{"writes": o.uses.written, "reads": o.uses.read} {
 		for _, resource := range slices.Sorted(maps.Keys(resources)) {
 			if !o.uses.watched[resource] && !slices.Contains(allowed, resource) {
-				o.finding = &report.Finding{Oracle: report.Watch, Text: fmt.Sprintf(
+				o.finding = &report.Finding{Oracle: report.Watch, Reason: report.Unwatched, Text: fmt.Sprintf(
 					"it %s %s and does not watch them: "+
 						"it cannot see when another client changes or deletes them", verb, resource)}
 				return
@@ -113,7 +113,7 @@ func (x *explorer) idle(o *outcome) []*report.Finding {
 	if x.report.Failing != "" {
 		text += "; its first error: " + x.report.Failing
 	}
-	return []*report.Finding{{Oracle: report.Vain, Text: text}}
+	return []*report.Finding{{Oracle: report.Vain, Reason: report.Idle, Text: text}}
 }
 
 // failing finds errors that the program ends in: after one of them it writes nothing, to the end of the workload, it
@@ -134,9 +134,11 @@ func (o *outcome) failing() []*report.Finding {
 			text, isError := strings.CutPrefix(o.lines[i], report.Error)
 			if isError && seen[like] && stays[like] && !found[like] {
 				found[like] = true
-				all = append(all, &report.Finding{Oracle: report.Vain, UpTo: i + 1, Text: "the program ends in errors, " +
-					"again and again, and no write follows: " + text +
-					"\n  If it has to: a part of this text in Options.Known puts it on record."})
+				all = append(all, &report.Finding{
+					Oracle: report.Vain, Reason: report.OnlyFails, UpTo: i + 1, Text: "the program ends in errors, " +
+						"again and again, and no write follows: " + text +
+						"\n  If it has to: a part of this text in Options.Known puts it on record.",
+				})
 			}
 			seen[like] = seen[like] || isError
 		}

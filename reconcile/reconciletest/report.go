@@ -55,6 +55,9 @@ type Report struct {
 	//   - role: it does what Case.Roles grant, and needs all of it.
 	//   - retry: what the server has put off is not repeated before its time.
 	Oracle string
+	// Reason is the code of the usual cause, such as "half-done", which the hint of Failure explains. It is empty if only
+	// a rule of the case is broken, or nothing was found.
+	Reason string
 	// Unused lists declarations of the case and the options that no run needed: an Ignore that matched nothing, a Known
 	// that was not found, an Unwatched resource that the run without faults did not need, an Unneeded rule that is
 	// needed. It is empty until one process without Shards has made all runs. [Explore] also prints it to stderr.

@@ -63,7 +63,7 @@ func (r *retries) suspect(a apisim.Action, until time.Time) {
 	since := time.Since(until.Add(-apisim.RetryAfter))
 	r.early = append(r.early, early{
 		request: a.Request(), until: until, replica: p, boot: p.boots,
-		found: report.Finding{Oracle: report.Retry, UpTo: len(r.out.lines), Text: fmt.Sprintf(
+		found: report.Finding{Oracle: report.Retry, Reason: report.Impatient, UpTo: len(r.out.lines), Text: fmt.Sprintf(
 			"it does not wait as it is told (429, Retry-After: %v): %v later comes again: %s",
 			apisim.RetryAfter, since, strings.TrimSpace(strings.TrimPrefix(describe(a), "call")))},
 	})

@@ -40,7 +40,7 @@ type setting struct {
 
 // newRun makes the world of a case, with all hooks in place. Nothing of the program has started.
 func newRun(of subject, p plan.Plan, s setting) (*run, error) {
-	c, r := of.c, &core{subject: of, plan: p, faultless: len(p) == 0, out: newOutcome()}
+	c, r := of.c, &core{subject: of, given: p, plan: p, faultless: len(p) == 0, out: newOutcome()}
 	if d, found := p.First(plan.Shuffled); found {
 		r.random = rand.New(rand.NewPCG(uint64(d.Index), 1))
 		r.struck()
@@ -117,7 +117,7 @@ func (r *run) live(ctx context.Context, until func() time.Time) {
 		if r.returned(ctx) {
 			continue
 		}
-		entered := r.gate.Open(r.chance())
+		entered := r.admit()
 		if !entered && r.early(ctx) {
 			continue
 		}
@@ -125,8 +125,7 @@ func (r *run) live(ctx context.Context, until func() time.Time) {
 			return
 		}
 		if r.steps++; r.steps > r.o.Steps {
-			r.find(report.Rest, fmt.Sprintf("it never comes to rest: %d steps%s, and the last write was %v ago",
-				r.o.Steps, r.pace(), time.Since(r.progress)))
+			r.restless()
 			return
 		}
 		if entered {
@@ -141,14 +140,29 @@ func (r *run) live(ctx context.Context, until func() time.Time) {
 	}
 }
 
-// pace describes a run that does not come to rest, if it is slow: it is driven by a clock, not by its own events.
-func (r *run) pace() string {
-	took := time.Since(r.settling)
-	if took < slowStep*time.Duration(r.steps) {
-		return ""
-	}
-	return fmt.Sprintf(" in %v, %s", took.Round(time.Minute), report.ByClock)
+// admit lets a worker of a queue in, and reports whether one was waiting.
+func (r *run) admit() bool {
+	queue, open := r.gate.Open(r.chance())
+	r.out.drift.gated = r.out.drift.gated || open
+	r.out.drift.reached = r.out.drift.reached || open && r.out.drift.began && !r.tail && !gate.Maps(queue)
+	return open
 }
+
+// restless is for a run that does not come to rest. If it is slow, it is driven by a clock, not by its own events.
+func (r *run) restless() {
+	why, pace := report.WakesItself, ""
+	if took := time.Since(r.settling); took >= slowStep*time.Duration(r.steps) {
+		why, pace = report.Seldom, fmt.Sprintf(" in %v, now and then", took.Round(time.Minute))
+	}
+	if r.collected > 0 && len(r.out.lines)-r.collected < justNow {
+		why = report.Collected
+	}
+	r.find(report.Rest, why, fmt.Sprintf("it never comes to rest: %d steps%s, and the last write was %v ago",
+		r.o.Steps, pace, time.Since(r.progress)))
+}
+
+// justNow is how many lines of the trace ago the collector acts at most in a loop of which it is a part.
+const justNow = 12
 
 // slowStep is how long a step takes at least, on average, if the program writes by the clock. One that wakes itself
 // takes none, or the 100 ms of a queue's limiter for each write, which is several steps.
@@ -208,7 +222,7 @@ func (r *run) step(ctx context.Context) bool {
 		r.line("  cannot be done yet: " + err.Error())
 		return false
 	case r.faultless || step.single:
-		r.find(report.Workload, fmt.Sprintf("step %q of the workload: %v", step.Name, err))
+		r.find(report.Workload, report.StepFails, fmt.Sprintf("step %q of the workload: %v", step.Name, err))
 	default:
 		r.out.void = true
 	}
@@ -294,7 +308,7 @@ func (r *run) join(p *replica, serve bool) {
 		if time.Now().After(deadline) {
 			break
 		}
-		if r.gate.Open(r.chance()) {
+		if r.admit() {
 			continue
 		}
 		if a, f, ok := r.chooser.pick(enabled); ok && serve {

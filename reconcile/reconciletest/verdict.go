@@ -30,18 +30,20 @@ func (x *explorer) judge(p plan.Plan, out *outcome) {
 		return
 	}
 	at, differs := state.Compare(out.states, x.reference.states, x.masked)
-	if differs != "" && x.widen() {
+	if differs != nil && x.widen() {
 		at, differs = state.Compare(out.states, x.reference.states, x.masked)
 	}
-	if differs != "" {
-		out.finding = &report.Finding{Oracle: report.State, UpTo: out.restedAt[at], Text: differs}
+	if differs != nil {
+		out.finding = &report.Finding{
+			Oracle: report.State, Reason: out.why(p, x.usual, differs.Seen), UpTo: out.restedAt[at], Text: differs.Text,
+		}
 		return
 	}
 	if out.finding != nil {
 		return
 	}
 	if most := amplified*x.reference.writes + amplifiedBy; out.writes > most && !slow(p) {
-		out.finding = &report.Finding{Oracle: report.Amplify, Text: fmt.Sprintf(
+		out.finding = &report.Finding{Oracle: report.Amplify, Reason: report.WakesItself, Text: fmt.Sprintf(
 			"it makes %d writes, and without faults %d", out.writes, x.reference.writes)}
 		return
 	}
@@ -50,9 +52,10 @@ func (x *explorer) judge(p plan.Plan, out *outcome) {
 	}
 	for _, what := range slices.Sorted(maps.Keys(out.counts)) {
 		if n, want := out.counts[what], x.reference.counts[what]; n > want && !x.reference.passing(what) {
+			why, disturbed := sight(p)
 			out.finding = &report.Finding{
-				Oracle: report.Counts,
-				Text:   fmt.Sprintf("%s: %d, and without the %s %d", what, n, sight(p), want),
+				Oracle: report.Counts, Reason: why,
+				Text: fmt.Sprintf("%s: %d, and without the %s %d", what, n, disturbed, want),
 			}
 			return
 		}
@@ -88,12 +91,12 @@ func onlySight(p plan.Plan, out *outcome) bool {
 	return true
 }
 
-// sight describes such a plan.
-func sight(p plan.Plan) string {
+// sight describes such a plan, and what it shows.
+func sight(p plan.Plan) (why report.Reason, words string) {
 	if slices.ContainsFunc(p, func(d plan.Deviation) bool { return d.At == plan.AtCall && d.Fault != plan.Hold }) {
-		return "error"
+		return report.FailedRead, "error"
 	}
-	return "delay"
+	return report.StaleCache, "delay"
 }
 
 // withdrawKnown withdraws a known finding, and reports whether it has. A finding that cut the run without faults short

@@ -49,8 +49,8 @@ func found(t *testing.T, s *zoo.Specimen, run zoo.Program, oracle string) {
 	if r.Oracle != oracle {
 		t.Errorf("found by %q, want %q", r.Oracle, oracle)
 	}
-	if want := misled(r.Failure, s.Name); oracle != "" && want != "" {
-		t.Errorf("the hint misleads, want %q", want)
+	if want := misled(r, s.Name); oracle != "" && want != "" {
+		t.Errorf("the reason is %q, want %q", r.Reason, want)
 	}
 	t.Logf("%s %d | %d | %.1f s |", row(s), len(r.Trace), r.Runs, r.Elapsed.Seconds())
 }

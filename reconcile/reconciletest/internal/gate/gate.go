@@ -7,6 +7,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/homeostat/homeostat/internal/simhook"
@@ -65,14 +66,14 @@ func (g *Gate) wait(w *worker) {
 	<-w.enter
 }
 
-// Open admits one worker, or returns false if none waits. The workers of one queue are interchangeable. A mapper's
-// queue is named after its controller's, with a suffix. It goes first, unless random orders them, so that the keys it
-// finds are known when the reconcile begins.
-func (g *Gate) Open(random *rand.Rand) bool {
+// Open admits one worker, and returns the name of its queue, or false if none waits. The workers of one queue are
+// interchangeable. A mapper's queue is named after its controller's, with a suffix. It goes first, unless random orders
+// them, so that the keys it finds are known when the reconcile begins.
+func (g *Gate) Open(random *rand.Rand) (queue string, open bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.waiting) == 0 {
-		return false
+		return "", false
 	}
 	slices.SortStableFunc(g.waiting, func(a, b *worker) int {
 		return cmp.Or(cmp.Compare(a.client, b.client), cmp.Compare(b.queue, a.queue), cmp.Compare(a.number, b.number))
@@ -81,7 +82,11 @@ func (g *Gate) Open(random *rand.Rand) bool {
 	if random != nil {
 		at = random.IntN(len(g.waiting))
 	}
+	queue = g.waiting[at].queue
 	close(g.waiting[at].enter)
 	g.waiting = slices.Delete(g.waiting, at, at+1)
-	return true
+	return queue, true
 }
+
+// Maps reports whether a queue of that name is a mapper's.
+func Maps(queue string) bool { return strings.Contains(queue, "/") }

@@ -1,6 +1,10 @@
 package report_test
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strconv"
 	"testing"
 
 	"github.com/onsi/gomega"
@@ -9,36 +13,86 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/report"
 )
 
-// The hints of internal/proof/zoo are of whole programs. These are of findings that its programs do not have.
-func TestAHintIsOfWhatWasDone(t *testing.T) {
-	const (
-		second  = "+ secrets d/a-*2 = there"
-		field   = "- secrets d/a: data.x = 1"
-		forgets = "hint: it decides by its memory, and a restart forgets that"
-		synced  = "hint: it acts before all of its caches are filled"
-		due     = "If the write was due before, nothing led to it: watch what it follows from"
-		made    = "hint: a second try, or an old cache, gives a second object when the server makes up the name"
-	)
-	for name, row := range map[string]struct{ plan, oracle, text, want string }{
-		"a plain restart, and a second object":        {"t1.0", report.State, second, forgets},
-		"a plain restart, and no goal":                {"t2.0", report.Goal, second, forgets},
-		"a plain restart, and another field":          {"t1.0", report.State, field, forgets},
-		"caches of the past, and a second object":     {"t1.3", report.State, second, made},
-		"a restart and a slow watch":                  {"t1.0+d2", report.State, second, made},
-		"a late list, and a second object":            {"b1.1", report.State, second, synced},
-		"a late list, and another field":              {"b1.1", report.State, field, synced},
-		"a late list, and a write at rest":            {"b1.1", report.Tail, "a restart wrote again: create secrets d/a", synced},
-		"a crash, and a second object":                {"c3.after", report.State, second, made},
-		"a plain restart that deletes what is new":    {"t1.0", report.Tail, "a restart wrote again: delete secrets d/a", forgets},
-		"a restart that is the first to see a change": {"", report.Tail, "a restart wrote again: update secrets d/a", due},
-		"a plain restart that breaks the invariant":   {"t1.0", report.Always, "two at once", forgets},
+func TestAReasonFollowsFromThePlanAndWhatWasSeen(t *testing.T) {
+	second := report.Seen{End: true, MadeUp: true}
+	field := report.Seen{End: true, Fields: true}
+	lost := report.Seen{End: true, Lost: true}
+	goal := report.Seen{End: true}
+	for name, row := range map[string]struct {
+		plan string
+		saw  report.Seen
+		want report.Reason
+	}{
+		"nothing":                                   {"", report.Seen{}, report.NoReason},
+		"no goal without a fault":                   {"", goal, report.NoReason},
+		"a plain restart, and a second object":      {"t1.0", second, report.Forgotten},
+		"a plain restart, and no goal":              {"t2.0", goal, report.Forgotten},
+		"a plain restart, and another field":        {"t1.0", field, report.Forgotten},
+		"a plain restart that breaks the invariant": {"t1.0", report.Seen{}, report.Forgotten},
+		"caches of the past, and a second object":   {"t1.3", second, report.SecondName},
+		"caches of the past, and another field":     {"t1.3", field, report.Overwrites},
+		"caches of the past, and an object less":    {"t1.3", lost, report.WrongObject},
+		"caches of the past, and an object more":    {"t1.3", goal, report.PastCache},
+		"a restart and a slow watch":                {"t1.0+d2", second, report.SecondName},
+		"a late list, and a second object":          {"b1.1", second, report.Unsynced},
+		"a late list, and another field":            {"b1.1", field, report.Unsynced},
+		"a crash, and a second object":              {"c3.after", second, report.SecondName},
+		"a crash":                                   {"c3.after", lost, report.HalfDone},
+		"a slow watch, and more writes":             {"d3", goal, report.StaleCache},
+		"a slow watch, and fewer writes":            {"d3", report.Seen{End: true, Less: true}, report.NotWoken},
+		"an edit without an event":                  {"e1", report.Seen{End: true, Missed: true}, report.NotSeen},
+		"an edit without a reconcile":               {"e1", report.Seen{End: true, Unmoved: true}, report.NotMapped},
+		"an edit":                                   {"e1", field, report.NotCorrected},
+		"a deletion while the watch ends":           {"x1+d9.drop", report.Seen{End: true, Missed: true}, report.NotRestored},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := gomega.NewWithT(t)
 			p, err := plan.Parse(row.plan)
 			g.Expect(err).NotTo(gomega.HaveOccurred())
-			words := (&report.Finding{Oracle: row.oracle, Text: row.text}).Words("", nil, p)
-			g.Expect(words).To(gomega.ContainSubstring(row.want))
+			g.Expect(report.Of(p, row.saw)).To(gomega.Equal(row.want))
 		})
+	}
+}
+
+func TestAReasonFollowsFromWhatARestartWrites(t *testing.T) {
+	for name, row := range map[string]struct {
+		plan, verb string
+		want       report.Reason
+	}{
+		"a late list, and a create":                   {"b1.1", "create", report.Unsynced},
+		"a plain restart that deletes what is new":    {"t1.0", "delete", report.Forgotten},
+		"a restart that is the first to see a change": {"", "update", report.Overdue},
+		"a restart after a fault":                     {"c1.500", "patch", report.WritesAgain},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := gomega.NewWithT(t)
+			p, err := plan.Parse(row.plan)
+			g.Expect(err).NotTo(gomega.HaveOccurred())
+			g.Expect(report.Again(p, row.verb)).To(gomega.Equal(row.want))
+		})
+	}
+}
+
+func TestEachReasonHasAHint(t *testing.T) {
+	g := gomega.NewWithT(t)
+	file, err := parser.ParseFile(token.NewFileSet(), "reason.go", nil, parser.SkipObjectResolution)
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	all := map[report.Reason]bool{}
+	ast.Inspect(file, func(n ast.Node) bool {
+		if value, ok := n.(*ast.ValueSpec); ok && len(value.Values) == 1 {
+			if literal, ok := value.Values[0].(*ast.BasicLit); ok {
+				text, err := strconv.Unquote(literal.Value)
+				g.Expect(err).NotTo(gomega.HaveOccurred())
+				g.Expect(all).NotTo(gomega.HaveKey(report.Reason(text)), "there are two")
+				all[report.Reason(text)] = true
+			}
+		}
+		return true
+	})
+	g.Expect(len(all)).To(gomega.BeNumerically(">", 40))
+	for reason := range all {
+		if reason != report.NoReason {
+			g.Expect(reason.Hint()).NotTo(gomega.BeEmpty(), string(reason))
+		}
 	}
 }

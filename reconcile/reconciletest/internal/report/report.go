@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/plan"
 )
 
 // The oracles: each tells a wrong run from a right one by one rule.
@@ -40,16 +38,18 @@ const Error = "error     "
 // Finding is one fault that an oracle found.
 type Finding struct {
 	Oracle string
+	Reason Reason
 	Text   string
 	UpTo   int // the lines of the trace that matter; 0: all
 }
 
-// OfCache is the oracle of a cache that differs from the server: edited says that the program has modified an object.
-func OfCache(edited bool) string {
+// OfCache is the oracle of a cache that differs from the server, and the reason: edited says that the program has
+// modified an object.
+func OfCache(edited bool) (oracle string, why Reason) {
 	if edited {
-		return Mutation
+		return Mutation, Modified
 	}
-	return Cache
+	return Cache, MissedDeletion
 }
 
 // Trace returns the lines up to the finding. Lists and watches that follow each other become one line.
@@ -112,7 +112,7 @@ const (
 
 // Words returns the failure for a developer: the plan, the finding, the trace and the hint. Important lines are
 // marked with >.
-func (f *Finding) Words(what string, trace []string, p plan.Plan) string {
+func (f *Finding) Words(what string, trace []string) string {
 	var b strings.Builder
 	b.WriteString(what + "\n")
 	from := 0
@@ -131,8 +131,8 @@ func (f *Finding) Words(what string, trace []string, p plan.Plan) string {
 			fmt.Fprintf(&b, " %s%4d %s\n", mark, i+1, l)
 		}
 	}
-	if h := hint(p, f, trace); h != "" {
-		fmt.Fprintf(&b, "  hint: %s\n", h)
+	if hint := f.Reason.Hint(); hint != "" {
+		fmt.Fprintf(&b, "  hint: %s\n", hint)
 	}
 	return b.String()
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat/homeostat/internal/apisim"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/plan"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/report"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/rules"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
@@ -25,6 +26,7 @@ type journal struct {
 	granted   rules.Granted
 	several   bool // there is more than one replica
 	killsLeft int
+	plan      plan.Plan // the kills, in the terms of an exploration
 
 	mu       sync.Mutex // guards the fields below
 	out      outcome
@@ -90,7 +92,7 @@ func (j *journal) allow(c apisim.Call, l *life) {
 	}
 	j.out.rules.Add(c)
 	if lacks := j.granted.Missing(c); lacks != "" {
-		j.keep(report.Role, lacks, len(j.out.lines))
+		j.keep(report.Role, report.NotGranted, lacks, len(j.out.lines))
 	}
 }
 
@@ -149,7 +151,8 @@ func (j *journal) end(w *write, resp *http.Response, body []byte) {
 	if w.changed {
 		j.out.writes++
 		if w.life.tail {
-			j.keep(report.Tail, "all was done, and a restart wrote again: "+w.text, len(j.out.lines)+1)
+			j.keep(report.Tail, report.Again(j.plan, w.call.Verb), "all was done, and a restart wrote again: "+w.text,
+				len(j.out.lines)+1)
 		}
 	}
 	if w.changed && !w.life.tail && j.killsLeft > 0 && !w.life.killed() {
@@ -185,27 +188,27 @@ func (j *journal) line(text string) {
 }
 
 // find keeps the first finding.
-func (j *journal) find(oracle, text string) {
+func (j *journal) find(oracle string, why report.Reason, text string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.keep(oracle, text, len(j.out.lines))
+	j.keep(oracle, why, text, len(j.out.lines))
 }
 
 // findAfter keeps the first finding, which is about a write of that version.
-func (j *journal) findAfter(version uint64, oracle, text string) {
+func (j *journal) findAfter(version uint64, oracle string, why report.Reason, text string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	upTo := len(j.out.lines)
 	if i := slices.IndexFunc(j.marks, func(m mark) bool { return m.version >= version }); i >= 0 {
 		upTo = j.marks[i].lines
 	}
-	j.keep(oracle, text, upTo)
+	j.keep(oracle, why, text, upTo)
 }
 
 // keep is find with the lock held.
-func (j *journal) keep(oracle, text string, upTo int) {
+func (j *journal) keep(oracle string, why report.Reason, text string, upTo int) {
 	if j.out.finding == nil {
-		j.out.finding = &report.Finding{Oracle: oracle, Text: text, UpTo: upTo}
+		j.out.finding = &report.Finding{Oracle: oracle, Reason: why, Text: text, UpTo: upTo}
 	}
 }
 

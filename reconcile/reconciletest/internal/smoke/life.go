@@ -77,7 +77,7 @@ func (t *trial) restartKilled(ctx context.Context) {
 		case err := <-l.done:
 			l.done <- err
 			if !t.mutated(err) {
-				t.journal.find(report.Run, fmt.Sprintf("Run returned although its context had not ended: %v", err))
+				t.journal.find(report.Run, report.EndedEarly, fmt.Sprintf("Run returned although its context had not ended: %v", err))
 			}
 		default:
 		}
@@ -107,8 +107,8 @@ func (t *trial) join(l *life) {
 	case err := <-l.done:
 		t.mutated(err)
 	case <-timer.C:
-		t.journal.find(report.Stop, fmt.Sprintf("Run did not return within %v after its context had ended: "+
-			"it must join every goroutine that it starts", t.s.o.Timeout))
+		t.journal.find(report.Stop, report.LeftBehind, fmt.Sprintf(
+			"Run did not return within %v after its context had ended", t.s.o.Timeout))
 	}
 	l.kill()
 }
@@ -117,7 +117,7 @@ func (t *trial) join(l *life) {
 func (t *trial) mutated(err error) bool {
 	mutation, found := errors.AsType[*informer.MutationError](err)
 	if found {
-		t.journal.find(report.Mutation, mutation.Error())
+		t.journal.find(report.Mutation, report.Modified, mutation.Error())
 	}
 	return found
 }

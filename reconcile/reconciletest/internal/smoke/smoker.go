@@ -18,9 +18,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
-	"github.com/homeostat/homeostat/internal/apisim"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
-	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/plan"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/report"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/rules"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
@@ -164,10 +162,13 @@ func (s *smoker) compare(want, have, other *trial) *report.Finding {
 		}
 	}
 	at, differs := state.Compare(s.statesOf(have), states, masks)
-	if differs == "" {
+	if differs == nil {
 		return nil
 	}
-	return &report.Finding{Oracle: report.State, UpTo: have.journal.out.restedAt[at], Text: differs}
+	return &report.Finding{
+		Oracle: report.State, Reason: report.Of(have.journal.plan, differs.Seen), UpTo: have.journal.out.restedAt[at],
+		Text: differs.Text,
+	}
 }
 
 // statesOf returns the states at each rest, of the resources that matter in any trial.
@@ -187,13 +188,13 @@ func (s *smoker) fail(t *trial) bool {
 	if out.finding == nil {
 		return false
 	}
-	what, p := "on a real server, undisturbed", plan.Plan(nil)
+	what := "on a real server, undisturbed"
 	if t.killing {
 		what = fmt.Sprintf("on a real server, killed after each write (%d kills), and down at each step", t.journal.kills)
-		p = plan.Plan{{At: plan.AtCall, Fault: apisim.CrashAfter}}
 	}
 	s.report.Oracle, s.report.Trace = out.finding.Oracle, out.finding.Trace(out.lines)
-	s.report.Failure = out.finding.Words(what+": "+out.finding.Text, s.report.Trace, p)
+	s.report.Reason = string(out.finding.Reason)
+	s.report.Failure = out.finding.Words(what+": "+out.finding.Text, s.report.Trace)
 	if len(s.c.Actors) > 0 {
 		s.report.Failure += "  note: Case.Actors do not act on a real server\n"
 	}

@@ -11,8 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/homeostat/homeostat/internal/apisim"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/backend"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/plan"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/report"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/rules"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
@@ -43,7 +45,7 @@ func (s *smoker) newTrial(killing bool) (*trial, error) {
 		out:    outcome{rules: rules.Set{}},
 	}
 	if killing {
-		t.journal.killsLeft = s.o.Kills
+		t.journal.killsLeft, t.journal.plan = s.o.Kills, plan.Plan{{At: plan.AtCall, Fault: apisim.CrashAfter}}
 	}
 	s.remote.config = t.journal.wired(s.config, nil, s.o.Timeout)
 	var err error
@@ -105,7 +107,7 @@ func (t *trial) step(ctx context.Context, step reconciletest.Step) {
 	limited, cancel := context.WithTimeout(ctx, t.s.o.Timeout)
 	defer cancel()
 	if err := step.Do(limited, t.world); err != nil {
-		t.journal.find(report.Workload, fmt.Sprintf("step %q of the workload: %v", step.Name, err))
+		t.journal.find(report.Workload, report.StepFails, fmt.Sprintf("step %q of the workload: %v", step.Name, err))
 	}
 	if t.killing {
 		t.journal.line("restart   the program")
@@ -136,7 +138,7 @@ func (t *trial) waitQuiet(ctx context.Context) {
 			}
 		}
 		if now.After(until) {
-			t.journal.find(report.Rest, t.restless(why))
+			t.restless(why)
 		}
 		if !wait(ctx, pollInterval) {
 			return
@@ -144,17 +146,18 @@ func (t *trial) waitQuiet(ctx context.Context) {
 	}
 }
 
-// restless explains why the program is not at rest.
-func (t *trial) restless(why string) string {
+// restless is for a program that does not come to rest, or a cluster for which it is awaited.
+func (t *trial) restless(awaited string) {
 	text := fmt.Sprintf("it has not come to rest within %v", t.s.o.Timeout)
-	if why != "" {
-		return text + ": " + why + " (" + report.NoControllers + ")"
+	if awaited != "" {
+		t.journal.find(report.Rest, report.NoControllers, text+": "+awaited)
+		return
 	}
 	if c := t.s.mirror.lastCommit(); c != nil {
 		text += fmt.Sprintf(": the last write, %v ago, was %s, by %s", time.Since(c.at).Round(time.Millisecond), c.words(),
 			t.journal.writer(c))
 	}
-	return text
+	t.journal.find(report.Rest, report.WakesItself, text)
 }
 
 // awaited describes pending events while nothing is written; "" means none.
@@ -177,7 +180,7 @@ func (t *trial) goal(ctx context.Context) {
 			return
 		}
 		if time.Now().After(until) || !wait(ctx, pollInterval) {
-			t.journal.find(report.Goal, err.Error())
+			t.journal.find(report.Goal, report.Of(t.journal.plan, report.Seen{End: true}), err.Error())
 			return
 		}
 	}
@@ -203,7 +206,7 @@ func (t *trial) catchUp(judge bool) {
 		err := t.s.c.Always(t.world)
 		remote.asOf = nil
 		if err != nil {
-			t.journal.findAfter(c.version, report.Always,
+			t.journal.findAfter(c.version, report.Always, report.Of(t.journal.plan, report.Seen{}),
 				fmt.Sprintf("after %s, by %s: %v", c.words(), t.journal.writer(c), err))
 		}
 	}
@@ -213,18 +216,18 @@ func (t *trial) catchUp(judge bool) {
 func (t *trial) checkCaches(ctx context.Context) {
 	until := time.Now().Add(t.s.o.Rest)
 	for t.journal.good() {
-		oracle, err := t.checkCachesOnce()
+		oracle, why, err := t.checkCachesOnce()
 		if err == nil {
 			return
 		}
 		if time.Now().After(until) || !wait(ctx, pollInterval) {
-			t.journal.find(oracle, err.Error())
+			t.journal.find(oracle, why, err.Error())
 		}
 		t.catchUp(true)
 	}
 }
 
-func (t *trial) checkCachesOnce() (oracle string, err error) {
+func (t *trial) checkCachesOnce() (oracle string, why report.Reason, err error) {
 	for _, l := range t.lives {
 		if l == nil {
 			continue
@@ -235,14 +238,15 @@ func (t *trial) checkCachesOnce() (oracle string, err error) {
 		for _, c := range caches {
 			r, err := backend.Find(t.s.remote, c.Resource)
 			if err != nil {
-				return report.Cache, fmt.Errorf("Env.Cache: %w", err)
+				return report.Cache, report.NoReason, fmt.Errorf("Env.Cache: %w", err)
 			}
 			if edited, err := c.Check(t.s.past.objects(r, everything)); err != nil {
-				return report.OfCache(edited), err
+				oracle, why := report.OfCache(edited)
+				return oracle, why, err
 			}
 		}
 	}
-	return "", nil
+	return "", report.NoReason, nil
 }
 
 // clean deletes new objects, namespaces after their contents, and restores the content of changed ones.
@@ -267,14 +271,14 @@ func (t *trial) clean(ctx context.Context) error {
 	for _, w := range made {
 		for !t.s.remote.isGone(ctx, w) {
 			if !wait(ctx, pollInterval) {
-				return fmt.Errorf("waiting for the end of %s: %w (%s)", w.title(), ctx.Err(), report.NoControllers)
+				return fmt.Errorf("waiting for the end of %s: %w (%s)", w.title(), ctx.Err(), report.NoControllers.Hint())
 			}
 		}
 	}
 	err := t.s.remote.restore(ctx, writes)
 	for why := t.awaited(); why != ""; why = t.awaited() {
 		if !wait(ctx, pollInterval) {
-			return errors.Join(err, fmt.Errorf("waiting for the cluster: %s (%s)", why, report.NoControllers))
+			return errors.Join(err, fmt.Errorf("waiting for the cluster: %s (%s)", why, report.NoControllers.Hint()))
 		}
 	}
 	t.catchUp(false)

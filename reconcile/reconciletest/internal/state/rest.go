@@ -45,10 +45,14 @@ func (r *Rest) State() State {
 
 // Diff lists how r differs from want, as [State.Diff] does.
 func (r *Rest) Diff(want *Rest, masked map[string]bool) []string {
+	return linesOf(r.changes(want, masked))
+}
+
+func (r *Rest) changes(want *Rest, masked map[string]bool) []change {
 	if r.same(want) {
 		return nil
 	}
-	return r.State().Diff(want.State(), masked)
+	return r.State().changes(want.State(), masked)
 }
 
 // same reports whether r certainly has the same State as other: the objects differ only in values that no State

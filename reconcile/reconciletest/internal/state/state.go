@@ -13,6 +13,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/report"
 )
 
 // State holds one entry for each field of each object: "configmaps d/a: data.x" → "1". Identifiers, times and generated
@@ -261,20 +263,41 @@ const most = 20 // lines of a diff
 // Diff lists the differences of s from want, except in masked fields: lines of want begin with "- ", lines of s with
 // "+ ". It returns at most 20 lines.
 func (s State) Diff(want State, masked map[string]bool) []string {
+	return linesOf(s.changes(want, masked))
+}
+
+// change is one key in which two states differ.
+type change struct {
+	key          string
+	had, has     bool
+	should, have string
+}
+
+// changes returns the differences of s from want, sorted, except in masked fields.
+func (s State) changes(want State, masked map[string]bool) []change {
 	keys := maps.Clone(map[string]string(s))
 	maps.Copy(keys, want)
-	var lines []string
+	var all []change
 	for _, k := range slices.Sorted(maps.Keys(keys)) {
-		have, has := s[k]
-		should, had := want[k]
-		if masked[k] || has == had && alike(have, should) || s.lacks(k) || want.lacks(k) {
+		c := change{key: k}
+		c.have, c.has = s[k]
+		c.should, c.had = want[k]
+		if masked[k] || c.has == c.had && alike(c.have, c.should) || s.lacks(k) || want.lacks(k) {
 			continue
 		}
-		if had {
-			lines = append(lines, "- "+k+" = "+should)
+		all = append(all, c)
+	}
+	return all
+}
+
+func linesOf(changes []change) []string {
+	var lines []string
+	for _, c := range changes {
+		if c.had {
+			lines = append(lines, "- "+c.key+" = "+c.should)
 		}
-		if has {
-			lines = append(lines, "+ "+k+" = "+have)
+		if c.has {
+			lines = append(lines, "+ "+c.key+" = "+c.have)
 		}
 	}
 	if len(lines) > most {
@@ -304,8 +327,8 @@ func (s State) Mask(other State) map[string]bool {
 
 // Compare compares a run at each rest with the run without faults, using the mask of each rest. If the
 // numbers of rests differ, it compares only the ends. It returns the number of the rest that differs, from
-// 0, and a description of the difference, or "".
-func Compare(have, want []*Rest, masks []map[string]bool) (at int, differs string) {
+// 0, and the difference, or nil.
+func Compare(have, want []*Rest, masks []map[string]bool) (at int, differs *Difference) {
 	for i := range want {
 		when := fmt.Sprintf("at rest before step %d of the workload", i+1)
 		at = i
@@ -318,10 +341,32 @@ func Compare(have, want []*Rest, masks []map[string]bool) (at int, differs strin
 		if i < len(masks) {
 			mask = masks[i]
 		}
-		if diff := have[at].Diff(want[i], mask); len(diff) > 0 {
-			return at, "the state differs from the run without faults, " + when + " (- without, + with):\n    " +
-				strings.Join(diff, "\n    ")
+		if changes := have[at].changes(want[i], mask); len(changes) > 0 {
+			return at, &Difference{
+				Text: "the state differs from the run without faults, " + when + " (- without, + with):\n    " +
+					strings.Join(linesOf(changes), "\n    "),
+				Seen: seen(changes),
+			}
 		}
 	}
-	return 0, ""
+	return 0, nil
+}
+
+// Difference is how the state of a run differs from the run without faults.
+type Difference struct {
+	Text string
+	Seen report.Seen
+}
+
+// seen has what the differences show of their cause.
+func seen(changes []change) report.Seen {
+	s := report.Seen{End: true, Fields: true, Lost: true}
+	for _, c := range changes {
+		title, _, field := strings.Cut(c.key, ": ")
+		s.Fields = s.Fields && field
+		s.Lost = s.Lost && !c.has
+		s.MadeUp = s.MadeUp || strings.Contains(title, "-*")
+	}
+	s.Lost = s.Lost && !s.Fields
+	return s
 }
