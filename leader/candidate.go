@@ -140,14 +140,20 @@ func (c *candidate) twin() error {
 		"give each replica its own, such as the name of its pod", c.lease.key(), c.lease.Identity, holder)
 }
 
-// report keeps why an attempt failed, and logs it if it differs from the last.
+// report keeps why an attempt failed, and logs it if it differs from the last: as an
+// error, or as information if another replica holds the Lease.
 func (c *candidate) report(ctx context.Context, err error) {
 	c.mu.Lock()
 	news := err != nil && (c.problem == nil || c.problem.Error() != err.Error())
 	c.problem = err
+	holder := record.Holder(c.seen.Lease)
+	standby := holder != "" && !c.ours(holder)
 	c.mu.Unlock()
-	if news {
-		klog.FromContext(ctx).Error(err, "lease request failed, retrying", "lease", c.lease.key())
+	switch log := klog.FromContext(ctx); {
+	case news && standby:
+		log.Info("lease request of a standby failed, retrying", "lease", c.lease.key(), "holder", holder, "err", err.Error())
+	case news:
+		log.Error(err, "lease request failed, retrying", "lease", c.lease.key())
 	}
 }
 

@@ -231,7 +231,7 @@ func (e *Elector) hold(ctx context.Context, c *campaign, g grant) {
 	arriving := t.flights.until().Sub(e.options.Clock.Now())
 	switch {
 	case lost:
-		log.Info("leadership ended", "cause", context.Cause(t.ctx).Error())
+		log.Error(context.Cause(t.ctx), "leadership lost")
 	case abandoned:
 	case arriving > 0:
 		log.Info("lease left to expire: a request without an answer may still arrive", "within", arriving)

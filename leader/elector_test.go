@@ -466,3 +466,44 @@ func TestStatusTellsWhoLeadsSinceWhen(t *testing.T) {
 		stop2()
 	})
 }
+
+// What a person on call must see is an error; what happens to a standby is not.
+func TestALostLeadershipIsAnErrorAndAStandbysFailedRequestIsNot(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		log := func(name string) logr.Logger {
+			return funcr.New(func(_, line string) {
+				for _, what := range []string{"leadership lost", "lease request failed", "lease request of a standby failed"} {
+					if strings.Contains(line, what) {
+						x.Add("%s: %s %t", name, what, strings.Contains(line, `"error"=`))
+					}
+				}
+			}, funcr.Options{})
+		}
+		run := func(name string) (*leaseapi.Link, func()) {
+			l := x.API.Link(1)
+			e := newElector(x.T, leaseOf(l, name), nil)
+			return l, x.Run(func(ctx context.Context) error {
+				return e.Run(logr.NewContext(ctx, log(name)), func(ctx context.Context) error {
+					<-ctx.Done()
+					return nil
+				})
+			})
+		}
+		a, stopA := run("a")
+		pass(10 * time.Second)
+		b, stopB := run("b")
+		pass(10 * time.Second)
+		fail := func(l *leaseapi.Link, err error) { l.Set(func(l *leaseapi.Link) { l.Fail = err }) }
+		fail(b, errors.New("no route"))
+		pass(10 * time.Second)
+		x.Expect(x.Read()).To(Equal([]string{"b: lease request of a standby failed false"}))
+		fail(b, nil)
+		pass(10 * time.Second)
+		fail(a, errors.New("no route"))
+		pass(time.Minute)
+		x.Expect(x.Read()).To(ContainElements("a: lease request failed true", "a: leadership lost true"))
+		fail(a, nil)
+		stopB()
+		stopA()
+	})
+}

@@ -62,6 +62,7 @@ type failure struct {
 	terminal  bool
 	conflicts int       // in a row
 	quiet     bool      // it counts and shows only if it is repeated
+	same      uint64    // identifies the error, see errorOf; 0 if it is none
 	missing   string    // the permission without which a write was refused
 	since     time.Time // when the first of the attempts in a row failed so
 	until     time.Time // when a hot loop is over; zero for anything else
@@ -90,6 +91,7 @@ func (f *failures) note(item queue.Item[Key], v verdict) (repeats int) {
 		failed.text = v.reason(repeats)
 		if v.err != nil {
 			failed.missing, failed.since = missingPermission(v.err), failed.at
+			failed.same = errorOf(key, failed.text)
 		}
 	case v.loop != "":
 		failed.text, failed.until = redact.Text(v.loop), v.loopUntil

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,11 +14,12 @@ import (
 const mostProblems = 10
 
 // Problems returns what the controller cannot do although the process goes on: an
-// optional one waits for its caches, writes are refused for lack of a permission, calls
-// ignore the end of their context, or sweeps fail. Those of its informers are in their status; see inspect.Problems for
-// all. It never waits.
+// optional one waits for its caches, writes are refused for lack of a permission, ten or
+// more keys fail with the same error, calls ignore the end of their context, or sweeps
+// fail. Those of its informers are in their status; see inspect.Problems for all. It
+// never waits.
 func (c *Controller) Problems() []inspect.Problem {
-	problems := append(c.refusals(), c.stuckCalls()...)
+	problems := slices.Concat(c.refusals(), c.sharedError(), c.stuckCalls())
 	if c.waits() {
 		problems = append(problems, c.waiting())
 	}
@@ -134,14 +136,19 @@ func (c *Controller) isWidespread(refused map[Key]bool) bool {
 	if len(namespaces) < 2 && (len(refused) < 2 || c.spansNamespaces()) {
 		return false
 	}
-	total := 0
+	const nearly = 0.9
+	return float64(len(refused)) >= nearly*float64(min(c.ownedKeys(), maxFailures))
+}
+
+// ownedKeys counts the cached keys that this replica reconciles.
+func (c *Controller) ownedKeys() int {
+	owned := 0
 	for _, key := range c.primary.keys() {
 		if c.slots == nil || c.slots.owns(key) {
-			total++
+			owned++
 		}
 	}
-	const nearly = 0.9
-	return float64(len(refused)) >= nearly*float64(min(total, maxFailures))
+	return owned
 }
 
 // spansNamespaces reports whether the controller's keys can be of several namespaces.

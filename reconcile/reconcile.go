@@ -134,7 +134,7 @@ func (t *reconcileContext) observe(writes []write) (loops string, until time.Tim
 	}
 	c.stats.hotLoops.Add(1)
 	if n := loop.repeats - patience + 1; n&(n-1) == 0 {
-		klog.FromContext(t).Info("hot loop detected, reacting later to changes of the object",
+		klog.FromContext(t).Error(nil, "hot loop detected, reacting later to changes of the object",
 			"object", loop.String(), "delay", loop.delay)
 		if object, ok := loop.object.(runtime.Object); ok {
 			c.warn(t, object, "HotLoop", "Reconcile", "Controller %s reacts later to changes of this object: %s", c.name, loop)
@@ -191,13 +191,13 @@ func (t *reconcileContext) endItem(v verdict) inspect.Outcome {
 	case v.outcome == inspect.Requeued:
 		t.item.After(v.wait)
 	case v.outcome == inspect.GaveUp:
-		klog.FromContext(t).Error(v.err, "reconcile failed, waiting for a change")
+		t.control.failureLog.failed(t, v.err, "reconcile failed, waiting for a change")
 		t.item.Done()
 	case errors.Is(v.err, context.Canceled) && t.abandoned(): // the controller has cancelled it
 		klog.FromContext(t).Info("reconcile was cut off", "cause", context.Cause(t.parent).Error(), "error", v.err.Error())
 		t.item.Retry()
 	default:
-		klog.FromContext(t).Error(v.err, "reconcile failed, retrying")
+		t.control.failureLog.failed(t, v.err, "reconcile failed, retrying")
 		if v.wait > 0 {
 			t.item.RetryAfter(v.wait)
 		} else {

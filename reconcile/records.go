@@ -14,10 +14,11 @@ import (
 
 // records are a controller's history for people and metrics.
 type records struct {
-	stats     stats
-	outputs   sync.Map // the kinds that it has written
-	failures  failures
-	histories histories
+	stats      stats
+	outputs    sync.Map // the kinds that it has written
+	failures   failures
+	failureLog failureLog
+	histories  histories
 }
 
 // logPanic counts a panic about key. It logs only each one that doubles their

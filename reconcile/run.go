@@ -101,6 +101,7 @@ func (c *Controller) Run(ctx context.Context) error {
 //	ctx ends ─▶ no new keys ─▶ reconciles end ─▶ triggers detach ─▶ informers stop
 func (c *Controller) run(ctx context.Context, errs []error) error {
 	defer c.enter(inspect.Stopped)
+	defer c.failureLog.end()
 	ctx = logr.NewContext(ctx, klog.FromContext(ctx).WithName(c.name))
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup

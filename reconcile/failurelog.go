@@ -1,0 +1,176 @@
+package reconcile
+
+import (
+	"fmt"
+	"hash/fnv"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+
+	"github.com/homeostat/homeostat/internal/redact"
+	"github.com/homeostat/homeostat/reconcile/inspect"
+)
+
+const (
+	// logWindow is the time in which keys that fail with the same error are counted.
+	logWindow = time.Minute
+	// few is how many keys with the same error are logged one by one in a window.
+	few = 3
+	// maxErrors bounds how many different errors are counted. Further ones are logged.
+	maxErrors = 100
+	// often is the attempt up to which each one is logged.
+	often = 3
+)
+
+// failureLog logs failed reconciles so that one cause is not thousands of lines. A key is
+// logged at the attempts 1, 2, 3, 4, 8, 16 and so on. If more than a few keys fail with
+// the same error, it logs one line a minute for them, with their number and examples.
+// All other attempts are logged at V(1).
+type failureLog struct {
+	mu     sync.Mutex
+	groups map[uint64]*sameError
+	ended  bool
+}
+
+// sameError is the keys that have failed with one error in the current window.
+type sameError struct {
+	keys     map[Key]struct{}
+	examples []string
+	many     bool // the last window had more than a few keys, so none of this one is logged alone
+	last     error
+	log      logr.Logger
+	window   *time.Timer
+}
+
+// failed logs an attempt that has failed with err.
+func (l *failureLog) failed(t *reconcileContext, err error, message string) {
+	if attempt := t.item.Attempt(); l.count(t, err) && (attempt <= often || attempt&(attempt-1) == 0) {
+		klog.FromContext(t).Error(err, message)
+	} else {
+		klog.FromContext(t).V(1).Info(message, "err", err)
+	}
+}
+
+// count adds the key to those with the same error. It reports whether they are few.
+func (l *failureLog) count(t *reconcileContext, err error) bool {
+	key := t.item.Key()
+	of := errorOf(key, redact.Error(err))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	group := l.groups[of]
+	if group == nil {
+		if l.ended || len(l.groups) >= maxErrors {
+			return true
+		}
+		group = &sameError{keys: map[Key]struct{}{}, log: klog.FromContext(t.parent).WithValues(
+			"controller", t.control.name, "kind", t.control.primary.Kind())}
+		group.window = time.AfterFunc(logWindow, func() { l.closeWindow(of) })
+		if l.groups == nil {
+			l.groups = map[uint64]*sameError{}
+		}
+		l.groups[of] = group
+	}
+	group.last = err
+	if _, ok := group.keys[key]; !ok {
+		group.keys[key] = struct{}{}
+		if len(group.examples) < few {
+			group.examples = append(group.examples, strings.TrimPrefix(key.String(), "/"))
+		}
+	}
+	return !group.many && len(group.keys) <= few
+}
+
+// closeWindow logs the keys of a window, if they are many, and opens the next one.
+func (l *failureLog) closeWindow(of uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	group := l.groups[of]
+	if group == nil {
+		return
+	}
+	if !group.report() {
+		delete(l.groups, of)
+		return
+	}
+	group.many = len(group.keys) > few
+	clear(group.keys)
+	group.examples = nil
+	group.window.Reset(logWindow)
+}
+
+// report logs the keys of the window that were not all logged alone. It reports whether
+// there were any.
+func (s *sameError) report() bool {
+	if len(s.keys) == 0 || !s.many && len(s.keys) <= few {
+		return false
+	}
+	s.log.Error(s.last, "many keys fail with the same error", "keys", len(s.keys), "examples", strings.Join(s.examples, ", "))
+	return true
+}
+
+// end closes all windows: nothing that was counted is lost.
+func (l *failureLog) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended = true
+	for _, group := range l.groups {
+		group.window.Stop()
+		group.report()
+	}
+	clear(l.groups)
+}
+
+// errorOf identifies the error of a key: two keys have the same one if the texts differ
+// only in the names of the keys, in what begins with the key's name, such as a child, and
+// in numbers.
+func errorOf(key Key, text string) uint64 {
+	hash := fnv.New64a()
+	for word := range strings.FieldsFuncSeq(text, func(r rune) bool {
+		return r != '-' && r != '.' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	}) {
+		switch {
+		case word == key.Namespace, word == key.Name, strings.HasPrefix(word, key.Name+"-"):
+			word = "name"
+		case word[0] >= '0' && word[0] <= '9':
+			word = "number"
+		}
+		_, _ = hash.Write([]byte(word))
+		_, _ = hash.Write([]byte{0})
+	}
+	return hash.Sum64()
+}
+
+// shared returns the error that most keys have, one of these keys, and their number.
+func (f *failures) shared() (text string, example Key, keys int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	counts := map[uint64]int{}
+	for key, failed := range f.byKey {
+		if failed.same == 0 || failed.missing != "" {
+			continue
+		}
+		counts[failed.same]++
+		if n := counts[failed.same]; n > keys {
+			text, example, keys = failed.text, key, n
+		}
+	}
+	return text, example, keys
+}
+
+// sharedError returns a problem if many keys fail with the same error.
+func (c *Controller) sharedError() []inspect.Problem {
+	const many = 10
+	text, example, keys := c.failures.shared()
+	if keys < many || c.Phase() != inspect.Working {
+		return nil
+	}
+	return []inspect.Problem{{
+		Check: "controller/" + c.name, Cause: "same error",
+		Reason: fmt.Sprintf("%d of %d keys fail with the same error: %s: %s", keys, c.ownedKeys(),
+			strings.TrimPrefix(example.String(), "/"), text),
+	}}
+}
