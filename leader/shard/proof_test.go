@@ -5,17 +5,9 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	coordinationv1 "k8s.io/api/coordination/v1"
 
-	"github.com/homeostat/homeostat/internal/absent/absenttest"
 	"github.com/homeostat/homeostat/internal/test/leaseapi"
 )
-
-// page is the error that a client makes of the HTML of a proxy.
-func (x *fixture) page(name string) error {
-	pages := absenttest.Pages(coordinationv1.Resource("leases"), name)
-	return pages[1].Err(x.T.Context(), coordinationv1.SchemeGroupVersion.WithResource("leases"), name)
-}
 
 // The watch shows an owner that the record has for a moment only, and a proxy answers the read of the record.
 func TestAPageForARecordIsNoLossOfItsSlot(t *testing.T) {

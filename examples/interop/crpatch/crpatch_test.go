@@ -20,6 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/homeostat/homeostat/examples/interop/crpatch"
 	"github.com/homeostat/homeostat/internal/apisim"
@@ -57,6 +59,17 @@ func newFixture(t *testing.T) *fixture {
 	f.client, err = client.New(f.config, client.Options{Mapper: mapper})
 	f.Expect(err).NotTo(HaveOccurred())
 	return f
+}
+
+func TestTheReconcilerIsAddedToAManager(t *testing.T) {
+	f := newFixture(t)
+	mgr, err := ctrl.NewManager(f.config, ctrl.Options{
+		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return f.mapper, nil },
+		Metrics:        server.Options{BindAddress: "0"},
+		Controller:     config.Controller{SkipNameValidation: new(true)}, // names are per process, for metrics
+	})
+	f.Expect(err).NotTo(HaveOccurred())
+	f.Expect((&crpatch.Teams{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}).SetupWithManager(mgr)).To(Succeed())
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)
