@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -333,7 +335,10 @@ func TestAlertsAreDocumented(t *testing.T) {
 	var rule struct {
 		Spec struct {
 			Groups []struct {
-				Rules []struct{ Alert, Expr, For string }
+				Rules []struct {
+					Alert, Expr, For    string
+					Labels, Annotations map[string]string
+				}
 			}
 		}
 	}
@@ -345,8 +350,57 @@ func TestAlertsAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range rule.Spec.Groups[0].Rules {
-		if !strings.Contains(string(docs), "| `"+r.Expr+"` | "+r.For+" |") {
-			t.Errorf("docs/operating.md does not have %s: %s for %s", r.Alert, r.Expr, r.For)
+		severity := strings.ToUpper(r.Labels["severity"][:1]) + r.Labels["severity"][1:]
+		section := fmt.Sprintf("### %s\n\n%s, after %s:\n\n```promql\n%s\n```\n", r.Alert, severity, r.For, r.Expr)
+		section = strings.Replace(section, ", after 0m:", ", at once:", 1)
+		if !strings.Contains(string(docs), section) {
+			t.Errorf("docs/operating.md does not have the section\n%s", section)
+		}
+		if !strings.HasSuffix(r.Annotations["runbook_url"], "/docs/operating.md#"+strings.ToLower(r.Alert)) {
+			t.Errorf("%s does not link to its section: %q", r.Alert, r.Annotations["runbook_url"])
+		}
+	}
+}
+
+// When the alerts fire is told to Prometheus itself. Without promtool the test is skipped, but not in CI.
+func TestAlertsFire(t *testing.T) {
+	if _, err := exec.LookPath("promtool"); err != nil {
+		const none = "looking for promtool: there is none: install Debian's package prometheus"
+		if os.Getenv("CI") == "" {
+			t.Skip(none)
+		}
+		t.Fatal(none)
+	}
+	for _, of := range []string{"monitoring", "reboot/deploy"} {
+		folder := filepath.Join(root, "examples", of)
+		text, err := os.ReadFile(filepath.Join(folder, "alerts.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var manifest struct{ Spec any }
+		if err := sigsyaml.Unmarshal(text, &manifest); err != nil {
+			t.Fatal(err)
+		}
+		rules, err := sigsyaml.Marshal(manifest.Spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cases, err := os.ReadFile(filepath.Join(folder, "alerts_test.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		run := t.TempDir()
+		for name, content := range map[string][]byte{"rules.yaml": rules, "alerts_test.yaml": cases} {
+			if err := os.WriteFile(filepath.Join(run, name), content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, arguments := range [][]string{{"check", "rules", "rules.yaml"}, {"test", "rules", "alerts_test.yaml"}} {
+			tool := exec.CommandContext(t.Context(), "promtool", arguments...)
+			tool.Dir = run
+			if said, err := tool.CombinedOutput(); err != nil {
+				t.Errorf("%s: promtool %v: %v\n%s", of, arguments, err, said)
+			}
 		}
 	}
 }
