@@ -6,6 +6,7 @@ replace github.com/homeostat/homeostat => ..
 
 require (
 	github.com/go-logr/logr v1.4.4
+	github.com/google/renameio/v2 v2.0.2
 	github.com/homeostat/homeostat v0.0.0-00010101000000-000000000000
 	github.com/onsi/ginkgo/v2 v2.34.0
 	github.com/onsi/gomega v1.44.0

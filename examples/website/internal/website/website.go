@@ -11,6 +11,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/google/renameio/v2"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -213,9 +214,9 @@ type CDN string
 // Entry returns the entry of a website.
 func (c CDN) Entry(site reconcile.Key) ([]byte, error) { return os.ReadFile(c.file(site)) }
 
-// Publish makes entry that of a website.
+// Publish makes entry that of a website. If that fails, as on a full disk, the CDN reads the last one.
 func (c CDN) Publish(site reconcile.Key, entry string) error {
-	return os.WriteFile(c.file(site), []byte(entry), 0o644)
+	return renameio.WriteFile(c.file(site), []byte(entry), 0o644)
 }
 
 // Remove removes the entry of a website. One that does not exist is no error.

@@ -3,6 +3,7 @@ package website_test
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"strconv"
 	"sync/atomic"
@@ -373,4 +374,17 @@ func TestACDNThatFailsIsNamedAndTriedAgain(t *testing.T) {
 		w.Expect(w.entry("shop")).NotTo(BeEmpty())
 		w.Expect(w.ready("shop").Message).To(Equal("0 of 1 replicas are available"))
 	})
+}
+
+// The CDN must not read a part of an entry, such as what was written to a full disk.
+func TestAnEntryIsReplacedAsAWhole(t *testing.T) {
+	g, cdn, site := NewWithT(t), newCDN(t), reconcile.Key{Namespace: "d", Name: "shop"}
+	g.Expect(cdn.Publish(site, "one\n")).To(Succeed())
+	before, err := os.Open(string(cdn) + "/d.shop")
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { g.Expect(before.Close()).To(Succeed()) })
+	g.Expect(cdn.Publish(site, "two\n")).To(Succeed())
+	g.Expect(io.ReadAll(before)).To(Equal([]byte("one\n")), "who reads at this moment")
+	g.Expect(cdn.Entry(site)).To(Equal([]byte("two\n")))
+	g.Expect(os.ReadDir(string(cdn))).To(HaveLen(1))
 }
