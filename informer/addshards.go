@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/pager"
 
 	"github.com/homeostat/homeostat/informer/internal/tree"
+	"github.com/homeostat/homeostat/informer/internal/versions"
 	"github.com/homeostat/homeostat/internal/absent"
 	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/keyspace"
@@ -80,7 +81,7 @@ func (f *feed[T]) coverShards(ctx context.Context, s *session[T], set keyspace.S
 	}
 	if last != nil { // it was cancelled
 		<-last.ended
-		f.marks.forget("")
+		f.marks.Forget("")
 	}
 	f.cover(s)
 	f.mu.Lock()
@@ -186,7 +187,7 @@ func (f *feed[T]) extend(ctx context.Context, s *session[T], r *reflectorStore[T
 		return err
 	}
 	// Another goroutine may be calling the handlers.
-	if !waitFor(ctx, func(done func()) func() { f.store.delivery.after(done); return func() {} }) {
+	if !versions.WaitFor(ctx, func(done func()) func() { f.store.delivery.after(done); return func() {} }) {
 		return context.Cause(ctx)
 	}
 	f.updateSynced()
@@ -196,7 +197,7 @@ func (f *feed[T]) extend(ctx context.Context, s *session[T], r *reflectorStore[T
 // fill lists the objects of set beside the watch, and stores them.
 func (r *reflectorStore[T]) fill(ctx context.Context, set keyspace.Set) error {
 	var items []*tree.Item[T]
-	rv, filling, seen := "", r.sink.store.filling(), r.sink.marks.of(r.source.namespace)
+	rv, filling, seen := "", r.sink.store.filling(), r.sink.marks.Of(r.source.namespace)
 	options := metav1.ListOptions{Limit: r.sink.options.PageSize}
 	r.selectShards(&options, set)
 	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
@@ -227,7 +228,7 @@ func (r *reflectorStore[T]) fill(ctx context.Context, set keyspace.Set) error {
 	}); err != nil {
 		return err
 	}
-	if older(rv, seen) {
+	if versions.Older(rv, seen) {
 		r.noteRestored(seen, rv)
 		return errRestored
 	}
@@ -301,7 +302,7 @@ func (f *feed[T]) replay(ctx context.Context, p *replay) error {
 	}
 	r := watches[0]
 	p.to = f.comeTo()
-	if older(p.to, p.from) {
+	if versions.Older(p.to, p.from) {
 		return apierrors.NewResourceExpired(errRestored.Error()) // the server has lost what was deleted until then
 	}
 	return f.retry(ctx, r.ended, "cannot watch the deletions before a shard was added", absent.IsExpired, func() error {
@@ -316,17 +317,17 @@ func (f *feed[T]) comeTo() string {
 	defer f.store.writing.Unlock()
 	rv := ""
 	for _, list := range f.store.shards.beside {
-		if older(rv, list.rv) {
+		if versions.Older(rv, list.rv) {
 			rv = list.rv
 		}
 	}
-	return cmp.Or(rv, f.marks.lowest())
+	return cmp.Or(rv, f.marks.Lowest())
 }
 
 // replay watches from p.from on, and returns nil when it has come to p.to or the server
 // has ended the watch in its time.
 func (r *reflectorStore[T]) replay(ctx context.Context, p *replay) error {
-	if !older(p.from, p.to) {
+	if !versions.Older(p.from, p.to) {
 		return nil
 	}
 	opts := metav1.ListOptions{
@@ -370,5 +371,5 @@ func replayed[T Object](r *reflectorStore[T], p *replay, t watch.EventType, obje
 	if t == watch.Deleted && keyspace.Has(p.set, key.Namespace) && r.sink.store.table.Get(key) == nil {
 		p.deleted(key)
 	}
-	return !older(object.GetResourceVersion(), p.to)
+	return !versions.Older(object.GetResourceVersion(), p.to)
 }

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/homeostat/homeostat/informer/internal/versions"
 	"github.com/homeostat/homeostat/internal/keyspace"
 )
 
@@ -106,7 +107,7 @@ func (c *cover) fill(set keyspace.Set) {
 func (f *filling) left(rv string) keyspace.Set {
 	left := f.set
 	for _, list := range f.lists {
-		if !older(list.rv, rv) {
+		if !versions.Older(list.rv, rv) {
 			left = left.Minus(list.set)
 		}
 	}
@@ -134,7 +135,7 @@ func (c *cover) restored() {
 
 // caughtUp notes that the watch has come to rv. The caller holds store.writing.
 func (c *cover) caughtUp(rv string) {
-	c.beside = slices.DeleteFunc(c.beside, func(list listing) bool { return !older(rv, list.rv) })
+	c.beside = slices.DeleteFunc(c.beside, func(list listing) bool { return !versions.Older(rv, list.rv) })
 	c.late.Store(len(c.beside) > 0)
 }
 
@@ -142,7 +143,7 @@ func (c *cover) caughtUp(rv string) {
 // watch that would have had it. The caller holds store.writing.
 func (c *cover) outdated(key types.NamespacedName, rv string) bool {
 	return key.Namespace != "" && slices.ContainsFunc(c.beside, func(list listing) bool {
-		return older(rv, list.rv) && keyspace.Has(list.set, key.Namespace)
+		return versions.Older(rv, list.rv) && keyspace.Has(list.set, key.Namespace)
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/homeostat/homeostat/informer/internal/tree"
+	"github.com/homeostat/homeostat/informer/internal/versions"
 	"github.com/homeostat/homeostat/internal/keyspace"
 )
 
@@ -75,13 +76,13 @@ func TestAWatchThatIsBehindAListDoesNotBringBackWhatWasBefore(t *testing.T) {
 func TestAListOfTheWatchThatIsOlderKeepsWhatIsNewer(t *testing.T) {
 	g, s := filled(t)
 	s.fill(s.shards.filling, keyspace.Whole(), items(configMapAt("x", 8), configMapAt("y", 8), configMapAt("z", 5)), "9")
-	s.replaceShards("7", items(configMapAt("x", 6)), relist, nil)
+	s.replaceShards("7", items(configMapAt("x", 6)), versions.Relist, nil)
 	g.Expect(content(s)).To(Equal([]string{"x@8", "y@8"}), "z was deleted before 7")
 }
 
 func TestAListBesideTheWatchIsNotNeededAfterOneOfTheWatch(t *testing.T) {
 	g, s := filled(t)
-	s.replaceShards("7", items(configMapAt("x", 6)), relist, nil)
+	s.replaceShards("7", items(configMapAt("x", 6)), versions.Relist, nil)
 	g.Expect(s.fill(s.shards.filling, keyspace.Whole(), items(configMapAt("x", 3), configMapAt("y", 3)), "4")).To(Succeed())
 	g.Expect(content(s)).To(Equal([]string{"x@6"}), "y was deleted before 7")
 }
@@ -97,7 +98,7 @@ func TestAListOfShardsThatWereRemovedIsGivenUp(t *testing.T) {
 func TestAListOfTheWatchThatIsOlderDoesNotReplaceOneBesideIt(t *testing.T) {
 	g, s := filled(t)
 	s.ask()
-	s.replaceShards("7", items(configMapAt("x", 6), configMapAt("z", 5)), relist, nil)
+	s.replaceShards("7", items(configMapAt("x", 6), configMapAt("z", 5)), versions.Relist, nil)
 	g.Expect(s.fill(s.shards.filling, keyspace.Whole(), items(configMapAt("x", 8), configMapAt("y", 8)), "9")).To(Succeed())
 	g.Expect(content(s)).To(Equal([]string{"x@8", "y@8"}), "z was deleted before 9")
 }
@@ -106,7 +107,7 @@ func TestAListOfTheWatchThatIsOlderDoesNotBringBackWhatWasDeleted(t *testing.T) 
 	g, s := filled(t)
 	s.ask()
 	s.fill(s.shards.filling, keyspace.Whole(), items(configMapAt("y", 8)), "9")
-	s.replaceShards("7", items(configMapAt("x", 6), configMapAt("y", 6)), relist, nil)
+	s.replaceShards("7", items(configMapAt("x", 6), configMapAt("y", 6)), versions.Relist, nil)
 	g.Expect(content(s)).To(Equal([]string{"y@8"}), "x was deleted before 9")
 	s.caughtUp("9")
 	s.put(itemOf(configMapAt("x", 10)))
@@ -142,7 +143,7 @@ func TestAWatchIsBehindInTheShardsOfAListOnly(t *testing.T) {
 	s.shards.change(keyspace.Set{})
 	s.shards.change(keyspace.Whole())
 	s.ask()
-	s.replaceShards("2", nil, relist, nil)
+	s.replaceShards("2", nil, versions.Relist, nil)
 	of := keyspace.Of("a")
 	s.shards.fill(keyspace.Set{{First: 0, Last: of - 1}})
 	s.fill(s.shards.filling, keyspace.Set{{First: 0, Last: of - 1}}, nil, "9")
@@ -156,7 +157,7 @@ func TestShardsThatComeBackDuringAListOfTheWatchAreNotThoseItHas(t *testing.T) {
 	s.shards.change(keyspace.Set{}) // what comes of them meanwhile is left out
 	s.shards.change(keyspace.Whole())
 	s.shards.fill(keyspace.Whole())
-	s.replaceShards("7", nil, relist, nil)
+	s.replaceShards("7", nil, versions.Relist, nil)
 	g.Expect(s.shards.missing(keyspace.Whole())).To(Equal(keyspace.Whole()))
 	s.fill(s.shards.filling, keyspace.Whole(), items(configMapAt("x", 3)), "5")
 	g.Expect(content(s)).To(Equal([]string{"x@3"}))
@@ -175,7 +176,7 @@ func TestAListOfTheWatchLeavesShardsThatItDidNotAskFor(t *testing.T) {
 	s.shards.change(keyspace.Whole())
 	s.shards.fill(shard)
 	g.Expect(s.fill(s.shards.filling, shard, items(configMapAt("x", 3)), "5")).To(Succeed())
-	s.replaceShards("6", nil, relist, func() {})
+	s.replaceShards("6", nil, versions.Relist, func() {})
 	g.Expect(content(s)).To(Equal([]string{"x@3"}))
 }
 
@@ -198,7 +199,7 @@ func TestShardsThatComeBackAreNotThoseOfAnEarlierListBesideTheWatch(t *testing.T
 	s.writing.Unlock()
 	s.shards.change(keyspace.Whole())
 	s.ask()
-	s.replaceShards("7", items(configMapAt("x", 3)), relist, nil)
+	s.replaceShards("7", items(configMapAt("x", 3)), versions.Relist, nil)
 	g.Expect(content(s)).To(Equal([]string{"x@3"}))
 }
 
@@ -232,7 +233,7 @@ func TestAListOfARestoredServerIsTheWholeTruth(t *testing.T) {
 		To(Succeed())
 	s.shards.fill(keyspace.Whole())
 	before = s.shards.filling
-	s.replaceShards("6", items(configMapAt("y", 6), configMapAt("z", 3)), restoredList, func() {})
+	s.replaceShards("6", items(configMapAt("y", 6), configMapAt("z", 3)), versions.RestoredList, func() {})
 	g.Expect(content(s)).To(Equal([]string{"y@6", "z@3"}), "x was lost")
 	g.Expect(s.shards.late.Load()).To(BeFalse())
 	g.Expect(s.fill(before, keyspace.Whole(), items(configMapAt("x", 8)), "9")).To(MatchError(errRestored))

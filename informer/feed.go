@@ -11,6 +11,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 
+	"github.com/homeostat/homeostat/informer/internal/versions"
 	"github.com/homeostat/homeostat/internal/keyspace"
 )
 
@@ -163,7 +164,7 @@ func (f *feed[T]) leave(ctx context.Context, s *session[T], whole bool) error {
 	f.updateSynced()
 	s.cancel()
 	s.running.Wait()
-	f.marks.reset()
+	f.marks.Reset()
 	_ = f.store.checkMutations() // adds to what finish returns
 	if s.partial != nil {
 		s.partial.end()
@@ -305,7 +306,7 @@ func (f *feed[T]) setNamespaces(wanted []string) error {
 	for _, r := range ending {
 		r.cancel()
 		<-r.ended
-		f.marks.forget(r.source.namespace)
+		f.marks.Forget(r.source.namespace)
 	}
 	if !stays("") {
 		f.store.retain(stays)
@@ -344,7 +345,7 @@ func (s *session[T]) wanted() keyspace.Set {
 // waitForSync returns when hasSynced is true. Its error says what is missing, without
 // the informer's name.
 func (f *feed[T]) waitForSync(ctx context.Context) error {
-	if waitFor(ctx, func(done func()) func() { return f.marks.on(&waiter{call: done, anyRV: true}) }) {
+	if versions.WaitFor(ctx, func(done func()) func() { return f.marks.On(&versions.Waiter{Call: done, AnyRV: true}) }) {
 		return nil
 	}
 	return fmt.Errorf("%s: %w", f.whyNotSynced(), context.Cause(ctx))
@@ -386,7 +387,7 @@ func (f *feed[T]) waitForSyncIn(ctx context.Context, namespace string) error {
 
 // waitUntil returns when ready, which depends on the first lists, returns true.
 func (f *feed[T]) waitUntil(ctx context.Context, ready func() bool) error {
-	if waitFor(ctx, func(done func()) func() { return f.marks.on(&waiter{call: done, ready: ready}) }) {
+	if versions.WaitFor(ctx, func(done func()) func() { return f.marks.On(&versions.Waiter{Call: done, Ready: ready}) }) {
 		return nil
 	}
 	return fmt.Errorf("%s: %w", f.whyNotSynced(), context.Cause(ctx))

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/homeostat/homeostat/informer/internal/versions"
 	"github.com/homeostat/homeostat/internal/option"
 )
 
@@ -96,7 +97,7 @@ func newInformer[T Object](sources []source, o *Options) *Informer[T] {
 	i.feed = &feed[T]{
 		sink: sink[T]{
 			options: &i.options, identity: i.identity, counted: i.counted, store: i.store,
-			marks: watermarks{marks: map[string]string{}}, brought: &sync.Map{},
+			brought: &sync.Map{},
 		},
 		sources: sources, adding: make(chan struct{}, 1),
 	}
@@ -226,7 +227,7 @@ func (i *Informer[T]) SetNamespaces(namespaces ...string) error {
 // stored and delivered everything, according to events and bookmarks. It is empty
 // before the first list. With several namespaces it is the oldest one of their
 // watches.
-func (i *Informer[T]) LastResourceVersion() string { return i.feed.marks.lowest() }
+func (i *Informer[T]) LastResourceVersion() string { return i.feed.marks.Lowest() }
 
 // OnSeen calls f once, when everything up to a resourceVersion has been stored and
 // delivered for a namespace ("" for all): before OnSeen returns if that is already
@@ -241,7 +242,7 @@ func (i *Informer[T]) LastResourceVersion() string { return i.feed.marks.lowest(
 // restored from a backup counts anew: until the informer has noticed that and listed
 // everything again, it may take a new resourceVersion for an old one.
 func (i *Informer[T]) OnSeen(namespace, resourceVersion string, f func()) (cancel func()) {
-	return i.feed.marks.on(&waiter{namespace: namespace, rv: resourceVersion, call: f})
+	return i.feed.marks.On(&versions.Waiter{Namespace: namespace, RV: resourceVersion, Call: f})
 }
 
 // WaitFor returns when everything up to a resourceVersion has been stored and
@@ -249,7 +250,7 @@ func (i *Informer[T]) OnSeen(namespace, resourceVersion string, f func()) (cance
 //
 // Errors: ctx's, with how far the cache had come.
 func (i *Informer[T]) WaitFor(ctx context.Context, resourceVersion string) error {
-	if waitFor(ctx, func(f func()) func() { return i.OnSeen("", resourceVersion, f) }) {
+	if versions.WaitFor(ctx, func(f func()) func() { return i.OnSeen("", resourceVersion, f) }) {
 		return nil
 	}
 	return fmt.Errorf("waiting for the cache of %s to see resourceVersion %q (it has seen %q): %w",

@@ -11,7 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 
+	"github.com/homeostat/homeostat/informer/internal/versions"
 	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/keyspace"
 )
@@ -188,7 +190,7 @@ func (b *backlog[T]) addPage(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	b.rv, b.next = list.GetResourceVersion(), list.GetContinue()
-	if b.reflector.comparable() && b.rv != "" && older(b.rv, b.before) {
+	if b.reflector.comparable() && b.rv != "" && versions.Older(b.rv, b.before) {
 		return false, b.restored()
 	}
 	return b.next != "", meta.EachListItem(page, func(object runtime.Object) error {
@@ -207,7 +209,7 @@ func (b *backlog[T]) add(item T) {
 	}
 	b.listed[key] = struct{}{}
 	have, uid, ok := b.newest(b.reflector.sink.store.snapshot(), key)
-	if !ok || older(have, item.GetResourceVersion()) {
+	if !ok || versions.Older(have, item.GetResourceVersion()) {
 		b.behind[key] = item.GetResourceVersion()
 	}
 	b.lost = b.lost || ok && b.hasLost(have, uid, item)
@@ -218,7 +220,7 @@ func (b *backlog[T]) add(item T) {
 // as item, because it was restored: the list has another state, although it is newer.
 func (b *backlog[T]) hasLost(have string, uid types.UID, item T) bool {
 	listed := item.GetResourceVersion()
-	return !older(b.rv, have) && (older(listed, have) || listed == have && uid != item.GetUID())
+	return !versions.Older(b.rv, have) && (versions.Older(listed, have) || listed == have && uid != item.GetUID())
 }
 
 // verdict returns errRestored if the cache has what the server cannot have had, although
@@ -231,7 +233,7 @@ func (b *backlog[T]) verdict() error {
 	for key, rv := range b.behind {
 		have, _, ok := b.newest(cached, key)
 		if ok && b.reflector.sink.store.shards.admits(key.Namespace) {
-			b.lost = b.lost || rv == "" && !older(b.rv, have) || rv != "" && older(have, rv)
+			b.lost = b.lost || rv == "" && !versions.Older(b.rv, have) || rv != "" && versions.Older(have, rv)
 		}
 	}
 	if b.lost {
@@ -252,7 +254,7 @@ func (b *backlog[T]) newest(cached Snapshot[T], key types.NamespacedName) (rv st
 	e := b.reflector.sink.store.unreadable.get(key)
 	object, ok := cached.Get(key)
 	switch {
-	case e != nil && (!ok || !older(e.ResourceVersion, object.GetResourceVersion())):
+	case e != nil && (!ok || !versions.Older(e.ResourceVersion, object.GetResourceVersion())):
 		return e.ResourceVersion, e.UID, true
 	case ok:
 		return object.GetResourceVersion(), object.GetUID(), true
@@ -271,16 +273,16 @@ func (b *backlog[T]) addMissing() {
 	for object := range all {
 		key := bound.KeyOf(object)
 		_, listed := b.listed[key]
-		if b.counts(key) && !listed && !older(b.rv, object.GetResourceVersion()) {
+		if b.counts(key) && !listed && !versions.Older(b.rv, object.GetResourceVersion()) {
 			b.behind[key] = ""
 		}
 	}
 }
 
 // reached reports whether the watch has come as far as the server was.
-func (b *backlog[T]) reached() bool { return !older(b.mark(), b.rv) }
+func (b *backlog[T]) reached() bool { return !versions.Older(b.mark(), b.rv) }
 
-func (b *backlog[T]) mark() string { return b.reflector.sink.marks.of(b.reflector.source.namespace) }
+func (b *backlog[T]) mark() string { return b.reflector.sink.marks.Of(b.reflector.source.namespace) }
 
 // empty removes the delivered entries and reports whether none is left.
 func (b *backlog[T]) empty() bool {
@@ -293,9 +295,9 @@ func (b *backlog[T]) empty() bool {
 		switch {
 		case !b.reflector.sink.store.shards.admits(key.Namespace): // its shard was removed
 			delete(b.behind, key)
-		case rv == "" && (!ok || older(b.rv, newest)),
-			rv != "" && ok && !older(newest, rv),
-			rv != "" && !older(b.mark(), rv): // it was deleted again
+		case rv == "" && (!ok || versions.Older(b.rv, newest)),
+			rv != "" && ok && !versions.Older(newest, rv),
+			rv != "" && !versions.Older(b.mark(), rv): // it was deleted again
 			delete(b.behind, key)
 		}
 	}
@@ -333,3 +335,101 @@ func selecting(key types.NamespacedName, selector string) string {
 	}
 	return strings.Join(terms, ",")
 }
+
+// IsDeleted reports whether the server is known to have no object of key, without
+// asking for the object: the cache has no such object, has all objects of that
+// namespace, and is at most 100 ms behind the server or as new as the server was at
+// the call. false means that it is not known: ask the server, for example with
+// names.Live.
+//
+// A cache that is merely empty or late proves nothing. Isolated calls return false;
+// if there are many, one request for all of them, at most every 100 ms, finds out the
+// server's resourceVersion, and calls return true once the watch has caught up with
+// it. So a mass deletion is confirmed by a few requests instead of one for each
+// object.
+//
+// A caller that then deletes what belonged to the object is as safe as one that has
+// sent a GET and whose DELETE took 100 ms longer to arrive: no client can rule out
+// that the object is recreated in between, and the cache will show it if it is.
+//
+// It waits for that request, and then for at most 200 ms. It is false for an object that
+// is unreadable (see [Informer.Unreadable]), and always for
+// caches with selectors, wrapped informers and fakes, and for namespaced kinds if the
+// client does not show what it reads: one written by hand, or one that embeds another.
+// Make the informer with [ForNamespaces] then.
+func (i *Informer[T]) IsDeleted(ctx context.Context, key types.NamespacedName) bool {
+	if i.mayExist(key) || !i.scope.admits(key) {
+		return false
+	}
+	r := i.feed.completeFor(key)
+	if r == nil || !r.proof.Holds(ctx, r.prove) {
+		return false
+	}
+	// The end of the watch, or of the namespace's place in the scope, empties the cache.
+	return !i.mayExist(key) && i.feed.completeFor(key) == r
+}
+
+// mayExist reports whether the object of key is cached, or unreadable.
+func (i *Informer[T]) mayExist(key types.NamespacedName) bool {
+	unreadable := i.Unreadable(key) != nil // before: it may become readable in between
+	_, cached := i.Get(key)
+	return unreadable || cached || i.Unreadable(key) != nil
+}
+
+// completeFor returns the watch that delivers all objects of key's namespace; nil if
+// none does.
+func (f *feed[T]) completeFor(key types.NamespacedName) *reflectorStore[T] {
+	if f.options.LabelSelector != "" || f.options.FieldSelector != "" || !f.syncedIn(key.Namespace) {
+		return nil
+	}
+	if !f.store.shards.has(key.Namespace) {
+		return nil
+	}
+	watches, _ := f.current()
+	for _, r := range watches {
+		of := r.source.namespace
+		if of != metav1.NamespaceAll && of != key.Namespace {
+			continue
+		}
+		if r.source.fake || r.source.follows != nil || r.source.reach.certainty != certain {
+			return nil
+		}
+		return r
+	}
+	return nil
+}
+
+// prove reports whether the watch has come as far as the server was at the call.
+func (r *reflectorStore[T]) prove(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, versions.Pause)
+	defer cancel()
+	limit := int64(1)
+	if r.sink.store.snapshot().Len() <= proofPage {
+		limit = proofPage
+	}
+	b := newBacklog(r, limit, nil)
+	more, err := b.addPage(ctx)
+	if err != nil {
+		return false
+	}
+	if order, err := resourceversion.CompareResourceVersion(b.before, b.rv); err != nil || order > 0 {
+		return false // it cannot be compared
+	}
+	ctx, cancel = context.WithTimeout(ctx, proofWait)
+	defer cancel()
+	if !more {
+		b.addMissing()
+		return b.wait(ctx, nil, b.empty) == nil && (!b.reached() || b.verdict() == nil)
+	}
+	return versions.WaitFor(ctx, func(f func()) func() {
+		return r.sink.marks.On(&versions.Waiter{Namespace: r.source.namespace, RV: b.rv, Call: f})
+	})
+}
+
+const (
+	// proofPage is how many objects are listed to compare them with the cache. Of more
+	// only the resourceVersion of the server is asked for.
+	proofPage = 100
+	// proofWait is how long the watch may take to come as far as the server was.
+	proofWait = 200 * time.Millisecond
+)

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/homeostat/homeostat/informer/internal/tree"
+	"github.com/homeostat/homeostat/informer/internal/versions"
 	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/intern"
 	"github.com/homeostat/homeostat/internal/keyspace"
@@ -35,7 +36,7 @@ type shardWatch[T Object] struct {
 	keep  func() wire.Keep
 	// replace makes the list of the watch that is under way the whole content of its
 	// shards.
-	replace func(rv string, items []*tree.Item[T], how occasion, done func())
+	replace func(rv string, items []*tree.Item[T], how versions.Occasion, done func())
 }
 
 // specReader opens the watches of a source. Most updates change the status of an

@@ -17,6 +17,7 @@ import (
 
 	"github.com/homeostat/homeostat/informer/internal/follow"
 	"github.com/homeostat/homeostat/informer/internal/tree"
+	"github.com/homeostat/homeostat/informer/internal/versions"
 	"github.com/homeostat/homeostat/internal/keyspace"
 	"github.com/homeostat/homeostat/internal/wire"
 )
@@ -30,7 +31,7 @@ type sink[T Object] struct {
 	identity *identity
 	counted  *counters
 	store    *store[T]
-	marks    watermarks
+	marks    versions.Marks
 	// brought has the namespaces whose objects a source has brought, if it does not show
 	// which it reads.
 	brought *sync.Map
@@ -40,7 +41,7 @@ type sink[T Object] struct {
 
 // updateSynced follows the first list of a watch, and each change of the watches, of
 // the shards and of the users.
-func (s *sink[T]) updateSynced() { s.marks.setSynced(s.complete) }
+func (s *sink[T]) updateSynced() { s.marks.SetSynced(s.complete) }
 
 // The sides that leave out the objects of other shards.
 const (
@@ -56,7 +57,7 @@ type reflectorStore[T Object] struct {
 	progress *progress
 	specs    specReader[T]
 	shards   *shardWatch[T] // nil if the cache is whole
-	proof    proof
+	proof    versions.Proof
 	watched  watched
 	// filter is the side that leaves out objects of other shards; nil while unknown.
 	filter  atomic.Pointer[string]
@@ -294,7 +295,7 @@ func (r *reflectorStore[T]) Replace(list []any, rv string) error {
 	how := r.listedAt(rv)
 	r.pending = func() {
 		done := func() {
-			r.sink.marks.advance(r.source.namespace, rv, true)
+			r.sink.marks.Advance(r.source.namespace, rv, true)
 			r.progress.synced.Store(true)
 			r.sink.updateSynced()
 			r.watched.streamed()
@@ -337,7 +338,7 @@ func (r *reflectorStore[T]) UpdateResourceVersion(rv string) {
 		r.noteRestored(seen, rv)
 	}
 	r.sink.store.caughtUp(rv)
-	r.sink.store.delivery.after(func() { r.sink.marks.advance(r.source.namespace, rv, false) })
+	r.sink.store.delivery.after(func() { r.sink.marks.Advance(r.source.namespace, rv, false) })
 }
 
 // follower stores the objects of a followed cache.

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat/homeostat/informer/internal/tree"
+	"github.com/homeostat/homeostat/informer/internal/versions"
 	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/intern"
 )
@@ -150,7 +151,7 @@ func (s *state[T]) reindex(changes []tree.Change[T]) {
 // of the namespaces within, and the changes that make the difference. Items whose
 // objects have not changed stay.
 func (s *state[T]) replaced(
-	within func(string) bool, items []*tree.Item[T], how occasion,
+	within func(string) bool, items []*tree.Item[T], how versions.Occasion,
 ) (all []*tree.Item[T], changes []tree.Change[T]) {
 	var before []*tree.Item[T]
 	all = make([]*tree.Item[T], 0, len(items))
@@ -176,7 +177,7 @@ func (s *state[T]) replaced(
 			c, before, items = tree.Change[T]{Old: before[0], New: items[0]}, before[1:], items[1:]
 		}
 		switch {
-		case how != restoredList && !matters(c):
+		case how != versions.RestoredList && !matters(c):
 			all = append(all, c.Old)
 			continue
 		case c.New != nil:

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat/homeostat/informer/internal/tree"
+	"github.com/homeostat/homeostat/informer/internal/versions"
 	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/intern"
 	"github.com/homeostat/homeostat/internal/keyspace"
@@ -100,7 +101,7 @@ func (s *store[T]) remove(last T) {
 	defer s.writing.Unlock()
 	s.shards.deleted(key, last.GetResourceVersion())
 	c := tree.Change[T]{Old: s.table.Get(key)}
-	if s.shards.late.Load() && (c.Old != nil && older(last.GetResourceVersion(), c.Old.Object.GetResourceVersion()) ||
+	if s.shards.late.Load() && (c.Old != nil && versions.Older(last.GetResourceVersion(), c.Old.Object.GetResourceVersion()) ||
 		s.unreadable.isNewer(key, last.GetResourceVersion())) {
 		return
 	}
@@ -120,21 +121,9 @@ func (s *store[T]) remove(last T) {
 	}
 }
 
-// occasion is why a list of the watch was sent.
-type occasion uint8
-
-const (
-	firstList occasion = iota
-	// relist follows a watch that could not be resumed.
-	relist
-	// restoredList follows a restore of the server's storage. An object of the same
-	// resourceVersion may be another one, so all count as changed.
-	restoredList
-)
-
 // replace makes items the whole content of a namespace ("" for all), delivers the
 // changes, and then calls done.
-func (s *store[T]) replace(namespace string, items []*tree.Item[T], how occasion, done func()) {
+func (s *store[T]) replace(namespace string, items []*tree.Item[T], how versions.Occasion, done func()) {
 	for _, it := range items {
 		s.identity.learnKind(it.Object)
 	}
@@ -158,8 +147,8 @@ func (s *store[T]) retainLocked(stays func(namespace string) bool) {
 	known := s.latest.Load().root.AppendItems(nil)
 	next, changes, _ := s.list(everywhere, slices.DeleteFunc(known, func(it *tree.Item[T]) bool {
 		return !stays(it.Key.Namespace)
-	}), relist, "")
-	s.publishChanges(next, changes, relist, nil)
+	}), versions.Relist, "")
+	s.publishChanges(next, changes, versions.Relist, nil)
 	s.unreadable.removeIf(func(e *UnreadableError) bool { return !stays(e.Key.Namespace) })
 }
 
@@ -171,7 +160,7 @@ func (s *store[T]) clearIfUnused() {
 	if len(s.delivery.handlers) > 0 {
 		return
 	}
-	next, _, _ := s.list(everywhere, nil, relist, "")
+	next, _, _ := s.list(everywhere, nil, versions.Relist, "")
 	s.latest.Store(next)
 	s.unreadable.removeIf(func(*UnreadableError) bool { return true })
 }
@@ -213,7 +202,7 @@ func (s *store[T]) publish(next *state[T], b batch[T]) {
 // known of an unreadable object: then rv is its resourceVersion, else empty. The caller
 // holds writing.
 func (s *store[T]) publishList(
-	within func(string) bool, items []*tree.Item[T], how occasion, rv string, done func(),
+	within func(string) bool, items []*tree.Item[T], how versions.Occasion, rv string, done func(),
 ) {
 	next, changes, refused := s.list(within, items, how, rv)
 	told := s.settleUnreadable(within, refused, how, rv)
@@ -221,12 +210,12 @@ func (s *store[T]) publishList(
 }
 
 // publishChanges publishes the state after changes. The caller holds writing.
-func (s *store[T]) publishChanges(next *state[T], changes []tree.Change[T], how occasion, done func()) {
+func (s *store[T]) publishChanges(next *state[T], changes []tree.Change[T], how versions.Occasion, done func()) {
 	events := make([]Event[T], 0, len(changes))
 	for _, c := range changes {
 		events = eventsOf(c, events)
 	}
-	if how == firstList {
+	if how == versions.FirstList {
 		for n := range events {
 			events[n].Initial = events[n].Type == Added
 		}
@@ -238,7 +227,7 @@ func (s *store[T]) publishChanges(next *state[T], changes []tree.Change[T], how 
 // within, and returns the state that has them, what has changed, and what was refused. rv
 // is that of publishList. The caller holds writing.
 func (s *store[T]) list(
-	within func(string) bool, items []*tree.Item[T], how occasion, rv string,
+	within func(string) bool, items []*tree.Item[T], how versions.Occasion, rv string,
 ) (*state[T], []tree.Change[T], []refusedItem[T]) {
 	items, refused := s.readable(items, how, rv)
 	for {
@@ -311,11 +300,11 @@ func (s *store[T]) fill(f *filling, set keyspace.Set, items []*tree.Item[T], rv 
 	within := func(of string) bool { return of != "" && keyspace.Has(left, of) } // each list has those without one
 	items = slices.DeleteFunc(items, func(it *tree.Item[T]) bool {
 		rv, again := f.deleted[it.Key]
-		return !within(it.Key.Namespace) || again && older(it.Object.GetResourceVersion(), rv)
+		return !within(it.Key.Namespace) || again && versions.Older(it.Object.GetResourceVersion(), rv)
 	})
 	items = s.newest(items, within, rv)
 	tree.Sort(items)
-	s.publishList(within, items, relist, rv, nil)
+	s.publishList(within, items, versions.Relist, rv, nil)
 	s.shards.filled(left, rv)
 	s.writing.Unlock()
 	return nil
@@ -323,12 +312,12 @@ func (s *store[T]) fill(f *filling, set keyspace.Set, items []*tree.Item[T], rv 
 
 // replaceShards makes the list of the watch that is under way, at rv, the whole content
 // of its shards, delivers what that changes, and then calls done.
-func (s *store[T]) replaceShards(rv string, items []*tree.Item[T], how occasion, done func()) {
+func (s *store[T]) replaceShards(rv string, items []*tree.Item[T], how versions.Occasion, done func()) {
 	for _, it := range items {
 		s.identity.learnKind(it.Object)
 	}
 	s.writing.Lock()
-	if how == restoredList {
+	if how == versions.RestoredList {
 		s.shards.restored()
 	}
 	s.shards.caughtUp(rv)
@@ -362,7 +351,7 @@ func (s *store[T]) newest(items []*tree.Item[T], within func(string) bool, rv st
 		}
 	}
 	for _, it := range s.latest.Load().root.AppendItems(nil) {
-		if within(it.Key.Namespace) && !listed[it.Key] && older(rv, it.Object.GetResourceVersion()) {
+		if within(it.Key.Namespace) && !listed[it.Key] && versions.Older(rv, it.Object.GetResourceVersion()) {
 			items = append(items, it)
 		}
 	}
@@ -406,5 +395,5 @@ func matters[T Object](c tree.Change[T]) bool {
 
 // isBack reports whether a change would bring back an earlier state.
 func isBack[T Object](c tree.Change[T]) bool {
-	return c.Old != nil && older(c.New.Object.GetResourceVersion(), c.Old.Object.GetResourceVersion())
+	return c.Old != nil && versions.Older(c.New.Object.GetResourceVersion(), c.Old.Object.GetResourceVersion())
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat/homeostat/informer/internal/tree"
+	"github.com/homeostat/homeostat/informer/internal/versions"
 )
 
 // UnreadableError reports that the newest state of an object cannot be cached: Go
@@ -140,7 +141,7 @@ func (u *unreadables) remove(key types.NamespacedName) (removed []types.Namespac
 // isNewer reports whether an unreadable state of an object is newer than rv.
 func (u *unreadables) isNewer(key types.NamespacedName, rv string) bool {
 	e := u.get(key)
-	return e != nil && older(rv, e.ResourceVersion)
+	return e != nil && versions.Older(rv, e.ResourceVersion)
 }
 
 // telling returns a function that calls the handlers with keys, and then calls then, if
@@ -256,7 +257,7 @@ func (s *store[T]) after(c tree.Change[T]) (next *state[T], why *refusal) {
 // and those that the store knows to be unreadable later than rv. Instead of them it has
 // what is cached of the same objects.
 func (s *store[T]) readable(
-	items []*tree.Item[T], how occasion, rv string,
+	items []*tree.Item[T], how versions.Occasion, rv string,
 ) (readable []*tree.Item[T], refused []refusedItem[T]) {
 	readable = items[:0:len(items)]
 	for _, it := range items {
@@ -267,7 +268,7 @@ func (s *store[T]) readable(
 			continue
 		}
 		c := s.changeTo(it)
-		if !later && (how == restoredList || matters(c)) {
+		if !later && (how == versions.RestoredList || matters(c)) {
 			refused = append(refused, refusedItem[T]{it: it, why: why})
 		}
 		if c.Old != nil && !isRecreated(c.Old, it) {
@@ -311,7 +312,7 @@ func (s *store[T]) withoutPanics(
 // which has refused others, and returns the keys of both. The caller holds writing, and
 // has stored the list.
 func (s *store[T]) settleUnreadable(
-	within func(string) bool, refused []refusedItem[T], how occasion, rv string,
+	within func(string) bool, refused []refusedItem[T], how versions.Occasion, rv string,
 ) (changed []types.NamespacedName) {
 	still := map[types.NamespacedName]bool{}
 	for _, r := range refused {
@@ -319,11 +320,11 @@ func (s *store[T]) settleUnreadable(
 		changed = append(changed, r.it.Key)
 	}
 	ended := s.unreadable.removeIf(func(e *UnreadableError) bool {
-		if still[e.Key] || !within(e.Key.Namespace) || rv != "" && older(rv, e.ResourceVersion) {
+		if still[e.Key] || !within(e.Key.Namespace) || rv != "" && versions.Older(rv, e.ResourceVersion) {
 			return false
 		}
 		cached := s.table.Get(e.Key)
-		return !e.stored || how == restoredList || cached == nil || cached.Object.GetResourceVersion() != e.ResourceVersion
+		return !e.stored || how == versions.RestoredList || cached == nil || cached.Object.GetResourceVersion() != e.ResourceVersion
 	})
 	return append(changed, ended...)
 }
