@@ -37,7 +37,7 @@ func TestAUserOfAllObjectsWaitsForAll(t *testing.T) {
 
 		whole, leave := context.WithCancel(t.Context())
 		joined, done := make(chan struct{}), make(chan error, 1)
-		go func() { done <- d.parts().RunWhole(whole, func() { close(joined) }) }()
+		go func() { done <- d.in.Parts().RunWhole(whole, func() { close(joined) }) }()
 		<-joined
 		d.Expect(d.in.HasSynced()).To(BeFalse())
 		remove(shardOf(1))
@@ -81,7 +81,7 @@ func TestAUserOfAllObjectsThatAsksAtOnceWaitsForAll(t *testing.T) {
 		whole, leave := context.WithCancel(t.Context())
 		cached, done := make(chan int, 1), make(chan error, 1)
 		go func() {
-			done <- d.parts().RunWhole(whole, func() {
+			done <- d.in.Parts().RunWhole(whole, func() {
 				d.Expect(d.in.WaitForSync(canceled(t))).NotTo(Succeed())
 				cached <- len(d.cached())
 			})
@@ -113,7 +113,7 @@ func TestAUserOfAllObjectsThatEndsBeforeItHasAllLeavesTheOthersSynced(t *testing
 		d.Expect(err).NotTo(HaveOccurred())
 		whole, leave := context.WithCancel(t.Context())
 		joined, done := make(chan struct{}), make(chan error, 1)
-		go func() { done <- d.parts().RunWhole(whole, func() { close(joined) }) }()
+		go func() { done <- d.in.Parts().RunWhole(whole, func() { close(joined) }) }()
 		<-joined
 		d.Expect(d.in.HasSynced()).To(BeFalse())
 		leave()

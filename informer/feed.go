@@ -7,10 +7,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 
+	"github.com/homeostat/homeostat/informer/internal/partial"
 	"github.com/homeostat/homeostat/informer/internal/versions"
 	"github.com/homeostat/homeostat/internal/keyspace"
 )
@@ -25,9 +27,11 @@ type feed[T Object] struct {
 	// connect makes the source of a namespace; nil if the namespaces are fixed.
 	connect func(namespace string) source
 
+	// partial is set while the session keeps the objects of some shards only.
+	partial atomic.Pointer[partial.Cache[T]]
+	adding  chan struct{} // holds one element while shards are added
+
 	changing sync.Mutex // held while the namespaces change
-	// adding holds one element while shards are added.
-	adding chan struct{}
 
 	mu      sync.Mutex // guards the fields below
 	sources []source
@@ -49,35 +53,13 @@ type session[T Object] struct {
 	// whole is how many of the users want all objects.
 	whole   int
 	watches []*reflectorStore[T]
-	// partial is set if the objects of some shards are kept, those of holds. The only
-	// watch runs while there are any; last is the one before it.
-	partial *partial[T]
-	holds   []*hold
-	last    *reflectorStore[T]
-}
-
-// partial has the steps in which a session of shards differs. They are functions, and no
-// interface, so that programs that call RunShards nowhere do not link them:
-// dictionaries of generic types keep what implements an interface.
-type partial[T Object] struct {
-	// begin makes the store, which is empty, one of shards, unless the informer is whole.
-	begin func() bool
-	// join drops what another session has left, calls joined, and keeps all objects, if
-	// whole is set, until leave is called.
-	join func(ctx context.Context, s *session[T], whole bool, joined func()) (leave func())
-	// end empties the store and makes it whole again.
-	end func()
-	// lacks reports whether a user of all objects still waits for some. The caller holds
-	// feed.mu.
-	lacks   func(s *session[T]) bool
-	watches shardWatch[T]
 }
 
 // run joins the session that is running, or a new one, until ctx ends, and returns
-// the mutations that were found if it was the last user. A user of shards brings what a
-// session of them needs; nil is a user of all objects. From the call of joined on,
-// which may be nil, the session is synced only if it is for this user.
-func (f *feed[T]) run(ctx context.Context, shards *partial[T], joined func()) error {
+// the mutations that were found if it was the last user. A user of shards brings the cache
+// of a new session; nil is a user of all objects. From the call of joined on, which may be
+// nil, the session is synced only if it is for this user.
+func (f *feed[T]) run(ctx context.Context, shards partial.Cache[T], joined func()) error {
 	if joined == nil {
 		joined = func() {}
 	}
@@ -93,8 +75,8 @@ func (f *feed[T]) run(ctx context.Context, shards *partial[T], joined func()) er
 				s.whole++
 			}
 			f.mu.Unlock()
-			if s.partial != nil {
-				defer s.partial.join(ctx, s, shards == nil, joined)()
+			if part := f.part(); part != nil {
+				defer part.Join(ctx, shards == nil, joined)()
 			} else {
 				joined()
 			}
@@ -111,13 +93,13 @@ func (f *feed[T]) run(ctx context.Context, shards *partial[T], joined func()) er
 }
 
 // start begins a session. The caller holds mu.
-func (f *feed[T]) start(ctx context.Context, shards *partial[T]) *session[T] {
+func (f *feed[T]) start(ctx context.Context, shards partial.Cache[T]) *session[T] {
 	log := klog.FromContext(ctx).WithName("informer").WithValues("informer", f.identity.Name())
 	ctx, cancel := context.WithCancel(logr.NewContext(context.WithoutCancel(ctx), log))
 	s := &session[T]{ctx: ctx, cancel: cancel, ended: make(chan struct{})}
 	f.session = s
-	if shards != nil && shards.begin() {
-		s.partial = shards
+	if shards != nil {
+		f.partial.Store(&shards)
 		return s
 	}
 	for _, from := range f.sources {
@@ -131,8 +113,8 @@ func (f *feed[T]) watch(s *session[T], from source) {
 	ctx, cancel := context.WithCancel(s.ctx)
 	r := newReflectorStore(&f.sink, from, klog.FromContext(ctx))
 	r.ctx, r.cancel = ctx, cancel
-	if s.partial != nil {
-		r.shards, r.specs.shards = &s.partial.watches, &s.partial.watches
+	if part := f.part(); part != nil {
+		r.part, r.into, r.specs.part = part, part, part
 	}
 	s.watches = append(slices.Clip(s.watches), r)
 	s.running.Go(func() {
@@ -166,8 +148,8 @@ func (f *feed[T]) leave(ctx context.Context, s *session[T], whole bool) error {
 	s.running.Wait()
 	f.marks.Reset()
 	_ = f.store.checkMutations() // adds to what finish returns
-	if s.partial != nil {
-		s.partial.end()
+	if part := f.part(); part != nil {
+		part.End()
 	}
 	err := f.store.detector.finish(ctx)
 
@@ -210,7 +192,28 @@ func (f *feed[T]) currentSources() []source {
 // source is known to list it, and its shard is added.
 func (f *feed[T]) watchesNamespace(namespace string) bool {
 	in, _ := f.reads(namespace)
-	return in && f.store.shards.admits(namespace)
+	return in && f.keeps(namespace)
+}
+
+// part returns how the session keeps the objects of some shards only, nil if it keeps all.
+func (f *feed[T]) part() partial.Cache[T] {
+	if part := f.partial.Load(); part != nil {
+		return *part
+	}
+	return nil
+}
+
+// keeps reports whether the objects of namespace are in a shard that is kept.
+func (f *feed[T]) keeps(namespace string) bool {
+	part := f.part()
+	return part == nil || keyspace.Has(part.Wanted(), namespace)
+}
+
+// lacks reports whether a user of all objects waits for those of some shards. The caller
+// holds mu.
+func (f *feed[T]) lacks() bool {
+	part := f.part()
+	return part != nil && f.session.whole > 0 && !part.Complete().Includes(keyspace.Whole())
 }
 
 // reads reports whether a source lists the objects of namespace, and whether that is
@@ -234,7 +237,7 @@ func (f *feed[T]) reads(namespace string) (in, known bool) {
 func (f *feed[T]) hasSynced() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.session != nil && !f.session.stopping && (f.session.partial == nil || !f.session.partial.lacks(f.session)) &&
+	return f.session != nil && !f.session.stopping && !f.lacks() &&
 		!slices.ContainsFunc(f.session.watches, func(r *reflectorStore[T]) bool { return !r.progress.synced.Load() })
 }
 
@@ -330,18 +333,6 @@ func namespacesOf(namespaces []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(namespaces)))
 }
 
-// hold is the shards that one caller of AddShards wants.
-type hold struct{ set keyspace.Set }
-
-// wanted returns the shards of all holds. The caller holds feed.mu.
-func (s *session[T]) wanted() keyspace.Set {
-	sets := make([]keyspace.Set, len(s.holds))
-	for n, h := range s.holds {
-		sets[n] = h.set
-	}
-	return keyspace.Union(sets...)
-}
-
 // waitForSync returns when hasSynced is true. Its error says what is missing, without
 // the informer's name.
 func (f *feed[T]) waitForSync(ctx context.Context) error {
@@ -377,7 +368,7 @@ func (f *feed[T]) syncedIn(namespace string) bool {
 		}
 	}
 	// SetNamespaces is about to start it, if there is one.
-	return s.partial != nil || !slices.ContainsFunc(f.sources, func(s source) bool { return s.namespace == namespace })
+	return f.part() != nil || !slices.ContainsFunc(f.sources, func(s source) bool { return s.namespace == namespace })
 }
 
 // waitForSyncIn returns when syncedIn is true.

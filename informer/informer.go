@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/homeostat/homeostat/informer/internal/partial"
 	"github.com/homeostat/homeostat/informer/internal/versions"
 	"github.com/homeostat/homeostat/internal/option"
 )
@@ -139,7 +140,7 @@ func (i *Informer[T]) Name() string { return i.identity.Name() }
 // until the call has joined.
 func (i *Informer[T]) Run(ctx context.Context) error { return run(ctx, i, nil, nil) }
 
-func run[T Object](ctx context.Context, i *Informer[T], shards *partial[T], joined func()) error {
+func run[T Object](ctx context.Context, i *Informer[T], shards partial.Cache[T], joined func()) error {
 	err := i.err
 	if err == nil {
 		err = i.feed.run(ctx, shards, joined)

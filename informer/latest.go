@@ -139,11 +139,12 @@ type backlog[T Object] struct {
 	// only is the only object that counts, or, if it has no name, the only namespace; nil
 	// for all.
 	only *types.NamespacedName
-	// set is the shards that count: those that are complete when it begins.
-	set    keyspace.Set
-	before string // the watch had come to it before the list was asked for
-	rv     string // of the server
-	next   string // where the list continues
+	// complete is the shards that count, if the cache is of some: those that are complete
+	// when it begins.
+	complete keyspace.Set
+	before   string // the watch had come to it before the list was asked for
+	rv       string // of the server
+	next     string // where the list continues
 
 	listed map[types.NamespacedName]struct{}
 	// behind has the resourceVersion to come, or "" for a deletion.
@@ -154,11 +155,11 @@ type backlog[T Object] struct {
 
 func newBacklog[T Object](r *reflectorStore[T], limit int64, only *types.NamespacedName) *backlog[T] {
 	b := &backlog[T]{
-		reflector: r, limit: limit, only: only, set: keyspace.Whole(),
+		reflector: r, limit: limit, only: only,
 		listed: map[types.NamespacedName]struct{}{}, behind: map[types.NamespacedName]string{},
 	}
-	if complete := r.sink.store.shards.complete.Load(); complete != nil {
-		b.set = *complete
+	if r.part != nil {
+		b.complete = r.part.Complete()
 	}
 	b.before = b.mark()
 	return b
@@ -167,7 +168,12 @@ func newBacklog[T Object](r *reflectorStore[T], limit int64, only *types.Namespa
 // counts reports whether the cache is to have the object of key.
 func (b *backlog[T]) counts(key types.NamespacedName) bool {
 	return (b.only == nil || *b.only == key || b.only.Name == "" && b.only.Namespace == key.Namespace) &&
-		keyspace.Has(b.set, key.Namespace)
+		(b.reflector.part == nil || keyspace.Has(b.complete, key.Namespace))
+}
+
+// keeps reports whether the objects of namespace are in a shard that is kept.
+func (r *reflectorStore[T]) keeps(namespace string) bool {
+	return r.part == nil || keyspace.Has(r.part.Wanted(), namespace)
 }
 
 // addPage requests one page of the list, and reports whether there are more.
@@ -177,7 +183,10 @@ func (b *backlog[T]) addPage(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, catchUpTimeout)
 	defer cancel()
 	options := metav1.ListOptions{Limit: b.limit, Continue: b.next}
-	b.reflector.selectShards(&options, b.set)
+	b.reflector.selects(&options)
+	if part := b.reflector.part; part != nil {
+		part.Select(&options, b.complete)
+	}
 	if b.only != nil {
 		options.FieldSelector = selecting(*b.only, options.FieldSelector)
 	}
@@ -232,7 +241,7 @@ func (b *backlog[T]) verdict() error {
 	cached := b.reflector.sink.store.snapshot()
 	for key, rv := range b.behind {
 		have, _, ok := b.newest(cached, key)
-		if ok && b.reflector.sink.store.shards.admits(key.Namespace) {
+		if ok && b.reflector.keeps(key.Namespace) {
 			b.lost = b.lost || rv == "" && !versions.Older(b.rv, have) || rv != "" && versions.Older(have, rv)
 		}
 	}
@@ -293,7 +302,7 @@ func (b *backlog[T]) empty() bool {
 	for key, rv := range b.behind {
 		newest, _, ok := b.newest(cached, key)
 		switch {
-		case !b.reflector.sink.store.shards.admits(key.Namespace): // its shard was removed
+		case !b.reflector.keeps(key.Namespace): // its shard was removed
 			delete(b.behind, key)
 		case rv == "" && (!ok || versions.Older(b.rv, newest)),
 			rv != "" && ok && !versions.Older(newest, rv),
@@ -382,7 +391,7 @@ func (f *feed[T]) completeFor(key types.NamespacedName) *reflectorStore[T] {
 	if f.options.LabelSelector != "" || f.options.FieldSelector != "" || !f.syncedIn(key.Namespace) {
 		return nil
 	}
-	if !f.store.shards.has(key.Namespace) {
+	if part := f.part(); part != nil && !keyspace.Has(part.Complete(), key.Namespace) {
 		return nil
 	}
 	watches, _ := f.current()

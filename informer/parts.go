@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat/homeostat/internal/bound"
+	"github.com/homeostat/homeostat/internal/keyspace"
 	namespaces "github.com/homeostat/homeostat/internal/parts"
 )
 
@@ -21,6 +22,13 @@ func (i *Informer[T]) Parts() namespaces.Cache { return parts[T]{i} }
 
 // parts implements [namespaces.Cache].
 type parts[T Object] struct{ of *Informer[T] }
+
+// RunWhole is [Informer.Run] for a user of all objects. It calls joined, which may be nil,
+// when it has joined the other calls: from then on HasSynced and WaitForSync answer for
+// this one, too.
+func (p parts[T]) RunWhole(ctx context.Context, joined func()) error {
+	return run(ctx, p.of, nil, joined)
+}
 
 // Independent reports whether Options.Independent is set.
 func (p parts[T]) Independent() bool { return p.of.options.Independent }
@@ -43,10 +51,10 @@ func (p parts[T]) Absent(ctx context.Context, key types.NamespacedName) (namespa
 	if key.Namespace == "" && !i.InScope(key) && i.namespaced() {
 		return namespaces.Deleted, nil
 	}
-	before, shards := i.feed.watchOf(key.Namespace), &i.store.shards
+	before, part := i.feed.watchOf(key.Namespace), i.feed.part()
 	switch in, _ := i.feed.reads(key.Namespace); {
 	case !in, !i.scope.admits(key),
-		shards.partial() && (before == nil || key.Namespace != "" && !shards.has(key.Namespace)):
+		part != nil && (before == nil || key.Namespace != "" && !keyspace.Has(part.Complete(), key.Namespace)):
 		return namespaces.OutOfScope, nil
 	case before == nil || !before.progress.synced.Load():
 		return namespaces.Unsynced, nil

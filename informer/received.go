@@ -7,37 +7,18 @@ import (
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/gentype"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/homeostat/homeostat/informer/internal/partial"
 	"github.com/homeostat/homeostat/informer/internal/tree"
-	"github.com/homeostat/homeostat/informer/internal/versions"
 	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/intern"
-	"github.com/homeostat/homeostat/internal/keyspace"
 	"github.com/homeostat/homeostat/internal/wire"
 )
-
-// shardWatch has the steps in which the lists and watches of shards differ: functions, as
-// in partial.
-type shardWatch[T Object] struct {
-	// selects makes a list or a watch one of set, and side returns on which side a list
-	// was filtered.
-	selects func(opts *metav1.ListOptions, set keyspace.Set)
-	side    func(list any) string
-	// list and watch leave out objects of other shards before decoding them, if
-	// possible.
-	list  func(ctx context.Context, from source, opts metav1.ListOptions) (runtime.Object, error)
-	watch func(ctx context.Context, from source, opts metav1.ListOptions) (watch.Interface, error)
-	keep  func() wire.Keep
-	// replace makes the list of the watch that is under way the whole content of its
-	// shards.
-	replace func(rv string, items []*tree.Item[T], how versions.Occasion, done func())
-}
 
 // specReader opens the watches of a source. Most updates change the status of an
 // object and not its spec, which is larger and takes as long to decode: so package
@@ -47,7 +28,7 @@ type specReader[T Object] struct {
 	source  source
 	options *Options
 	store   *store[T]
-	shards  *shardWatch[T] // nil if the cache is whole
+	part    partial.Cache[T] // nil if the cache is whole
 
 	// mu guards the fields below, which the reflector's goroutine alone writes.
 	mu sync.Mutex
@@ -66,8 +47,8 @@ func (s *specReader[T]) open(ctx context.Context, opts metav1.ListOptions) (watc
 	switch {
 	case why == "":
 		return client.Watch(ctx, opts)
-	case s.shards != nil:
-		return s.shards.watch(ctx, s.source, opts)
+	case s.part != nil:
+		return s.part.Watch(ctx, opts)
 	default:
 		return s.source.watch(ctx, opts)
 	}
@@ -98,8 +79,8 @@ func (s *specReader[T]) connect() (specs *wire.Specs, client *gentype.Client[T],
 		return wire.State{}
 	})
 	var keep wire.Keep
-	if s.shards != nil {
-		keep = s.shards.keep()
+	if s.part != nil {
+		keep = s.part.Keep()
 	}
 	through, why := specs.Through(s.source.rest, keep)
 	if why != "" {

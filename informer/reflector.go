@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/homeostat/homeostat/informer/internal/follow"
+	"github.com/homeostat/homeostat/informer/internal/partial"
 	"github.com/homeostat/homeostat/informer/internal/tree"
 	"github.com/homeostat/homeostat/informer/internal/versions"
 	"github.com/homeostat/homeostat/internal/keyspace"
@@ -43,12 +44,6 @@ type sink[T Object] struct {
 // the shards and of the users.
 func (s *sink[T]) updateSynced() { s.marks.SetSynced(s.complete) }
 
-// The sides that leave out the objects of other shards.
-const (
-	sideClient = "client"
-	sideServer = "server"
-)
-
 // reflectorStore puts the objects that one source lists and watches into the store. It
 // is the store of client-go's Reflector.
 type reflectorStore[T Object] struct {
@@ -56,13 +51,12 @@ type reflectorStore[T Object] struct {
 	source   source
 	progress *progress
 	specs    specReader[T]
-	shards   *shardWatch[T] // nil if the cache is whole
+	into     contents[T]
+	part     partial.Cache[T] // nil if the cache is whole
 	proof    versions.Proof
 	watched  watched
-	// filter is the side that leaves out objects of other shards; nil while unknown.
-	filter  atomic.Pointer[string]
-	clockMu sync.Mutex // guards clock
-	clock   serverClock
+	clockMu  sync.Mutex // guards clock
+	clock    serverClock
 	// consistent says that the last list was as new as the server when it was asked for.
 	consistent atomic.Bool
 	// lists counts the lists under way: the reflector may leave one behind.
@@ -75,15 +69,13 @@ type reflectorStore[T Object] struct {
 	// Only the reflector's goroutine uses the fields below.
 	// pending stores the last list; nil once that is done.
 	pending func()
-	// asked is the shards that the list under way, or the last one, has asked for.
-	asked keyspace.Set
 	// streamed has the specs of the objects of a streaming list until it is stored.
 	streamed map[any]wire.Fingerprint
 }
 
 func newReflectorStore[T Object](to *sink[T], from source, log logr.Logger) *reflectorStore[T] {
 	return &reflectorStore[T]{
-		sink: to, source: from, ended: make(chan struct{}),
+		sink: to, source: from, into: whole[T]{to.store, from.namespace}, ended: make(chan struct{}),
 		progress: &progress{
 			source: from, counted: to.counted, log: log, wake: make(chan struct{}, 1),
 		},
@@ -134,10 +126,12 @@ func (r *reflectorStore[T]) listPage(ctx context.Context, opts metav1.ListOption
 	defer r.lists.end()
 	if opts.Continue == "" {
 		r.watched.opening()
-		r.asked = r.sink.store.ask()
 	}
 	r.forgetTime(&opts)
-	r.selectShards(&opts, r.asked)
+	r.selects(&opts)
+	if r.part != nil {
+		r.part.SelectList(&opts)
+	}
 	r.progress.begin(phaseList)
 	limited, d := withDeadline(ctx, watchIdle, 0)
 	defer d.end()
@@ -151,9 +145,6 @@ func (r *reflectorStore[T]) listPage(ctx context.Context, opts metav1.ListOption
 		return list, err
 	}
 	r.consistent.Store(false)
-	if r.shards != nil {
-		r.note(list)
-	}
 	if r.source.returnsShared {
 		list = list.DeepCopyObject()
 	}
@@ -174,18 +165,21 @@ func (r *reflectorStore[T]) listPage(ctx context.Context, opts metav1.ListOption
 func (r *reflectorStore[T]) openWatch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	r.brokeOff()
 	r.watched.opening()
-	set := r.sink.store.shards.wanted()
 	phase := phaseWatch
 	if opts.SendInitialEvents != nil && *opts.SendInitialEvents {
 		if r.progress.cannotStream() {
 			return nil, errNoBookmark
 		}
-		phase, set = phaseStream, r.sink.store.ask()
+		phase = phaseStream
 		r.forgetTime(&opts)
 	} else if r.isRestored() {
 		return nil, errRestored // the reflector then lists
 	}
-	r.selectShards(&opts, set)
+	r.selects(&opts)
+	var of keyspace.Set
+	if r.part != nil {
+		of = r.part.SelectWatch(&opts, phase == phaseStream)
+	}
 	r.progress.begin(phase)
 	r.streamed = map[any]wire.Fingerprint{}
 	w, err := openInTime(ctx, func(ctx context.Context) (watch.Interface, error) { return r.specs.open(ctx, opts) })
@@ -197,11 +191,11 @@ func (r *reflectorStore[T]) openWatch(ctx context.Context, opts metav1.ListOptio
 				return nil, err
 			}
 		}
-		if r.shards != nil {
+		if r.part != nil {
 			w = newEndable(w, nil)
 		}
 		r.progress.opened(w, opts.TimeoutSeconds)
-		r.watched.opened(w, set, phase == phaseStream)
+		r.watched.opened(w, of, phase == phaseStream)
 		w = timedWatch{w, r.progress}
 		if phase == phaseStream {
 			r.consistent.Store(opts.ResourceVersion == "")
@@ -217,28 +211,16 @@ func (r *reflectorStore[T]) openWatch(ctx context.Context, opts metav1.ListOptio
 
 // list sends a request for a list, or for a page of one.
 func (r *reflectorStore[T]) list(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-	if r.shards != nil {
-		list, err := r.shards.list(ctx, r.source, opts)
-		if !isUndecodable(ctx, err) {
-			return r.source.genuine(list, err)
-		}
+	if r.part != nil {
+		return r.part.List(ctx, opts)
 	}
 	return r.source.list(ctx, opts)
 }
 
-// selectShards applies the selectors, and makes a list or a watch one of set.
-func (r *reflectorStore[T]) selectShards(opts *metav1.ListOptions, set keyspace.Set) {
+// selects applies the selectors of the options.
+func (r *reflectorStore[T]) selects(opts *metav1.ListOptions) {
 	opts.LabelSelector = r.sink.options.LabelSelector
 	opts.FieldSelector = r.sink.options.FieldSelector
-	if r.shards != nil {
-		r.shards.selects(opts, set)
-	}
-}
-
-// note notes on which side a list of shards was filtered.
-func (r *reflectorStore[T]) note(list any) {
-	side := r.shards.side(list)
-	r.filter.Store(&side)
 }
 
 // IsWatchListSemanticsUnSupported reports whether the reflector must not stream lists.
@@ -255,7 +237,7 @@ func (r *reflectorStore[T]) Update(obj any) error {
 		return err
 	}
 	r.noteNamespace(it)
-	r.sink.store.put(it)
+	r.into.Put(it)
 	return nil
 }
 
@@ -273,7 +255,7 @@ func (r *reflectorStore[T]) Delete(obj any) error {
 	if err != nil {
 		return err
 	}
-	r.sink.store.remove(object)
+	r.into.Remove(object)
 	return nil
 }
 
@@ -300,11 +282,7 @@ func (r *reflectorStore[T]) Replace(list []any, rv string) error {
 			r.sink.updateSynced()
 			r.watched.streamed()
 		}
-		if r.shards != nil {
-			r.shards.replace(rv, items, how, done)
-			return
-		}
-		r.sink.store.replace(r.source.namespace, items, how, done)
+		r.into.Replace(rv, items, how, done)
 	}
 	if !r.source.fake {
 		r.storePending()
@@ -337,7 +315,7 @@ func (r *reflectorStore[T]) UpdateResourceVersion(rv string) {
 	if seen, before := r.isBefore(rv); before { // a watch is in the order of the writes
 		r.noteRestored(seen, rv)
 	}
-	r.sink.store.caughtUp(rv)
+	r.into.CaughtUp(rv)
 	r.sink.store.delivery.after(func() { r.sink.marks.Advance(r.source.namespace, rv, false) })
 }
 
@@ -360,13 +338,13 @@ func (f follower[T]) Put(object T) {
 	f.progress.markActive()
 	it := itemOf(object)
 	f.noteNamespace(it)
-	f.sink.store.put(it)
+	f.into.Put(it)
 	f.UpdateResourceVersion(object.GetResourceVersion())
 }
 
 // Delete implements [follow.Store].
 func (f follower[T]) Delete(object T, rv string) {
 	f.progress.markActive()
-	f.sink.store.remove(object)
+	f.into.Remove(object)
 	f.UpdateResourceVersion(rv)
 }

@@ -151,7 +151,10 @@ func (r *reflectorStore[T]) serverVersion(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	opts := metav1.ListOptions{Limit: 1}
-	r.selectShards(&opts, r.sink.store.shards.wanted())
+	r.selects(&opts)
+	if r.part != nil {
+		r.part.Select(&opts, r.part.Wanted())
+	}
 	page, err := r.list(ctx, opts)
 	if err != nil {
 		return "", err

@@ -1,27 +1,34 @@
 package informer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/sharding"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/pager"
 
+	"github.com/homeostat/homeostat/informer/internal/versions"
+	"github.com/homeostat/homeostat/internal/absent"
+	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/keyspace"
 	shardslots "github.com/homeostat/homeostat/internal/slots"
-	"github.com/homeostat/homeostat/internal/wire"
 )
 
 // Shards returns the informer's methods for a replica that works on some shards of the keys.
 // Package reconcile calls them if Options.Shards is a ranges.Shards.
 func (i *Informer[T]) Shards() shardslots.Cache { return shards[T]{i} }
 
-// shards implements [shardslots.Cache].
+// shards implements [shardslots.Cache], by methods whose names no other interface has: a
+// program that calls none of them through [shardslots.Cache] links none of them.
 type shards[T Object] struct{ of *Informer[T] }
 
 // RunShards is [Informer.Run] for a replica that works on shards of the keys: only
@@ -35,12 +42,10 @@ type shards[T Object] struct{ of *Informer[T] }
 // joined, which may be nil, is called when it has joined the other calls: from then on
 // HasSynced and WaitForSync answer for this one, too.
 func (s shards[T]) RunShards(ctx context.Context, joined func()) error {
-	return run(ctx, s.of, divided[T]{s.of.feed}.functions(), joined)
-}
-
-// RunWhole is [Informer.Run] with joined, as RunShards has it.
-func (s shards[T]) RunWhole(ctx context.Context, joined func()) error {
-	return run(ctx, s.of, nil, joined)
+	if !s.of.feed.divisible() {
+		return run(ctx, s.of, nil, joined)
+	}
+	return run[T](ctx, s.of, newDivided(s.of.feed), joined)
 }
 
 // AddShards makes the cache keep the objects of these shards too, which are ranges of
@@ -66,7 +71,7 @@ func (s shards[T]) AddShards(
 	set, err := setOf(shards)
 	var removeSet func(keyspace.Set)
 	if err == nil {
-		removeSet, err = s.of.feed.addShards(ctx, set)
+		removeSet, err = addShards(ctx, s.of.feed, set)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("adding shards to the informer of %s: %w", s.of.Name(), err)
@@ -113,92 +118,134 @@ func (s shards[T]) CountNamespaces(ctx context.Context) (map[string]int, error) 
 	return counts, nil
 }
 
-// divided has the functions of partial.
-type divided[T Object] struct{ feed *feed[T] }
+// replayFor is how long a watch of the past is open, unless it has come to the present
+// before: servers send a bookmark shortly before they end it.
+const replayFor = 10 * time.Second
 
-func (d divided[T]) functions() *partial[T] {
-	return &partial[T]{
-		begin: d.begin, join: d.join, end: d.end, lacks: d.lacks,
-		watches: shardWatch[T]{
-			selects: d.selects, side: d.side, list: d.list, watch: d.watch, keep: d.keep,
-			replace: d.feed.store.replaceShards,
-		},
+// SeenResourceVersion is [Informer.LastResourceVersion].
+func (s shards[T]) SeenResourceVersion() string { return s.of.LastResourceVersion() }
+
+// ServerResourceVersion returns how new the server is. It lists one object.
+func (s shards[T]) ServerResourceVersion(ctx context.Context) (string, error) {
+	i := s.of
+	from := i.feed.currentSources()[0]
+	if from.list == nil {
+		return "", fmt.Errorf("asking for the resourceVersion of %s: %w", i.Name(), errWrapped)
 	}
+	ctx, cancel := context.WithTimeout(ctx, catchUpTimeout)
+	defer cancel()
+	page, err := from.list(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		return "", fmt.Errorf("asking for the resourceVersion of %s: %w", i.Name(), err)
+	}
+	list, err := meta.ListAccessor(page)
+	if err != nil {
+		return "", err
+	}
+	return list.GetResourceVersion(), nil
 }
 
-func (d divided[T]) begin() bool {
-	if !d.feed.divisible() {
-		return false
+// DeletedSince calls deleted with the key of each object of these shards that was
+// deleted after rv and is not cached, as the objects are that were deleted before
+// their shard was added. It watches again from rv, and returns when it has come as far as
+// the cache was at the call, at most ten seconds after the server answers. A whole cache
+// shows deletions itself: for one, nothing is called.
+//
+// Errors: that of the server, if it no longer remembers rv (IsResourceExpired
+// of package apierrors reports true); an informer that is not running; that of ctx.
+// Other failed requests are logged and repeated.
+func (s shards[T]) DeletedSince(
+	ctx context.Context, rv string, deleted func(types.NamespacedName), shards ...sharding.ShardRangeRequirement,
+) error {
+	set, err := setOf(shards)
+	if err == nil {
+		err = replayDeletions(ctx, s.of.feed, &replay{set: set, from: rv, deleted: deleted})
 	}
-	d.feed.store.shards.divide()
-	return true
+	if err != nil {
+		return fmt.Errorf("looking for deleted objects of %s: %w", s.of.Name(), err)
+	}
+	return nil
 }
 
-func (d divided[T]) join(ctx context.Context, s *session[T], whole bool, joined func()) (leave func()) {
-	d.feed.cover(s)
-	d.feed.updateSynced() // without shards there is nothing to wait for, and a user of all may be new
-	joined()
-	if whole {
-		if remove, err := d.feed.addShards(ctx, keyspace.Whole()); err == nil {
-			return func() { remove(keyspace.Whole()) }
+// replay watches the past events of some shards.
+type replay struct {
+	set      keyspace.Set
+	from, to string // resourceVersions
+	deleted  func(types.NamespacedName)
+}
+
+// replayDeletions tries until the server has told all of it.
+func replayDeletions[T Object](ctx context.Context, f *feed[T], p *replay) error {
+	watches, _ := f.current()
+	d, _ := f.part().(*divided[T])
+	switch {
+	case len(watches) == 0:
+		return errNotRunning
+	case d == nil:
+		return nil
+	}
+	r := watches[0]
+	p.to = d.comeTo()
+	if versions.Older(p.to, p.from) {
+		return apierrors.NewResourceExpired(errRestored.Error()) // the server has lost what was deleted until then
+	}
+	return f.retry(ctx, r.ended, "cannot watch the deletions before a shard was added", absent.IsExpired, func() error {
+		return d.replay(ctx, p)
+	})
+}
+
+// comeTo returns how far the cache is: as the last list of shards, if the watch has not
+// caught up with it.
+func (d *divided[T]) comeTo() string {
+	d.store.writing.Lock()
+	defer d.store.writing.Unlock()
+	return cmp.Or(d.cover.Newest(), d.feed.marks.Lowest())
+}
+
+// replay watches from p.from on, and returns nil when it has come to p.to or the server
+// has ended the watch in its time.
+func (d *divided[T]) replay(ctx context.Context, p *replay) error {
+	if !versions.Older(p.from, p.to) {
+		return nil
+	}
+	opts := metav1.ListOptions{
+		ResourceVersion: p.from, AllowWatchBookmarks: true, TimeoutSeconds: new(int64(replayFor / time.Second)),
+	}
+	d.selects(&opts, p.set)
+	began := time.Now()
+	w, err := openInTime(ctx, func(ctx context.Context) (watch.Interface, error) { return d.Watch(ctx, opts) })
+	if err != nil {
+		return err
+	}
+	defer w.Stop()
+	late := time.After(2 * replayFor)
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-late:
+			return errNoAnswer
+		case e, open := <-w.ResultChan():
+			switch {
+			case !open && time.Since(began) >= replayFor-time.Second:
+				return nil
+			case !open:
+				return errors.New("the watch has ended too early")
+			case e.Type == watch.Error:
+				return apierrors.FromObject(e.Object)
+			}
+			if object, ok := e.Object.(T); ok && d.replayed(p, e.Type, object) {
+				return nil
+			}
 		}
 	}
-	return func() {}
 }
 
-func (d divided[T]) end() {
-	d.feed.store.writing.Lock()
-	d.feed.store.retainLocked(func(string) bool { return false })
-	d.feed.store.shards.whole()
-	d.feed.store.writing.Unlock()
-	d.feed.store.delivery.run()
-}
-
-func (d divided[T]) lacks(s *session[T]) bool {
-	return s.whole > 0 && len(d.feed.store.shards.missing(keyspace.Whole())) > 0
-}
-
-func (d divided[T]) selects(opts *metav1.ListOptions, set keyspace.Set) {
-	if scopeOf[T](d.feed.options, "", false) == "" { // its objects may have no namespace: then every replica has them
-		none := keyspace.Of("")
-		set = keyspace.Union(set, keyspace.Set{{First: none, Last: none}})
+// replayed notes an event of the past, and reports whether it is the last.
+func (d *divided[T]) replayed(p *replay, t watch.EventType, object T) (last bool) {
+	key := bound.KeyOf(object)
+	if t == watch.Deleted && keyspace.Has(p.set, key.Namespace) && d.store.table.Get(key) == nil {
+		p.deleted(key)
 	}
-	opts.ShardSelector = set.Selector()
+	return !versions.Older(object.GetResourceVersion(), p.to)
 }
-
-func (d divided[T]) side(list any) string {
-	if of, ok := list.(metav1.ListMetaAccessor); ok { // its methods would be linked for each of hundreds of lists
-		if m, ok := of.GetListMeta().(*metav1.ListMeta); ok && m.ShardInfo != nil {
-			return sideServer
-		}
-	}
-	return sideClient
-}
-
-func (d divided[T]) list(ctx context.Context, from source, opts metav1.ListOptions) (runtime.Object, error) {
-	through, ok := d.through(from)
-	if !ok {
-		return from.list(ctx, opts)
-	}
-	return through.Get().UseProtobufAsDefault().Resource(from.resource.Resource).
-		VersionedParams(&opts, metav1.ParameterCodec).Do(ctx).Get()
-}
-
-func (d divided[T]) watch(ctx context.Context, from source, opts metav1.ListOptions) (watch.Interface, error) {
-	if through, ok := d.through(from); ok {
-		return clientOf[T](through, from.resource.Resource, from.namespace).Watch(ctx, opts)
-	}
-	return from.watch(ctx, opts)
-}
-
-// through returns a client like the source's that leaves out the objects of other
-// shards.
-func (d divided[T]) through(from source) (through rest.Interface, ok bool) {
-	if from.rest == nil || from.resource.Resource == "" || from.itemwise.isOn() {
-		return nil, false
-	}
-	through, why := wire.Through(from.rest, d.keep())
-	return through, why == ""
-}
-
-func (d divided[T]) keep() wire.Keep { return wire.Wanted(d.feed.store.shards.keeps) }

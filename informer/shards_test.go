@@ -433,7 +433,7 @@ func TestAUserOfAllObjectsWaitsForTheHandlers(t *testing.T) {
 		whole, leave := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() {
-			done <- d.parts().RunWhole(whole, func() {
+			done <- d.in.Parts().RunWhole(whole, func() {
 				go func() {
 					defer leave()
 					d.Expect(d.in.WaitForSync(whole)).To(Succeed())

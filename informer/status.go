@@ -118,9 +118,8 @@ func (i *Informer[T]) Status() Status {
 		Lists:           i.counted.lists.Load(), Watches: i.counted.watches.Load(), Stalls: i.counted.stalls.Load(),
 		Restores: i.counted.restores.Load(),
 		Failures: i.counted.failures.Load(), Events: i.counted.events.Load(),
-		Panics:  i.counted.panics.Load(),
-		Divided: i.store.shards.partial(),
-		size:    now.size,
+		Panics: i.counted.panics.Load(),
+		size:   now.size,
 	}
 	for _, from := range sources {
 		if from.namespace != "" {
@@ -137,6 +136,9 @@ func (i *Informer[T]) Status() Status {
 	if !s.Synced {
 		s.Reason, s.Partly = i.feed.whyNotSynced(), i.options.Independent && i.feed.hasStarted()
 	}
+	if part := i.feed.part(); part != nil {
+		s.Divided, s.ShardFilter = true, part.Side()
+	}
 	for _, r := range watches {
 		opened, err := r.progress.state()
 		s.WatchSince = earlier(s.WatchSince, opened)
@@ -148,9 +150,6 @@ func (i *Informer[T]) Status() Status {
 		s.Problems = append(s.Problems, problems...)
 		s.UnauthorizedSince = earlier(s.UnauthorizedSince, unauthorized)
 		s.FullDecode = cmp.Or(s.FullDecode, r.specs.fullDecode())
-		if side := r.filter.Load(); side != nil {
-			s.ShardFilter = *side
-		}
 	}
 	return s
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/homeostat/homeostat/informer/internal/versions"
 	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/intern"
-	"github.com/homeostat/homeostat/internal/keyspace"
 )
 
 // store keeps the objects of an informer: the newest ones by key in a table, and
@@ -29,9 +28,35 @@ type store[T Object] struct {
 	latest atomic.Pointer[state[T]] // never nil; written under delivery.mu
 	// writing is held while the next state is computed and published.
 	writing sync.Mutex
-	// shards are those whose objects are kept; writing guards its changes.
-	shards cover
 }
+
+// contents takes what a watch brings: the whole cache, or that of some shards.
+type contents[T Object] interface {
+	Put(it *tree.Item[T])
+	Remove(last T)
+	Replace(rv string, items []*tree.Item[T], how versions.Occasion, done func())
+	CaughtUp(rv string)
+}
+
+// whole is the contents of a namespace in a store that keeps all objects, "" for all.
+type whole[T Object] struct {
+	store     *store[T]
+	namespace string
+}
+
+// Put implements [contents].
+func (w whole[T]) Put(it *tree.Item[T]) { w.store.put(it) }
+
+// Remove implements [contents].
+func (w whole[T]) Remove(last T) { w.store.remove(last) }
+
+// Replace implements [contents].
+func (w whole[T]) Replace(_ string, items []*tree.Item[T], how versions.Occasion, done func()) {
+	w.store.replace(w.namespace, items, how, done)
+}
+
+// CaughtUp does nothing: nothing is listed beside the watch.
+func (w whole[T]) CaughtUp(string) {}
 
 func newStore[T Object](o *Options, id *identity) *store[T] {
 	s := &store[T]{identity: id}
@@ -76,7 +101,7 @@ func (s *store[T]) put(it *tree.Item[T]) {
 
 // putLocked is put without the delivery. The caller holds writing.
 func (s *store[T]) putLocked(c tree.Change[T]) {
-	if !matters(c) || !s.shards.admits(c.New.Key.Namespace) || s.shards.late.Load() && s.isPast(c) {
+	if !matters(c) {
 		return
 	}
 	why, next := whyStub(c.New.Object), (*state[T])(nil)
@@ -95,16 +120,15 @@ func (s *store[T]) putLocked(c tree.Change[T]) {
 
 // remove removes one object, of which last is the final state.
 func (s *store[T]) remove(last T) {
-	key := bound.KeyOf(last)
 	s.writing.Lock()
 	defer s.delivery.run()
 	defer s.writing.Unlock()
-	s.shards.deleted(key, last.GetResourceVersion())
+	s.removeLocked(bound.KeyOf(last), last)
+}
+
+// removeLocked is remove without the delivery. The caller holds writing.
+func (s *store[T]) removeLocked(key types.NamespacedName, last T) {
 	c := tree.Change[T]{Old: s.table.Get(key)}
-	if s.shards.late.Load() && (c.Old != nil && versions.Older(last.GetResourceVersion(), c.Old.Object.GetResourceVersion()) ||
-		s.unreadable.isNewer(key, last.GetResourceVersion())) {
-		return
-	}
 	next, b := s.latest.Load(), batch[T]{}
 	if c.Old != nil {
 		if whyStub(last) != nil || c.Old.Object.GetUID() != last.GetUID() {
@@ -264,115 +288,6 @@ func (s *store[T]) checkMutations(keys ...types.NamespacedName) error {
 		items = append(items, s.table.Get(key))
 	}
 	return s.detector.check(items...)
-}
-
-// ask begins a list of the watch, and returns the shards that it is to bring.
-func (s *store[T]) ask() keyspace.Set {
-	s.writing.Lock()
-	defer s.writing.Unlock()
-	s.shards.asked = s.shards.wanted()
-	return s.shards.asked
-}
-
-// filling returns the part that is being listed beside the watch, nil if none is.
-func (s *store[T]) filling() *filling {
-	s.writing.Lock()
-	defer s.writing.Unlock()
-	return s.shards.filling
-}
-
-// fill stores what a list beside the watch has brought at rv for f, as far as the cache
-// is not newer. The caller delivers it.
-//
-// Errors: errGivenUp if the part is no longer wanted; errRestored if the list is of a
-// state that the server has lost.
-func (s *store[T]) fill(f *filling, set keyspace.Set, items []*tree.Item[T], rv string) error {
-	s.writing.Lock()
-	switch now := s.shards.filling; {
-	case now == nil || !now.set.Includes(set): // it was removed, or all that was before
-		s.writing.Unlock()
-		return errGivenUp
-	case now != f:
-		s.writing.Unlock()
-		return errRestored
-	}
-	left := f.left(rv)
-	within := func(of string) bool { return of != "" && keyspace.Has(left, of) } // each list has those without one
-	items = slices.DeleteFunc(items, func(it *tree.Item[T]) bool {
-		rv, again := f.deleted[it.Key]
-		return !within(it.Key.Namespace) || again && versions.Older(it.Object.GetResourceVersion(), rv)
-	})
-	items = s.newest(items, within, rv)
-	tree.Sort(items)
-	s.publishList(within, items, versions.Relist, rv, nil)
-	s.shards.filled(left, rv)
-	s.writing.Unlock()
-	return nil
-}
-
-// replaceShards makes the list of the watch that is under way, at rv, the whole content
-// of its shards, delivers what that changes, and then calls done.
-func (s *store[T]) replaceShards(rv string, items []*tree.Item[T], how versions.Occasion, done func()) {
-	for _, it := range items {
-		s.identity.learnKind(it.Object)
-	}
-	s.writing.Lock()
-	if how == versions.RestoredList {
-		s.shards.restored()
-	}
-	s.shards.caughtUp(rv)
-	asked := s.shards.asked
-	within := func(of string) bool { return keyspace.Has(asked, of) && s.shards.admits(of) }
-	items = slices.DeleteFunc(items, func(it *tree.Item[T]) bool { return !within(it.Key.Namespace) })
-	if s.shards.late.Load() {
-		items = slices.DeleteFunc(s.newest(items, within, rv), func(it *tree.Item[T]) bool {
-			return s.isPast(s.changeTo(it))
-		})
-	}
-	tree.Sort(items)
-	upTo := ""
-	if s.shards.late.Load() {
-		upTo = rv
-	}
-	s.publishList(within, items, how, upTo, nil)
-	s.shards.listed(rv)
-	s.writing.Unlock()
-	s.delivery.after(done) // not with the list: another goroutine may deliver it before its shards are complete
-}
-
-// newest returns items, which were listed at rv, with the cached ones instead that are
-// newer. The caller holds writing.
-func (s *store[T]) newest(items []*tree.Item[T], within func(string) bool, rv string) []*tree.Item[T] {
-	listed := make(map[types.NamespacedName]bool, len(items))
-	for n, it := range items {
-		listed[it.Key] = true
-		if c := s.changeTo(it); isBack(c) {
-			items[n] = c.Old
-		}
-	}
-	for _, it := range s.latest.Load().root.AppendItems(nil) {
-		if within(it.Key.Namespace) && !listed[it.Key] && versions.Older(rv, it.Object.GetResourceVersion()) {
-			items = append(items, it)
-		}
-	}
-	return items
-}
-
-// isPast reports whether a change would bring back what was before a list beside the
-// watch: an earlier state, or an object that is deleted. The caller holds writing.
-func (s *store[T]) isPast(c tree.Change[T]) bool {
-	return isBack(c) || s.unreadable.isNewer(c.New.Key, c.New.Object.GetResourceVersion()) ||
-		c.Old == nil && s.shards.outdated(c.New.Key, c.New.Object.GetResourceVersion())
-}
-
-// caughtUp notes that the watch has come to rv.
-func (s *store[T]) caughtUp(rv string) {
-	if !s.shards.late.Load() {
-		return
-	}
-	s.writing.Lock()
-	defer s.writing.Unlock()
-	s.shards.caughtUp(rv)
 }
 
 // changeTo returns the change from what is cached to it. The caller holds writing.

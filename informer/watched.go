@@ -15,10 +15,7 @@ import (
 	"github.com/homeostat/homeostat/internal/keyspace"
 )
 
-var (
-	errNotRunning = errors.New("the informer is not running")
-	errGivenUp    = errors.New("the shards were removed meanwhile")
-)
+var errNotRunning = errors.New("the informer is not running")
 
 // watched is the open watch of a reflector, and what it brings.
 type watched struct {

@@ -129,9 +129,9 @@ func TestTheWatchOfShardsThatHaveGoneIsOver(t *testing.T) {
 func TestAUserWithoutShardsIsForgotten(t *testing.T) {
 	set := keyspace.Whole()
 	h := &hold{set}
-	s := &session[*corev1.Pod]{holds: []*hold{h}}
-	(&feed[*corev1.Pod]{}).removeShards(s, h, set)
-	NewWithT(t).Expect(s.holds).To(BeEmpty())
+	d := &divided[*corev1.Pod]{feed: &feed[*corev1.Pod]{}, holds: []*hold{h}}
+	d.remove(&session[*corev1.Pod]{}, h, set)
+	NewWithT(t).Expect(d.holds).To(BeEmpty())
 }
 
 func TestAWatchIsNarrowedAsSoonAsItMayBeEnded(t *testing.T) {

@@ -155,7 +155,7 @@ func (n *noting) Divide(_ context.Context, caches []slots.Cache) error {
 }
 
 func (*noting) RunCache(ctx context.Context, c slots.Cache, joined func()) error {
-	return c.RunWhole(ctx, joined)
+	return c.RunShards(ctx, joined)
 }
 
 func (n *noting) Remember(_ context.Context, primary slots.Cache, _ time.Duration) {

@@ -123,7 +123,7 @@ func (c *Controller) run(ctx context.Context, errs []error) error {
 			if c.slots != nil && c.slots.caches != nil {
 				errs[i] = c.slots.caches.ranger.RunCache(background, s.Shards(), join)
 			} else {
-				errs[i] = s.Shards().RunWhole(background, join)
+				errs[i] = s.Parts().RunWhole(background, join)
 			}
 		})
 	}

@@ -26,6 +26,10 @@ const (
 // Cache has the methods of an informer that treat one namespace. Those of package
 // informer implement it.
 type Cache interface { //nolint:interfacebloat // it hides a type parameter, not an implementation
+	// RunWhole is informer.Run. It calls joined, which may be nil, when it has joined the
+	// other calls: from then on the informer is synced only if it is for this one, too.
+	RunWhole(ctx context.Context, joined func()) error
+
 	// Independent reports whether informer.Options.Independent is set.
 	Independent() bool
 	// Shown reports whether it is known which namespaces the informer reads.

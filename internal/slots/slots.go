@@ -39,12 +39,11 @@ type Ranger interface { //nolint:interfacebloat // one implementation, for which
 // implement it.
 type Cache interface { //nolint:interfacebloat // it hides a type parameter, not an implementation
 	RunShards(ctx context.Context, joined func()) error
-	RunWhole(ctx context.Context, joined func()) error
 	AddShards(
 		ctx context.Context, shards ...sharding.ShardRangeRequirement,
 	) (remove func(...sharding.ShardRangeRequirement), err error)
 	CountNamespaces(ctx context.Context) (map[string]int, error)
-	LastResourceVersion() string
+	SeenResourceVersion() string
 	ServerResourceVersion(ctx context.Context) (string, error)
 	DeletedSince(
 		ctx context.Context, rv string, deleted func(types.NamespacedName), shards ...sharding.ShardRangeRequirement,

@@ -26,7 +26,7 @@ type aging struct {
 	asked string
 }
 
-func (a *aging) LastResourceVersion() string { return fmt.Sprint(int(time.Since(a.began).Seconds())) }
+func (a *aging) SeenResourceVersion() string { return fmt.Sprint(int(time.Since(a.began).Seconds())) }
 
 func (a *aging) DeletedSince(
 	_ context.Context, rv string, _ func(types.NamespacedName), _ ...sharding.ShardRangeRequirement,

@@ -45,7 +45,7 @@ type counted struct {
 	of func() map[string]int
 }
 
-func (counted) LastResourceVersion() string { return "1" }
+func (counted) SeenResourceVersion() string { return "1" }
 
 func (c counted) CountNamespaces(context.Context) (map[string]int, error) { return c.of(), nil }
 

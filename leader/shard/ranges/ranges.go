@@ -253,7 +253,7 @@ func (r *Shards) Remember(ctx context.Context, primary slots.Cache, ago time.Dur
 
 // sample records the resourceVersion of a cache, or, if it is empty, the server's.
 func (r *Shards) sample(ctx context.Context, primary slots.Cache) (err error) {
-	now, rv := r.replica.Now(), primary.LastResourceVersion()
+	now, rv := r.replica.Now(), primary.SeenResourceVersion()
 	if rv == "" {
 		if rv, err = primary.ServerResourceVersion(ctx); err != nil {
 			return err

@@ -21,7 +21,7 @@ type waiting struct {
 	objects   map[string]int
 }
 
-func (*waiting) LastResourceVersion() string { return "" }
+func (*waiting) SeenResourceVersion() string { return "" }
 
 func (w *waiting) CountNamespaces(ctx context.Context) (map[string]int, error) {
 	_, err := w.uncounted.ServerResourceVersion(ctx)

@@ -106,7 +106,7 @@ type tally struct {
 	weights map[string]int
 }
 
-func (t tally) LastResourceVersion() string { return "1" }
+func (t tally) SeenResourceVersion() string { return "1" }
 
 func (t tally) CountNamespaces(context.Context) (map[string]int, error) { return t.weights, nil }
 

@@ -1,0 +1,527 @@
+package informer
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/pager"
+
+	"github.com/homeostat/homeostat/informer/internal/partial"
+	"github.com/homeostat/homeostat/informer/internal/tree"
+	"github.com/homeostat/homeostat/informer/internal/versions"
+	"github.com/homeostat/homeostat/internal/bound"
+	"github.com/homeostat/homeostat/internal/keyspace"
+	"github.com/homeostat/homeostat/internal/wire"
+)
+
+// divided is the cache of a session that keeps the objects of some shards: those of
+// holds. The only watch runs while there are any. Nothing but shards names it: so it is not
+// linked into a program that never calls RunShards.
+type divided[T Object] struct {
+	feed  *feed[T]
+	store *store[T]
+	// source is the only one.
+	source source
+	cover  partial.Cover // store.writing guards its changes
+	// side is where the objects of other shards are left out; nil while unknown.
+	side atomic.Pointer[string]
+	// listing is the shards of the list of the watch that is under way. Only the
+	// goroutine of the watch uses it.
+	listing keyspace.Set
+
+	// feed.mu guards the fields below.
+	holds []*hold
+	last  *reflectorStore[T] // whose watch has ended with its shards
+}
+
+// hold is the shards that one caller of AddShards wants.
+type hold struct{ set keyspace.Set }
+
+func newDivided[T Object](f *feed[T]) *divided[T] {
+	return &divided[T]{feed: f, store: f.store, source: f.sources[0]}
+}
+
+// divisible reports whether the feed can keep the objects of some shards only.
+func (f *feed[T]) divisible() bool {
+	if f.options.Whole || f.connect != nil {
+		return false
+	}
+	from := f.sources[0]
+	return from.follows == nil && !from.fake && from.reach.namespace == "" &&
+		scopeOf[T](f.options, from.scope, false) != meta.RESTScopeNameRoot
+}
+
+// Put implements [partial.Cache].
+func (d *divided[T]) Put(it *tree.Item[T]) {
+	s := d.store
+	s.identity.learnKind(it.Object)
+	s.writing.Lock()
+	defer s.delivery.run()
+	defer s.writing.Unlock() // also if the function of an index ends the goroutine
+	c := s.changeTo(it)
+	if keyspace.Has(d.cover.Wanted(), it.Key.Namespace) && !(d.cover.IsLate() && d.isPast(c)) {
+		s.putLocked(c)
+	}
+}
+
+// Remove implements [partial.Cache].
+func (d *divided[T]) Remove(last T) {
+	s, key, rv := d.store, bound.KeyOf(last), last.GetResourceVersion()
+	s.writing.Lock()
+	defer s.delivery.run()
+	defer s.writing.Unlock()
+	d.cover.Deleted(key, rv)
+	old := s.table.Get(key)
+	if d.cover.IsLate() &&
+		(old != nil && versions.Older(rv, old.Object.GetResourceVersion()) || s.unreadable.isNewer(key, rv)) {
+		return
+	}
+	s.removeLocked(key, last)
+}
+
+// isPast reports whether a change would bring back what was before a list beside the
+// watch: an earlier state, or an object that is deleted. The caller holds store.writing.
+func (d *divided[T]) isPast(c tree.Change[T]) bool {
+	key, rv := c.New.Key, c.New.Object.GetResourceVersion()
+	return isBack(c) || d.store.unreadable.isNewer(key, rv) || c.Old == nil && d.cover.IsOutdated(key, rv)
+}
+
+// Replace implements [partial.Cache].
+func (d *divided[T]) Replace(rv string, items []*tree.Item[T], how versions.Occasion, done func()) {
+	s := d.store
+	for _, it := range items {
+		s.identity.learnKind(it.Object)
+	}
+	s.writing.Lock()
+	if how == versions.RestoredList {
+		d.cover.Restore()
+	}
+	d.cover.CaughtUp(rv)
+	asked, wanted := d.cover.Asked(), d.cover.Wanted()
+	within := func(of string) bool { return keyspace.Has(asked, of) && keyspace.Has(wanted, of) }
+	items = slices.DeleteFunc(items, func(it *tree.Item[T]) bool { return !within(it.Key.Namespace) })
+	upTo := ""
+	if d.cover.IsLate() {
+		upTo = rv
+		items = slices.DeleteFunc(d.newest(items, within, rv), func(it *tree.Item[T]) bool { return d.isPast(s.changeTo(it)) })
+	}
+	tree.Sort(items)
+	s.publishList(within, items, how, upTo, nil)
+	d.cover.Listed(rv)
+	s.writing.Unlock()
+	s.delivery.after(done) // not with the list: another goroutine may deliver it before its shards are complete
+}
+
+// newest returns items, which were listed at rv, with the cached ones instead that are
+// newer. The caller holds store.writing.
+func (d *divided[T]) newest(items []*tree.Item[T], within func(string) bool, rv string) []*tree.Item[T] {
+	listed := make(map[types.NamespacedName]bool, len(items))
+	for n, it := range items {
+		listed[it.Key] = true
+		if c := d.store.changeTo(it); isBack(c) {
+			items[n] = c.Old
+		}
+	}
+	for _, it := range d.store.latest.Load().root.AppendItems(nil) {
+		if within(it.Key.Namespace) && !listed[it.Key] && versions.Older(rv, it.Object.GetResourceVersion()) {
+			items = append(items, it)
+		}
+	}
+	return items
+}
+
+// CaughtUp implements [partial.Cache].
+func (d *divided[T]) CaughtUp(rv string) {
+	if !d.cover.IsLate() {
+		return
+	}
+	d.store.writing.Lock()
+	defer d.store.writing.Unlock()
+	d.cover.CaughtUp(rv)
+}
+
+// Wanted implements [partial.Cache].
+func (d *divided[T]) Wanted() keyspace.Set { return d.cover.Wanted() }
+
+// Complete implements [partial.Cache].
+func (d *divided[T]) Complete() keyspace.Set { return d.cover.Complete() }
+
+// The sides that leave out the objects of other shards.
+const (
+	sideClient = "client"
+	sideServer = "server"
+)
+
+// Side implements [partial.Cache].
+func (d *divided[T]) Side() string {
+	if side := d.side.Load(); side != nil {
+		return *side
+	}
+	return ""
+}
+
+// note notes on which side a list of shards was filtered.
+func (d *divided[T]) note(list any) {
+	side := sideClient
+	if of, ok := list.(metav1.ListMetaAccessor); ok { // its methods would be linked for each of hundreds of lists
+		if m, ok := of.GetListMeta().(*metav1.ListMeta); ok && m.ShardInfo != nil {
+			side = sideServer
+		}
+	}
+	d.side.Store(&side)
+}
+
+// SelectList implements [partial.Cache].
+func (d *divided[T]) SelectList(opts *metav1.ListOptions) {
+	if opts.Continue == "" {
+		d.listing = d.ask()
+	}
+	d.Select(opts, d.listing)
+}
+
+// ask begins a list of the watch, and returns the shards that it is to bring.
+func (d *divided[T]) ask() keyspace.Set {
+	d.store.writing.Lock()
+	defer d.store.writing.Unlock()
+	return d.cover.Ask()
+}
+
+// SelectWatch implements [partial.Cache].
+func (d *divided[T]) SelectWatch(opts *metav1.ListOptions, streaming bool) keyspace.Set {
+	set := d.Wanted()
+	if streaming {
+		set = d.ask()
+	}
+	d.Select(opts, set)
+	return set
+}
+
+// Select implements [partial.Cache].
+func (d *divided[T]) Select(opts *metav1.ListOptions, of keyspace.Set) {
+	if scopeOf[T](d.feed.options, "", false) == "" { // its objects may have no namespace: then every replica has them
+		none := keyspace.Of("")
+		of = keyspace.Union(of, keyspace.Set{{First: none, Last: none}})
+	}
+	opts.ShardSelector = of.Selector()
+}
+
+// selects applies the selectors of the options, and makes a request one of set.
+func (d *divided[T]) selects(opts *metav1.ListOptions, set keyspace.Set) {
+	opts.LabelSelector, opts.FieldSelector = d.feed.options.LabelSelector, d.feed.options.FieldSelector
+	d.Select(opts, set)
+}
+
+// List implements [partial.Cache].
+func (d *divided[T]) List(ctx context.Context, opts metav1.ListOptions) (list runtime.Object, err error) {
+	through, ok := d.through()
+	if ok {
+		list, err = through.Get().UseProtobufAsDefault().Resource(d.source.resource.Resource).
+			VersionedParams(&opts, metav1.ParameterCodec).Do(ctx).Get()
+		list, err = d.source.genuine(list, err)
+	}
+	if !ok || isUndecodable(ctx, err) {
+		list, err = d.source.list(ctx, opts)
+	}
+	if err == nil {
+		d.note(list)
+	}
+	return list, err
+}
+
+// Watch implements [partial.Cache].
+func (d *divided[T]) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+	if through, ok := d.through(); ok {
+		return clientOf[T](through, d.source.resource.Resource, d.source.namespace).Watch(ctx, opts)
+	}
+	return d.source.watch(ctx, opts)
+}
+
+// through returns a client like the source's that leaves out the objects of other
+// shards.
+func (d *divided[T]) through() (through rest.Interface, ok bool) {
+	if d.source.rest == nil || d.source.resource.Resource == "" || d.source.itemwise.isOn() {
+		return nil, false
+	}
+	through, why := wire.Through(d.source.rest, d.Keep())
+	return through, why == ""
+}
+
+// Keep implements [partial.Cache].
+func (d *divided[T]) Keep() wire.Keep {
+	return wire.Wanted(func(namespace []byte) bool { return keyspace.Has(d.cover.Wanted(), namespace) })
+}
+
+// Join implements [partial.Cache].
+func (d *divided[T]) Join(ctx context.Context, whole bool, joined func()) (leave func()) {
+	d.keepHeld()
+	d.feed.updateSynced() // without shards there is nothing to wait for, and a user of all may be new
+	joined()
+	if whole {
+		if remove, err := addShards(ctx, d.feed, keyspace.Whole()); err == nil {
+			return func() { remove(keyspace.Whole()) }
+		}
+	}
+	return func() {}
+}
+
+// End implements [partial.Cache].
+func (d *divided[T]) End() {
+	d.store.writing.Lock()
+	d.store.retainLocked(func(string) bool { return false })
+	d.feed.partial.Store(nil)
+	d.store.writing.Unlock()
+	d.store.delivery.run()
+}
+
+// keepHeld makes the cache keep exactly the shards that holds want.
+func (d *divided[T]) keepHeld() {
+	d.store.writing.Lock()
+	d.feed.mu.Lock()
+	set := d.held()
+	d.feed.mu.Unlock()
+	before := d.cover.Wanted()
+	d.cover.Change(set)
+	if len(before) == 0 || !set.Includes(before) {
+		d.store.retainLocked(func(namespace string) bool { return len(set) > 0 && keyspace.Has(set, namespace) })
+	}
+	d.store.writing.Unlock()
+	d.store.delivery.run()
+}
+
+// held returns the shards of all holds. The caller holds feed.mu.
+func (d *divided[T]) held() keyspace.Set {
+	sets := make([]keyspace.Set, len(d.holds))
+	for n, h := range d.holds {
+		sets[n] = h.set
+	}
+	return keyspace.Union(sets...)
+}
+
+// addShards keeps the objects of set until remove is called with them. It is a function: the
+// methods of a feed are in every program, and with them each type that one of them names.
+func addShards[T Object](
+	ctx context.Context, f *feed[T], set keyspace.Set,
+) (remove func(keyspace.Set), err error) {
+	select {
+	case f.adding <- struct{}{}: // one after the other
+		defer func() { <-f.adding }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	f.mu.Lock()
+	s := f.session
+	if s == nil || s.stopping {
+		f.mu.Unlock()
+		return nil, errNotRunning
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(s.ctx, func() { cancel(errNotRunning) })()
+	d, ok := f.part().(*divided[T])
+	if !ok {
+		f.mu.Unlock()
+		return func(keyspace.Set) {}, f.waitForLatest(ctx, nil)
+	}
+	h := &hold{set}
+	d.holds = append(d.holds, h)
+	f.mu.Unlock()
+	remove = func(removed keyspace.Set) { d.remove(s, h, removed) }
+	if err := d.add(ctx, s, set); err != nil {
+		remove(set)
+		return nil, err
+	}
+	return remove, nil
+}
+
+// add starts the watch of the first shards, or extends that of others.
+func (d *divided[T]) add(ctx context.Context, s *session[T], set keyspace.Set) error {
+	if len(set) == 0 {
+		return nil
+	}
+	f := d.feed
+	f.mu.Lock()
+	var r *reflectorStore[T]
+	if len(s.watches) > 0 {
+		r = s.watches[0]
+	}
+	last := d.last
+	f.mu.Unlock()
+	if r != nil {
+		return d.extend(ctx, r, set)
+	}
+	if last != nil { // it was cancelled
+		<-last.ended
+		f.marks.Forget("")
+	}
+	d.keepHeld()
+	f.mu.Lock()
+	if s.stopping {
+		f.mu.Unlock()
+		return errNotRunning
+	}
+	f.watch(s, d.source)
+	r = s.watches[len(s.watches)-1]
+	f.mu.Unlock()
+	f.updateSynced()
+	if err := f.waitForSync(ctx); err != nil || r.consistent.Load() {
+		return err
+	}
+	return f.waitForLatest(ctx, nil)
+}
+
+// remove takes shards out of a hold. The watch stays open and drops events of unwanted objects. If the
+// server selects, it is reopened soon; otherwise that would not help.
+func (d *divided[T]) remove(s *session[T], h *hold, removed keyspace.Set) {
+	f := d.feed
+	f.mu.Lock()
+	h.set = h.set.Minus(removed)
+	d.holds = slices.DeleteFunc(d.holds, func(of *hold) bool { return len(of.set) == 0 })
+	var ending []*reflectorStore[T]
+	if f.session == s && len(d.held()) == 0 {
+		if ending, s.watches = s.watches, nil; len(ending) > 0 {
+			d.last = ending[0]
+		}
+	}
+	over, staying := f.session != s || s.stopping, s.watches
+	f.mu.Unlock()
+	for _, r := range ending {
+		r.cancel()
+		<-r.ended
+		d.side.Store(nil)
+	}
+	if over {
+		return
+	}
+	d.keepHeld()
+	f.updateSynced()
+	for _, r := range staying {
+		if d.Side() != sideClient {
+			r.watched.narrow(d.Wanted, func() bool { return d.serverSelects(r) })
+		}
+	}
+}
+
+// serverSelects reports whether the server leaves out the objects of other shards. No list may have said so yet, as a
+// streaming one does not: then it asks for one object. Without an answer, it reports that the server does not.
+func (d *divided[T]) serverSelects(r *reflectorStore[T]) bool {
+	if d.Side() == "" {
+		ctx, cancel := context.WithTimeout(r.ctx, catchUpTimeout)
+		defer cancel()
+		if !r.lists.begin() {
+			return false
+		}
+		defer r.lists.end()
+		options := metav1.ListOptions{Limit: 1}
+		d.selects(&options, d.Wanted())
+		if _, err := d.List(ctx, options); err != nil {
+			return false
+		}
+	}
+	return d.Side() == sideServer
+}
+
+// extend adds shards to those that are watched: the watch is opened again where it is,
+// for more, and then what it does not bring is listed.
+func (d *divided[T]) extend(ctx context.Context, r *reflectorStore[T], set keyspace.Set) error {
+	d.keepHeld()
+	d.store.writing.Lock()
+	missing := set.Minus(d.cover.Complete())
+	if len(missing) == 0 { // another caller keeps them
+		d.store.writing.Unlock()
+		return d.feed.waitForLatest(ctx, nil)
+	}
+	d.cover.Fill(missing)
+	d.store.writing.Unlock()
+	if err := r.watched.covering(ctx, r.ended, missing); err != nil {
+		return err
+	}
+	final := func(err error) bool { return errors.Is(err, partial.ErrGivenUp) }
+	if err := d.feed.retry(ctx, r.ended, "cannot list the objects of more shards", final, func() error {
+		return d.list(ctx, r, missing)
+	}); err != nil {
+		return err
+	}
+	// Another goroutine may be calling the handlers.
+	if !versions.WaitFor(ctx, func(done func()) func() { d.store.delivery.after(done); return func() {} }) {
+		return context.Cause(ctx)
+	}
+	d.feed.updateSynced()
+	return nil
+}
+
+// list lists the objects of set beside the watch r, and stores them.
+func (d *divided[T]) list(ctx context.Context, r *reflectorStore[T], set keyspace.Set) error {
+	var items []*tree.Item[T]
+	rv, filling, seen := "", d.filling(), d.feed.marks.Of(d.source.namespace)
+	options := metav1.ListOptions{Limit: d.feed.options.PageSize}
+	d.selects(&options, set)
+	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		ctx, cancel := context.WithTimeout(ctx, catchUpTimeout)
+		defer cancel()
+		list, err := d.List(ctx, options)
+		if err != nil {
+			return nil, err
+		}
+		if of, err := meta.ListAccessor(list); err == nil { // else it is the pager's error
+			rv = of.GetResourceVersion()
+		}
+		if d.source.returnsShared {
+			list = list.DeepCopyObject()
+		}
+		return list, nil
+	})
+	pages.PageBufferSize = 0
+	// each in memory of its own: one that stays would keep the whole page, replaced objects and all
+	if err := pages.EachListItemWithAlloc(ctx, options, func(obj runtime.Object) error {
+		object, ok := obj.(T)
+		if !ok || !keyspace.Has(set, object.GetNamespace()) {
+			return nil
+		}
+		items = append(items, itemOf(object))
+		return r.transformInPlace(object)
+	}); err != nil {
+		return err
+	}
+	if versions.Older(rv, seen) {
+		r.noteRestored(seen, rv)
+		return errRestored
+	}
+	return d.fill(filling, set, items, rv)
+}
+
+// filling returns the part that is being listed beside the watch, nil if none is.
+func (d *divided[T]) filling() *partial.Filling {
+	d.store.writing.Lock()
+	defer d.store.writing.Unlock()
+	return d.cover.Filling()
+}
+
+// fill stores what a list beside the watch has brought at rv for f, as far as the cache
+// is not newer. The caller delivers it.
+//
+// Errors: those of [partial.Cover.Left].
+func (d *divided[T]) fill(f *partial.Filling, set keyspace.Set, items []*tree.Item[T], rv string) error {
+	d.store.writing.Lock()
+	defer d.store.writing.Unlock()
+	left, err := d.cover.Left(f, set, rv)
+	if err != nil {
+		return err
+	}
+	within := func(of string) bool { return of != "" && keyspace.Has(left, of) } // each list has those without one
+	items = slices.DeleteFunc(items, func(it *tree.Item[T]) bool {
+		return !within(it.Key.Namespace) || f.HasDeleted(it.Key, it.Object.GetResourceVersion())
+	})
+	items = d.newest(items, within, rv)
+	tree.Sort(items)
+	d.store.publishList(within, items, versions.Relist, rv, nil)
+	d.cover.Filled(left, rv)
+	return nil
+}
