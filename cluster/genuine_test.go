@@ -101,6 +101,10 @@ func TestWhatServersAnswerIsNotChanged(t *testing.T) {
 		"a log":             {http.MethodGet, pods + "/a/log", "text/plain", "hello"},
 		"a page of a proxy": {http.MethodGet, pods + "/a/proxy/", "text/html", "<html>"},
 		"protobuf":          {http.MethodGet, pods + "/a", "application/vnd.kubernetes.protobuf", "k8s\x00"},
+		"a list of what is nested deeply": {
+			http.MethodGet, pods, "application/json",
+			`{"items":[` + strings.Repeat("[", 9999) + strings.Repeat("]", 9999) + `],"kind":"PodList","apiVersion":"v1"}`,
+		},
 		"a large list": {
 			http.MethodGet, pods, "application/json", `{"items":[` + strings.Repeat(" ", 70<<10) + `],"kind":"PodList"}`,
 		},

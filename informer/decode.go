@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
-	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
@@ -113,7 +112,7 @@ func identityOf(object Object) metav1.ObjectMeta {
 type objectDecoder struct {
 	runtime.ClientNegotiator
 
-	decode func(raw []byte) runtime.Object
+	decode func(raw []byte, of metav1.TypeMeta) (runtime.Object, error)
 }
 
 func newObjectDecoder[T Object](version schema.GroupVersion) objectDecoder {
@@ -121,18 +120,36 @@ func newObjectDecoder[T Object](version schema.GroupVersion) objectDecoder {
 	metav1.AddToGroupVersion(scheme, version)
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
 	codecs := serializer.NewCodecFactory(scheme).WithoutConversion()
-	return objectDecoder{runtime.NewClientNegotiator(codecs, version), func(raw []byte) runtime.Object {
-		object := example[T]().(runtime.Object)
-		if unmarshal(raw, object) == nil {
-			return object
+	return objectDecoder{runtime.NewClientNegotiator(codecs, version), decodeObject[T]}
+}
+
+// decodeObject returns an object, or a stub of it. Without the object's name, nobody knows
+// which one cannot be decoded, and that is an error. An object of a list may lack its kind.
+func decodeObject[T Object](raw []byte, of metav1.TypeMeta) (runtime.Object, error) {
+	object := example[T]().(runtime.Object)
+	into := any(object)
+	u, generic := into.(*unstructured.Unstructured)
+	if generic {
+		into = &u.Object
+	}
+	err := unmarshal(raw, into)
+	if err == nil {
+		if generic && u.GetKind() == "" {
+			u.SetAPIVersion(of.APIVersion)
+			u.SetKind(of.Kind)
 		}
-		f := faultIn(reflect.TypeFor[T]().Elem(), raw, "")
-		if f == nil {
-			f = &fault{reflect.TypeFor[T]().Elem(), raw, ""}
-		}
-		stub, _ := stubOf[T](metadataIn(raw), &refusal{causeDecode, f})
-		return stub
-	}}
+		return object, nil
+	}
+	metadata, ok := metadataIn(raw)
+	if !ok {
+		return nil, fmt.Errorf("decoding an object whose name cannot be decoded either: %w", err)
+	}
+	why := errNested
+	if !isNested(err) {
+		why = cmp.Or(faultIn(reflect.TypeFor[T]().Elem(), raw, ""), &fault{reflect.TypeFor[T]().Elem(), raw, ""})
+	}
+	stub, _ := stubOf[T](metadata, &refusal{causeDecode, why})
+	return stub, nil
 }
 
 // Decoder implements [runtime.ClientNegotiator].
@@ -148,7 +165,7 @@ func (d objectDecoder) StreamDecoder(
 	contentType string, params map[string]string,
 ) (runtime.Decoder, runtime.Serializer, runtime.Framer, error) {
 	_, stream, framer, err := d.ClientNegotiator.StreamDecoder(contentType, params)
-	return decoderFunc(d.decodeEvent), stream, framer, err
+	return decoderFunc(d.decodeEvent), nestedEvents{stream}, nestedFramer{framer}, err
 }
 
 // decoderFunc is a [runtime.Decoder].
@@ -189,7 +206,7 @@ func (d objectDecoder) decodeEvent(data []byte) (runtime.Object, error) {
 	if bytes.Contains(data, []byte(kindStatus)) && unmarshal(data, &of) == nil && of.Kind == kindStatus {
 		return decodeStatus(data)
 	}
-	return d.decode(data), nil
+	return d.decode(data, of)
 }
 
 func decodeStatus(data []byte) (runtime.Object, error) {
@@ -197,15 +214,30 @@ func decodeStatus(data []byte) (runtime.Object, error) {
 	return status, unmarshal(data, status)
 }
 
+// rawList is a list whose objects are not decoded.
+type rawList struct {
+	metav1.TypeMeta `json:",inline"`
+
+	Metadata metav1.ListMeta   `json:"metadata"`
+	Items    []json.RawMessage `json:"items"`
+}
+
+func (l *rawList) decode(data []byte) error {
+	if err := unmarshal(data, l); !isNested(err) {
+		return err
+	}
+	*l = rawList{}
+	members, err := rawMembers(data)
+	return errors.Join(err, unmarshalMember(members, "kind", &l.Kind), unmarshalMember(members, "apiVersion", &l.APIVersion),
+		unmarshalMember(members, "metadata", &l.Metadata), divide(members["items"], '[', func(_ string, item json.RawMessage) {
+			l.Items = append(l.Items, item)
+		}))
+}
+
 // decodeList decodes a list, or a Status.
 func (d objectDecoder) decodeList(data []byte) (runtime.Object, error) {
-	var raw struct {
-		metav1.TypeMeta `json:",inline"`
-
-		Metadata metav1.ListMeta   `json:"metadata"`
-		Items    []json.RawMessage `json:"items"`
-	}
-	switch err := unmarshal(data, &raw); {
+	var raw rawList
+	switch err := raw.decode(data); {
 	case raw.Kind == kindStatus:
 		return decodeStatus(data)
 	case err != nil:
@@ -214,8 +246,13 @@ func (d objectDecoder) decodeList(data []byte) (runtime.Object, error) {
 		return nil, fmt.Errorf("the server sent a %q, not a list", raw.Kind)
 	}
 	list := &objectList{TypeMeta: raw.TypeMeta, ListMeta: raw.Metadata, Items: make([]runtime.Object, len(raw.Items))}
+	of := metav1.TypeMeta{Kind: strings.TrimSuffix(raw.Kind, "List"), APIVersion: raw.APIVersion}
 	for n, item := range raw.Items {
-		list.Items[n], raw.Items[n] = d.decode(item), nil
+		object, err := d.decode(item, of)
+		if err != nil {
+			return nil, fmt.Errorf("decoding a list: %w", err)
+		}
+		list.Items[n], raw.Items[n] = object, nil
 	}
 	return list, nil
 }
@@ -230,25 +267,18 @@ func unmarshal(raw []byte, into any) (err error) {
 	return utiljson.Unmarshal(raw, into)
 }
 
-// metadataIn returns the metadata of an object as far as they can be decoded.
-func metadataIn(raw []byte) (metadata metav1.ObjectMeta) {
-	var object struct {
-		Metadata json.RawMessage `json:"metadata"`
+// metadataIn returns the metadata of an object as far as they can be decoded, and false if
+// its name, or what else a stub needs, cannot be.
+func metadataIn(raw []byte) (metadata metav1.ObjectMeta, ok bool) {
+	object, _ := rawMembers(raw)
+	if unmarshalMember(object, "metadata", &metadata) == nil {
+		return metadata, metadata.Name != ""
 	}
-	_ = unmarshal(raw, &object)
-	if unmarshal(object.Metadata, &metadata) == nil {
-		return metadata
-	}
-	var each map[string]json.RawMessage
-	_ = unmarshal(object.Metadata, &each)
-	text := func(name string) (s string) {
-		_ = unmarshal(each[name], &s)
-		return s
-	}
-	return metav1.ObjectMeta{
-		Name: text("name"), Namespace: text("namespace"), UID: types.UID(text("uid")),
-		ResourceVersion: text("resourceVersion"),
-	}
+	each, _ := rawMembers(object["metadata"])
+	metadata = metav1.ObjectMeta{}
+	err := errors.Join(unmarshalMember(each, "name", &metadata.Name), unmarshalMember(each, "namespace", &metadata.Namespace),
+		unmarshalMember(each, "uid", &metadata.UID), unmarshalMember(each, "resourceVersion", &metadata.ResourceVersion))
+	return metadata, err == nil && metadata.Name != ""
 }
 
 // deepestFault is how deep faultIn looks.

@@ -1,12 +1,16 @@
 package informer
 
 import (
+	"errors"
+	"io"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
@@ -26,12 +30,104 @@ func TestADecoderKnowsWhatIsNoObject(t *testing.T) {
 	g.Expect(pod).To(HaveField("Name", "Status"))
 }
 
+// lists returns lists in lists.
+func lists(levels int) string { return strings.Repeat("[", levels) + strings.Repeat("]", levels) }
+
+// Without its name, nobody knows whose last state is to be kept.
+func TestAListWithAnUndecodableObjectWithoutANameIsNotDecoded(t *testing.T) {
+	g := NewWithT(t)
+	d := newObjectDecoder[*corev1.Pod](corev1.SchemeGroupVersion)
+	for _, item := range []string{
+		`null`, `5`, `{}`, `{"metadata":{"name":5}}`, `{"metadata":{"name":"a","namespace":[]}}`,
+		`{"metadata":{"name":"a","resourceVersion":7}}`, `{"metadata":{"name":"a","uid":{}}}`,
+		`{"metadata":{},"spec":` + lists(10001) + `}`, `{"metadata":` + lists(10001) + `}`,
+	} {
+		_, err := d.decodeList([]byte(`{"kind":"PodList","metadata":{"resourceVersion":"1"},"items":[` + item + `]}`))
+		if item == "null" || item == "{}" { // which is decodable
+			g.Expect(err).NotTo(HaveOccurred())
+			continue
+		}
+		g.Expect(err).To(MatchError(ContainSubstring("decoding an object whose name cannot be decoded either")), "%.100s", item)
+		_, err = d.decodeEvent([]byte(item))
+		g.Expect(err).To(HaveOccurred(), "%.100s", item)
+	}
+}
+
+func TestNestedMetadataIsDecodedAsFarAsItGoes(t *testing.T) {
+	g := NewWithT(t)
+	d := newObjectDecoder[*metav1.PartialObjectMetadata](corev1.SchemeGroupVersion)
+	item := func(levels int) string {
+		return `{"metadata":{"name":"a","namespace":"d","uid":"u","resourceVersion":"7","managedFields":[{"fieldsV1":` +
+			lists(levels) + `}]},"kind":"PartialObjectMetadata"}`
+	}
+	for levels, left := range map[int]bool{9996: false, 9997: true} {
+		list, err := d.decodeList([]byte(`{"items":[` + item(levels) + `,` + item(1) + `],"kind":"PartialObjectMetadataList",` +
+			`"metadata":{"resourceVersion":"9","continue":"more"}}`))
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(list).To(And(HaveField("ResourceVersion", "9"), HaveField("Continue", "more"),
+			HaveField("Items", HaveLen(2))))
+		for n, o := range list.(*objectList).Items {
+			g.Expect(identityOf(o.(*metav1.PartialObjectMetadata))).To(Equal(metav1.ObjectMeta{
+				Name: "a", Namespace: "d", UID: "u", ResourceVersion: "7",
+			}))
+			g.Expect(isStub(o)).To(Equal(left && n == 0))
+		}
+	}
+	_, err := d.decodeList([]byte(`{"items":[` + item(10001) + `,],"kind":"PartialObjectMetadataList"}`))
+	g.Expect(err).To(MatchError(ContainSubstring("decoding a list")))
+	_, err = d.decodeList([]byte(`{"items":[` + item(10001) + `],"kind":"Status"}`))
+	g.Expect(err).To(MatchError(ContainSubstring("exceeded max depth")))
+}
+
+// A list of a built-in kind has the kind, and its objects do not.
+func TestUntypedObjectsOfAListHaveTheirKind(t *testing.T) {
+	g := NewWithT(t)
+	d := newObjectDecoder[*unstructured.Unstructured](corev1.SchemeGroupVersion)
+	list, err := d.decodeList([]byte(`{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[` +
+		`{"metadata":{"name":"a"}},{"kind":"Own","apiVersion":"v2","metadata":{"name":"b"}}]}`))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(list.(*objectList).Items).To(HaveExactElements(
+		And(HaveField("Object", HaveKeyWithValue("kind", "Pod")), HaveField("Object", HaveKeyWithValue("apiVersion", "v1"))),
+		And(HaveField("Object", HaveKeyWithValue("kind", "Own")), HaveField("Object", HaveKeyWithValue("apiVersion", "v2")))))
+}
+
+func TestAStreamIsDividedIntoObjects(t *testing.T) {
+	g := NewWithT(t)
+	for _, size := range []int{1, 3, 1 << 20} {
+		read := func(stream string) (all []string, err error) {
+			r := nestedFramer{}.NewFrameReader(io.NopCloser(strings.NewReader(stream)))
+			object, p := "", make([]byte, size)
+			for {
+				n, err := r.Read(p)
+				object += string(p[:n])
+				switch {
+				case err == nil:
+					all, object = append(all, object), ""
+				case !errors.Is(err, io.ErrShortBuffer):
+					return all, err
+				}
+			}
+		}
+		objects := []string{`{}`, `{"a":"}"}`, `{"a":"\"}\\"}`, `{"a":[{"b":{}}, "["]}`, `{"a":` + lists(20000) + `}`}
+		all, err := read(" " + strings.Join(objects, "\n\r\t ") + "\n")
+		g.Expect(err).To(MatchError(io.EOF))
+		g.Expect(all).To(Equal(objects))
+		all, err = read(`{"a":1}{"b":`)
+		g.Expect(err).To(MatchError(io.ErrUnexpectedEOF))
+		g.Expect(all).To(Equal([]string{`{"a":1}`}))
+		_, err = read(`<html>`)
+		g.Expect(err).To(MatchError(errNoFrame))
+	}
+}
+
 // Only what is wrong with an object is read again object by object.
 func TestAWatchThatCannotBeReadIsNoUndecodableObject(t *testing.T) {
 	g := NewWithT(t)
 	for message, ends := range map[string]bool{
 		`unable to decode watch event: json: cannot unmarshal string`:         true,
 		`unable to decode an event from the watch stream: http2: server gone`: false,
+
+		`unable to decode an event from the watch stream: invalid character '{' exceeded max depth`: true,
 	} {
 		i := &itemwise{}
 		status := &metav1.Status{Status: metav1.StatusFailure, Code: 500, Details: &metav1.StatusDetails{

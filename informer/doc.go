@@ -53,7 +53,8 @@
 // Objects are decoded one by one from the start by clients of package cluster, and by
 // those of client-go and its generators once one cannot be decoded. A client that does
 // something else than to send its requests, or hides with what it sends them, keeps
-// decoding whole lists: there, one object still stops its kind, and Status says so.
+// decoding whole lists: there, one object still stops its kind, and Status says so. It
+// cannot be left out, because what cannot be decoded has no token for the next page.
 //
 // It does not resync (see package reconcile), write, or copy objects.
 package informer

@@ -60,11 +60,11 @@ func itemwiseOf[T Object](client any, resource schema.GroupVersionResource) *ite
 	i := &itemwise{resource: resource.Resource, metadataOnly: reflect.TypeFor[T]() == metadataType}
 	_, i.protobuf = example[T]().(interface{ Unmarshal(data []byte) error })
 	at := through.Get().URL()
-	if i.metadataOnly {
+	if _, ok := inner.(requester); ok {
+		i.namespace, _ = bound.NamespaceOf(inner)
+	} else {
 		at = through.Get().AbsPath(pathOf(resource.GroupVersion())).URL()
 		i.namespace = namespaceField(inner)
-	} else {
-		i.namespace, _ = bound.NamespaceOf(inner)
 	}
 	made, err := rest.NewRESTClient(at, "", rest.ClientContentConfig{
 		ContentType: k8sruntime.ContentTypeJSON, GroupVersion: resource.GroupVersion(),
@@ -105,7 +105,8 @@ func senderOf(client any) (inner any, through *rest.RESTClient) {
 			through, _ = c.GetClient().(*rest.RESTClient)
 			return inner, through
 		}
-		if packageOf(inner) == "k8s.io/client-go/metadata" {
+		switch packageOf(inner) {
+		case "k8s.io/client-go/metadata", "k8s.io/client-go/dynamic":
 			return inner, restClientIn(inner)
 		}
 		inner = embeddedIn(reflect.Indirect(reflect.ValueOf(inner)))
@@ -159,8 +160,9 @@ func (i *itemwise) reading(of source) source {
 			return all, fmt.Errorf("%w (if an object cannot be decoded, it cannot be left out: %s does not show with what "+
 				"it sends its requests, or does more than that)", err, of.client)
 		}
+		deep := isNested(err)
 		all, err = i.list(ctx, opts)
-		if list, ok := all.(*objectList); ok && slices.ContainsFunc(list.Items, isStub) && i.watches.Load() {
+		if list, ok := all.(*objectList); ok && (deep || slices.ContainsFunc(list.Items, isStub)) && i.watches.Load() {
 			i.on.Store(true)
 		}
 		return all, err
@@ -270,7 +272,7 @@ func (i *itemwise) endsUndecodable(event watch.Event) bool {
 		return false
 	}
 	cause, ok := apierrors.StatusCause(apierrors.FromObject(event.Object), clientWatchDecoding)
-	if !ok || !strings.Contains(cause.Message, undecodableObject) {
+	if !ok || !strings.Contains(cause.Message, undecodableObject) && !isNested(errors.New(cause.Message)) {
 		return false
 	}
 	i.on.Store(true)

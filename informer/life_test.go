@@ -29,7 +29,9 @@ import (
 )
 
 // running runs in until stop is called, which returns once Run has.
-func running[T informer.Object](ctx context.Context, in *informer.Informer[T]) (stop func()) {
+func running(ctx context.Context, in interface {
+	Run(ctx context.Context) error
+}) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- in.Run(ctx) }()

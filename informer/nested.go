@@ -1,0 +1,174 @@
+package informer
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Decoders of JSON, those of the API server too, refuse what is nested more than 10,000
+// levels deep. A list adds two levels to its objects, and an event one, so an object that
+// the server stores may be too deep for them. This file divides such lists and events.
+
+// errNested is why an object cannot be decoded that is itself nested too deeply.
+var errNested = errors.New("the object is nested more than 10000 levels deep")
+
+// isNested reports whether an error says that JSON is nested too deeply to be decoded.
+func isNested(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "exceeded max depth")
+}
+
+// divide calls f with each member of the JSON object, or each element of the JSON list,
+// in data, however deep they are nested. It begins with the delimiter begin.
+func divide(data []byte, begin json.Delim, f func(name string, value json.RawMessage)) error {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	token, err := d.Token()
+	if err == nil && token != begin {
+		err = fmt.Errorf("%v is not %v", token, begin)
+	}
+	for err == nil && d.More() {
+		name := ""
+		if begin == '{' {
+			token, err = d.Token()
+			name, _ = token.(string)
+		}
+		from := d.InputOffset()
+		if err == nil {
+			err = skip(d)
+		}
+		if err == nil {
+			f(name, bytes.TrimLeft(data[from:d.InputOffset()], " \t\r\n:,"))
+		}
+	}
+	if err == nil {
+		_, err = d.Token()
+	}
+	if err != nil {
+		return fmt.Errorf("dividing JSON: %w", err)
+	}
+	return nil
+}
+
+// skip reads a value.
+func skip(d *json.Decoder) error {
+	for depth := 0; ; {
+		token, err := d.Token()
+		if err != nil {
+			return err
+		}
+		switch token {
+		case json.Delim('{'), json.Delim('['):
+			depth++
+		case json.Delim('}'), json.Delim(']'):
+			depth--
+		}
+		if depth == 0 {
+			return nil
+		}
+	}
+}
+
+// rawMembers returns the members of a JSON object.
+func rawMembers(raw []byte) (members map[string]json.RawMessage, err error) {
+	if err := unmarshal(raw, &members); !isNested(err) {
+		return members, err
+	}
+	members = map[string]json.RawMessage{}
+	return members, divide(raw, '{', func(name string, value json.RawMessage) { members[name] = value })
+}
+
+// unmarshalMember decodes a member of a JSON object, if that has it.
+func unmarshalMember(of map[string]json.RawMessage, name string, into any) error {
+	if value, ok := of[name]; ok {
+		return unmarshal(value, into)
+	}
+	return nil
+}
+
+// nestedEvents is the serializer of a stream that decodes an event as far as its object,
+// however deep that is nested.
+type nestedEvents struct{ runtime.Serializer }
+
+// Decode implements [runtime.Decoder].
+func (s nestedEvents) Decode(
+	data []byte, defaults *schema.GroupVersionKind, into runtime.Object,
+) (runtime.Object, *schema.GroupVersionKind, error) {
+	object, kind, err := s.Serializer.Decode(data, defaults, into)
+	event, ok := into.(*metav1.WatchEvent)
+	if !ok || !isNested(err) {
+		return object, kind, err
+	}
+	members, err := rawMembers(data)
+	if err = errors.Join(err, unmarshalMember(members, "type", &event.Type)); err != nil {
+		return nil, nil, fmt.Errorf("decoding an event: %w", err)
+	}
+	event.Object.Raw = members["object"]
+	return event, &schema.GroupVersionKind{}, nil
+}
+
+// nestedFramer makes a frame of each JSON object of a stream, however deep it is nested.
+type nestedFramer struct{ runtime.Framer }
+
+// NewFrameReader implements [runtime.Framer].
+func (nestedFramer) NewFrameReader(r io.ReadCloser) io.ReadCloser {
+	return &frameReader{Closer: r, from: bufio.NewReader(r)}
+}
+
+// frameReader reads one JSON object at a time, which it tells by its braces alone.
+type frameReader struct {
+	io.Closer
+
+	from            *bufio.Reader
+	depth           int
+	quoted, escaped bool
+}
+
+var errNoFrame = errors.New("the watch stream is not a sequence of JSON objects")
+
+// Read reads an object, or the next part of one: then it returns [io.ErrShortBuffer].
+func (r *frameReader) Read(p []byte) (n int, err error) {
+	for n < len(p) {
+		c, err := r.from.ReadByte()
+		switch {
+		case errors.Is(err, io.EOF) && r.depth > 0:
+			return n, io.ErrUnexpectedEOF
+		case err != nil:
+			return n, err
+		case r.depth == 0 && strings.IndexByte(" \t\r\n", c) >= 0:
+			continue
+		case r.depth == 0 && c != '{':
+			return n, errNoFrame
+		}
+		p[n] = c
+		if n++; r.ends(c) {
+			return n, nil
+		}
+	}
+	return n, io.ErrShortBuffer
+}
+
+// ends reports whether the object ends with its next byte.
+func (r *frameReader) ends(c byte) bool {
+	switch {
+	case r.escaped:
+		r.escaped = false
+	case r.quoted:
+		r.escaped, r.quoted = c == '\\', c != '"'
+	case c == '"':
+		r.quoted = true
+	case c == '{', c == '[':
+		r.depth++
+	case c == '}', c == ']':
+		r.depth--
+	}
+	return r.depth == 0
+}
