@@ -207,10 +207,10 @@ func (s *schedule[K]) dispatch(now int64, item *Item[K]) {
 	place := s.leases.take()
 	s.lastTicket++
 	l := s.leases.at(place)
-	l.entry, l.causes, l.ticket, l.since, l.waited = n, e.causes, s.lastTicket, now, now-e.at
+	l.entry, l.causes, l.ticket, l.since, l.waited = n, e.causes, s.lastTicket, now, s.waitOf(e, now)
 	l.own = e.marks&notOwn == 0
 	item.key, item.lease, item.ticket = e.key, place, s.lastTicket
-	s.counters.waited(e.lane, now-e.at)
+	s.counters.waited(e.lane, l.waited)
 	e.causes, e.marks, e.state, e.pending = 0, 0, held, nothing
 	e.at, e.next = 0, place
 	if r := s.retries.of(e.retry); r != nil {
@@ -222,6 +222,9 @@ func (s *schedule[K]) dispatch(now int64, item *Item[K]) {
 	}
 	s.recount(e)
 }
+
+// waitOf returns for how long a key has waited for the workers of this queue.
+func (s *schedule[K]) waitOf(e *entry[K], now int64) int64 { return now - max(e.at, s.opened) }
 
 // leaseOf returns the lease of an item, nil after its end.
 func (s *schedule[K]) leaseOf(place uint32, ticket uint64) *lease {

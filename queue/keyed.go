@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -98,6 +99,34 @@ func (b byKey[K]) Draining() bool {
 	b.queue.mu.Lock()
 	defer b.queue.unlock()
 	return b.queue.schedule.mode != running
+}
+
+func (b byKey[K]) Reopen() {
+	b.queue.mu.Lock()
+	defer b.queue.unlock()
+	s := &b.queue.schedule
+	if s.mode != running {
+		return
+	}
+	now := s.now()
+	s.opened = now
+	for _, o := range slices.Clone(s.table.slots) {
+		if o.entry == 0 {
+			continue
+		}
+		e := s.table.at(o.entry)
+		if r := s.retries.of(e.retry); r == nil || r.failures == 0 {
+			continue
+		}
+		retried := e.state != held && e.pending == timer
+		s.clearFailures(e)
+		if retried {
+			s.setPending(e, timer, now)
+		}
+		if e.state == delayed || e.state == idle {
+			s.reschedule(o.entry, now)
+		}
+	}
 }
 
 func (b byKey[K]) Clock() clock.Clock { return b.queue.schedule.options.Clock }

@@ -117,6 +117,22 @@ func (m *model) forget(name string) {
 	}
 }
 
+// reopen forgets what was failures, and makes retries due.
+func (m *model) reopen() {
+	if m.drained || m.stopped {
+		return
+	}
+	for _, k := range m.keys {
+		if k.failures == 0 {
+			continue
+		}
+		k.failures, k.backoff = 0, 0
+		if !k.held && k.asked == "timer" {
+			k.due = m.now
+		}
+	}
+}
+
 // addLater is a delayed addition by the adapter, which nothing but an earlier one replaces.
 func (m *model) addLater(name string, d time.Duration) {
 	k := m.key(name)
@@ -290,6 +306,9 @@ func (c *comparison) rarely(arg byte, name string) {
 	case arg > 250:
 		c.queue.Drain()
 		c.model.drain()
+	case arg%16 == 1:
+		c.queue.ByKey().Reopen()
+		c.model.reopen()
 	case arg%2 == 0 && arg>>3 > 0:
 		d := time.Duration(arg>>3)*time.Second/2 + time.Duration(c.later)
 		c.later++ // no two end at once

@@ -12,6 +12,7 @@ type schedule[K comparable] struct {
 	options    Options[K]
 	epoch      time.Time
 	mode       mode
+	opened     int64  // when the workers began: waiting times before do not count
 	readded    int    // held keys with a demand
 	lastTicket uint64 // of a lease
 	timers     timers

@@ -82,7 +82,7 @@ func (q *Queue[K]) Stats() Stats {
 	for l := range stats.Lanes {
 		counted, since := &s.counters.lanes[l], now
 		for head := range s.lanes.heads(Lane(l)) { //nolint:gosec // one of three
-			since = min(since, s.table.at(head).at)
+			since = min(since, max(s.table.at(head).at, s.opened))
 		}
 		stats.Lanes[l] = LaneStats{
 			Depth:  s.lanes.rings[l].waiting,

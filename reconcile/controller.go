@@ -3,6 +3,7 @@ package reconcile
 import (
 	"github.com/homeostat/homeostat/names"
 	"github.com/homeostat/homeostat/queue"
+	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
 // Controller calls a Reconciler for every object of an informer, and again
@@ -24,9 +25,19 @@ type Controller struct {
 // Name returns the controller's name, which its queue and its logger share.
 func (c *Controller) Name() string { return c.name }
 
-// QueueStats returns the counts of the controller's queue since it was made, and
-// how many keys it contains now.
-func (c *Controller) QueueStats() queue.Stats { return c.queue.Stats() }
+// QueueStats returns the counts of the controller's queue since it was made, and how many
+// keys it contains now. A replica that stands by keeps the keys of all changes for its
+// own term, and does not count them: they are the leader's.
+func (c *Controller) QueueStats() queue.Stats {
+	stats := c.queue.Stats()
+	if c.Phase() == inspect.Standby && c.slots == nil {
+		stats.Delayed, stats.BackingOff, stats.Failing = 0, 0, 0
+		for l := range stats.Lanes {
+			stats.Lanes[l].Depth, stats.Lanes[l].Oldest = 0, 0
+		}
+	}
+	return stats
+}
 
 // Enqueue reconciles keys soon, whether or not they have an object: for tests,
 // command lines and debug pages. It never blocks; see [External] for sources of

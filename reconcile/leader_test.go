@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
 
+	"github.com/homeostat/homeostat/queue"
 	"github.com/homeostat/homeostat/reconcile"
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
@@ -112,6 +114,48 @@ func TestALostLeadershipCancelsReconcilesAtOnceAndTheyAreRepeatedInTheNext(t *te
 		leadership.change <- true
 		pass(2 * time.Minute)
 		w.Expect(w.reconciled()).To(Equal([]string{"finished"}))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+// Alerts would fire for keys that the new leader has repaired.
+func TestWhatAReplicaKnowsOfKeysIsOfItsTerm(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		w.create("a", "b")
+		leadership := terms{make(chan bool)}
+		var healed atomic.Bool
+		c := w.made(&reconcile.Options{Leader: leadership}, func(_ context.Context, r request) (reconcile.Result, error) {
+			w.ran(r.Key.Name)
+			if r.Key.Name == "a" && !healed.Load() {
+				return nothing, errors.New("boom")
+			}
+			return nothing, nil
+		})
+		stop := w.startRun(c.Run)
+		pass(time.Hour)
+		w.Expect(c.QueueStats().Lanes).To(HaveEach(And(HaveField("Depth", 0), HaveField("Oldest", time.Duration(0)))), "a standby")
+		leadership.change <- true
+		pass(time.Hour)
+		longest := 0
+		for lane := range c.QueueStats().Lanes {
+			for bucket, n := range c.QueueStats().Lanes[lane].Waits {
+				if n > 0 {
+					longest = max(longest, bucket)
+				}
+			}
+		}
+		w.Expect(queue.LaneStats{}.WaitBound(longest)).To(BeNumerically("<", time.Minute), "waiting times begin with the term")
+		w.Expect(c.Stats().Failing).To(Equal(1))
+		w.Expect(c.QueueStats().Failing).To(Equal(1))
+		leadership.change <- false
+		pass(time.Second)
+		w.Expect(c.Stats().Failing).To(BeZero())
+		w.Expect(c.QueueStats()).To(And(HaveField("Failing", 0), HaveField("BackingOff", 0), HaveField("Delayed", 0)))
+		w.Expect(c.Status(10).Keys).NotTo(ContainElement(HaveField("Failure", Not(BeEmpty()))))
+		healed.Store(true)
+		w.reconciled()
+		leadership.change <- true
+		w.Expect(w.reconciled()).To(ContainElement("a"), "at once, and not after the back-off of the last term")
 		w.Expect(stop()).To(Succeed())
 	})
 }

@@ -177,12 +177,20 @@ func (c *Controller) lead(ctx context.Context) error {
 	c.enter(inspect.Standby)
 	return c.options.Leader.Run(ctx, func(leading context.Context) error {
 		c.takeOver(leading)
+		c.queue.ByKey().Reopen()
 		c.work(ctx, leading)
 		if ctx.Err() == nil {
-			c.enter(inspect.Standby)
+			c.endTerm()
 		}
 		return nil
 	})
+}
+
+// endTerm makes this replica a standby, which knows nothing of the keys: the next leader
+// reconciles them.
+func (c *Controller) endTerm() {
+	c.enter(inspect.Standby)
+	c.failures.forget(func(Key) bool { return true })
 }
 
 // work runs the workers until leading has ended and every reconcile with it. If

@@ -35,6 +35,9 @@ type State interface {
 	// Empty returns a channel that is closed once the queue is drained, nothing
 	// waits and no key is held.
 	Empty() <-chan struct{}
+	// Reopen forgets the failures of all keys, whose back-offs end, and counts the waiting
+	// times from now on: the workers of another replica had the keys until now.
+	Reopen()
 	// Clock returns the queue's clock.
 	Clock() clock.Clock
 }
