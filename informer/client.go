@@ -31,6 +31,10 @@ type Object interface {
 // Client reads objects of one kind, in one namespace or in all. Generated clients such as
 // clientset.CoreV1().Pods("") implement it, as do fake clients and those made with
 // client-go's package gentype. It must be safe for concurrent use.
+//
+// The compiler's "cannot infer T and L" means that the argument is not a Client. For
+// example, clientset.CoreV1().Pods is a function: call it, or pass it to [ForNamespaces].
+// Wrap a dynamic or a metadata client in [Untyped].
 type Client[T Object, L runtime.Object] interface {
 	Get(ctx context.Context, name string, opts metav1.GetOptions) (T, error)
 	List(ctx context.Context, opts metav1.ListOptions) (L, error)

@@ -6,12 +6,14 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes/fake"
+	metadatafake "k8s.io/client-go/metadata/fake"
 
 	"github.com/homeostat/homeostat/informer"
 )
@@ -169,5 +171,58 @@ func ExampleUntyped() {
 	fmt.Println(<-ended)
 	// Output:
 	// Widget red
+	// <nil>
+}
+
+// Two caches of one kind with different selectors have names, so that logs, metrics and the causes of a reconcile tell
+// them apart.
+func ExampleFor_twoOfOneKind() {
+	labelled := func(name, role string) *corev1.Pod {
+		p := pod("shop", name)
+		p.Labels = map[string]string{"role": role}
+		return p
+	}
+	clientset := fake.NewClientset(labelled("primary", "source"), labelled("replica-1", "copy"), labelled("replica-2", "copy"))
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+
+	sources := informer.For(clientset.CoreV1().Pods(""), &informer.Options{Name: "sources", LabelSelector: "role=source"})
+	copies := informer.For(clientset.CoreV1().Pods(""), &informer.Options{Name: "copies", LabelSelector: "role=copy"})
+	for _, in := range []*informer.Informer[*corev1.Pod]{sources, copies} {
+		go func() { _ = in.Run(ctx) }() // a controller does this
+		if err := in.WaitForSync(ctx); err != nil {
+			fmt.Println(err)
+		}
+		fmt.Println(in.Kind(), in.Name(), in.Snapshot().Len())
+	}
+	// Output:
+	// Pod sources 1
+	// Pod copies 2
+}
+
+// A cache of metadata only, for a controller that needs the labels of many large objects.
+func ExampleUntyped_metadata() {
+	scheme := runtime.NewScheme()
+	_ = metav1.AddMetaToScheme(scheme)
+	client := metadatafake.NewSimpleMetadataClient(scheme, &metav1.PartialObjectMetadata{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", Labels: map[string]string{"app": "web"}},
+	})
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+
+	in := informer.For(informer.Untyped(client.Resource(corev1.SchemeGroupVersion.WithResource("pods"))), nil)
+	ended := make(chan error)
+	go func() { ended <- in.Run(ctx) }()
+	if err := in.WaitForSync(ctx); err != nil {
+		fmt.Println(err)
+	}
+	for p := range in.Snapshot().All() { // a *metav1.PartialObjectMetadata
+		fmt.Println(p.Namespace, p.Name, p.Labels["app"])
+	}
+	cancel()
+	fmt.Println(<-ended)
+	// Output:
+	// shop web-1 web
 	// <nil>
 }

@@ -21,6 +21,11 @@ import (
 //	patch.Merge(ctx, clientset.CoreV1().Pods, pod, nil, edit)
 //	patch.Merge(ctx, patch.ClusterScoped(clientset.CoreV1().Nodes()), node, nil, edit)
 //	patch.Merge(ctx, dynamicClient.Resource(widgets).Namespace, widget, nil, edit)
+//
+// The compiler's "cannot infer C and T" means that the argument is not such a function.
+// For example, clientset.CoreV1().Nodes has no namespaces: wrap the client in
+// [ClusterScoped]. If it says "wrong type for method Create", or Get or Delete, of a
+// dynamic client, wrap that in [Dynamic], and a metadata client in [Metadata].
 type Client[T informer.Object] interface {
 	Patch(
 		ctx context.Context, name string, pt types.PatchType, data []byte,

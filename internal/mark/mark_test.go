@@ -28,8 +28,10 @@ func TestAMarkSaysWhoseAnObjectIs(t *testing.T) {
 		{GroupKind: schema.GroupKind{Kind: "ConfigMap"}, NamespacedName: types.NamespacedName{Name: "m"}, UID: "1"},
 	} {
 		g := NewWithT(t)
-		obj := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"theirs": "yes"}}}
-		before := obj.Labels
+		obj := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+			Labels: map[string]string{"theirs": "yes"}, Annotations: map[string]string{"theirs": "yes"},
+		}}
+		labels, annotations := obj.Labels, obj.Annotations
 		o.Put(obj)
 		got, ok := mark.Of(obj)
 		g.Expect(ok).To(BeTrue())
@@ -38,7 +40,9 @@ func TestAMarkSaysWhoseAnObjectIs(t *testing.T) {
 			g.Expect(validation.IsValidLabelValue(value)).To(BeEmpty(), "%s=%s", key, value)
 		}
 		g.Expect(obj.Labels).To(HaveKeyWithValue("theirs", "yes"))
-		g.Expect(before).To(HaveLen(1), "a map that a cache may share is not written to")
+		for _, shared := range []map[string]string{labels, annotations} {
+			g.Expect(shared).To(HaveLen(1), "a map that a cache may share is not written to")
+		}
 		g.Expect(o.Errors()).To(BeEmpty())
 	}
 }
@@ -61,6 +65,16 @@ func TestWithoutTheUIDThereIsNoMark(t *testing.T) {
 	g.Expect(ok).To(BeFalse())
 }
 
+// The label is for selectors, and anybody may change it: the annotation is one text.
+func TestTheKindIsThatOfTheAnnotation(t *testing.T) {
+	g := NewWithT(t)
+	var s corev1.Secret
+	owner("shop", "m").Put(&s)
+	s.Labels[mark.KindLabel] = "Other"
+	got, _ := mark.Of(&s)
+	g.Expect(got).To(Equal(owner("shop", "m")))
+}
+
 // Anybody may have written it.
 func TestAMarkWithoutAReadableAnnotationHasAUIDOnly(t *testing.T) {
 	for _, text := range []string{"", "Mirror", "/m", "Mirror.example.com/", "a/b/c/d", ".example.com/m"} {
@@ -70,8 +84,7 @@ func TestAMarkWithoutAReadableAnnotationHasAUIDOnly(t *testing.T) {
 		s.Annotations[mark.OwnerAnnotation] = text
 		got, ok := mark.Of(&s)
 		g.Expect(ok).To(BeTrue())
-		g.Expect(got.Name).To(BeEmpty(), text)
-		g.Expect(got.UID).NotTo(BeEmpty())
+		g.Expect(got).To(Equal(mark.Owner{GroupKind: schema.GroupKind{Kind: "Mirror"}, UID: owner("", "").UID}), text)
 		g.Expect(got.String()).To(ContainSubstring("with UID"))
 	}
 }
