@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"runtime/debug"
@@ -327,4 +328,59 @@ func TestObjectsAreCalledByTheirKindWhereGoAllowsIt(t *testing.T) {
 			}
 		}
 	})).To(ContainElements(".gitignore", "go.mod", "api/v1/widget_types.go", "config/crd/example.com_widgets.yaml"))
+}
+
+// A line has room for long names, and ends with a sentence or where the next word would make it longer than 80 columns.
+func TestCommentsAreNeitherTooWideNorBrokenOddly(t *testing.T) {
+	for _, n := range []names{
+		{Group: "example.com", Version: "v1", Kind: "Widget"},
+		{Group: "example.com", Version: "v1", Kind: "Widget", ClusterScoped: true},
+		{Group: "example.com", Version: "v1", Kind: "PersistentBackupScheduleOfTenants"},
+		{Group: "example.com", Version: "v1", Kind: "PersistentBackupScheduleOfTenants", ClusterScoped: true},
+	} {
+		files, err := render(n.withDefaults(), source{Homeostat: "v1.2.3", Replace: "../homeostat"})
+		NewWithT(t).Expect(err).NotTo(HaveOccurred())
+		for name, text := range files {
+			if strings.HasSuffix(name, "deepcopy.go") || strings.Contains(name, "/crd/") { // made by controller-gen
+				continue
+			}
+			for line, what := range oddComments(name, string(text)) {
+				t.Errorf("%s:%d: %s", name, line, what)
+			}
+		}
+	}
+}
+
+// oddComments returns what is odd about the lines that are comments or, in Markdown, prose.
+func oddComments(name, text string) map[int]string {
+	odd := map[int]string{}
+	before, fenced := "", false
+	for i, line := range strings.Split(strings.ReplaceAll(text, "\t", "    "), "\n") {
+		comment := regexp.MustCompile(`^ *(//|#) ([^+].*)$`).FindStringSubmatch(line)
+		switch {
+		case strings.HasPrefix(line, "```"):
+			fenced, before = !fenced, ""
+			continue
+		case path.Ext(name) == ".md":
+			if before != "" && line != "" && !fenced && !strings.HasPrefix(line, "|") {
+				odd[i+1] = "a paragraph is one line: " + line
+			}
+			before = line
+			continue
+		case comment == nil:
+			before = ""
+			if _, trailing, ok := strings.Cut(line, " # "); ok && len(line) > 100 {
+				odd[i+1] = fmt.Sprintf("%d columns: %s", len(line), trailing)
+			}
+			continue
+		case len(line) > 100:
+			odd[i+1] = fmt.Sprintf("%d columns: %s", len(line), line)
+		}
+		next, _, _ := strings.Cut(comment[2], " ")
+		if before != "" && !strings.ContainsAny(before[len(before)-1:], ".:") && len(before)+1+len(next) <= 80 {
+			odd[i] = fmt.Sprintf("%q has room there", next)
+		}
+		before = line
+	}
+	return odd
 }
