@@ -164,10 +164,11 @@ func (d *loopDetector) judge(o *output, key Key, w *write, own bool, now time.Ti
 	}
 	by.vain, o.vain, o.vainIn, o.since, o.whole = true, now, d.ended, now, asks.isWhole()
 	l := hotLoop{
-		object: w.object, paths: asks.paths(), rival: rivalOf(w.before, d.manager), deletes: w.deleted,
+		object: w.object, paths: asks.paths(), deletes: w.deleted,
 		repeats: max(o.repeats, o.selfled-1), selfled: !repeats,
 	}
 	if l.delay = delayOf(l.repeats); l.delay > 0 {
+		l.rival = rivalOf(w.before, d.manager, l.paths)
 		o.slowed, o.text = l.delay, l.String()
 		d.enlist(o)
 	}
@@ -255,18 +256,4 @@ func (d *loopDetector) sweep(now time.Time) {
 	for key := range d.looping {
 		d.loopsOf(key, now)
 	}
-}
-
-// rivalOf returns the other field manager that changed the object last, if any.
-func rivalOf(object metav1.Object, us string) string {
-	if object == nil {
-		return ""
-	}
-	var newest metav1.ManagedFieldsEntry
-	for _, entry := range object.GetManagedFields() {
-		if entry.Manager != us && (newest.Time == nil || !entry.Time.Before(newest.Time)) {
-			newest = entry
-		}
-	}
-	return newest.Manager
 }

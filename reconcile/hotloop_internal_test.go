@@ -389,19 +389,6 @@ func TestALoopThatHasCalmedDownIsOver(t *testing.T) {
 	})
 }
 
-func TestTheRivalIsTheOtherManagerThatWroteLast(t *testing.T) {
-	g := NewWithT(t)
-	at := func(seconds int64) *metav1.Time { return &metav1.Time{Time: time.Unix(seconds, 0)} }
-	object := written("1", "")
-	object.ManagedFields = []metav1.ManagedFieldsEntry{
-		{Manager: "first", Time: at(1)}, {Manager: "rival", Time: at(3)}, {Manager: "us", Time: at(4)}, {Manager: "second", Time: at(2)},
-	}
-	g.Expect(rivalOf(object, "us")).To(Equal("rival"))
-	object.ManagedFields = object.ManagedFields[2:3]
-	g.Expect(rivalOf(object, "us")).To(BeEmpty())
-	g.Expect(rivalOf(nil, "us")).To(BeEmpty())
-}
-
 func TestABoundedNumberOfObjectsIsWatchedForHotLoops(t *testing.T) {
 	inLoops(t, func(l *loopFixture) {
 		loops := func(names ...string) bool {

@@ -347,3 +347,30 @@ func TestAFailureInANamespaceKeepsTheChildrenOfThatNamespaceOnly(t *testing.T) {
 		w.Expect(w.where()).To(Equal([]string{"a", "a", "a", "b"}), "c is deleted, and the second one of a is not")
 	})
 }
+
+// Whose an object without an owner reference is, its mark says also to a Set that owns by reference.
+func TestASetThatOwnsByReferenceLeavesWhatAFormerOwnerHasMarked(t *testing.T) {
+	inFixture(t, nil, func(w *fixture) {
+		former := w.owner.DeepCopy()
+		former.UID = "former"
+		before := w.createIn("d", func(s *corev1.Secret) { markOf(former).Put(s) })
+		w.Expect(w.ensureIn("d")).To(MatchError(children.ErrForeign))
+		w.Expect(w.copyIn("d")).To(Equal(before))
+	})
+}
+
+// A child was created just before: the cache has been filled, and does not have it yet.
+func TestDeleteAllWaitsUntilTheCacheIsAsNewAsTheServer(t *testing.T) {
+	inFixture(t, byLabel, func(w *fixture) {
+		now := metav1.Now()
+		w.owner.DeletionTimestamp = &now
+		for range 20 {
+			s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "copy"}}
+			markOf(w.owner).Put(s)
+			_, err := w.user.CoreV1().Secrets("a").Create(w.t.Context(), s, metav1.CreateOptions{})
+			w.Expect(err).NotTo(HaveOccurred())
+			w.Expect(w.set.DeleteAll(w.t.Context(), w.owner)).To(Succeed())
+			w.Expect(w.where()).To(BeEmpty())
+		}
+	})
+}

@@ -1,0 +1,57 @@
+package reconcile
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// rivalOf returns the other field manager that wrote one of those fields last, "" if none
+// is known to have. For example, the controller that writes the status of a Deployment is
+// no rival of one that sets its replicas.
+func rivalOf(object metav1.Object, us string, paths []string) string {
+	if object == nil {
+		return ""
+	}
+	var newest metav1.ManagedFieldsEntry
+	for _, entry := range object.GetManagedFields() {
+		if entry.Manager != us && wrote(entry, paths) && (newest.Time == nil || !entry.Time.Before(newest.Time)) {
+			newest = entry
+		}
+	}
+	return newest.Manager
+}
+
+// wrote reports whether a manager has written one of those fields, as far as the entry
+// says which.
+func wrote(entry metav1.ManagedFieldsEntry, paths []string) bool {
+	var fields map[string]any
+	if entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil {
+		return true
+	}
+	return slices.ContainsFunc(paths, func(path string) bool {
+		if path == wholeObject || path == wholeBody {
+			return entry.Subresource == ""
+		}
+		return path == entry.Subresource || has(fields, path)
+	})
+}
+
+// has reports whether a path leads to a field of the set, into one that is owned as a
+// whole, or to one of which a part is owned.
+func has(fields map[string]any, path string) bool {
+	for key, value := range fields {
+		name, ok := strings.CutPrefix(key, "f:")
+		if !ok || !isWithin(path, name) {
+			continue
+		}
+		below, _ := value.(map[string]any)
+		rest := strings.TrimPrefix(path[len(name):], ".")
+		if rest == "" || len(below) == 0 || has(below, rest) {
+			return true
+		}
+	}
+	return false
+}
