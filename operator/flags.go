@@ -27,6 +27,7 @@ type flags struct {
 	verbosity   int
 	listenAddr  string
 	version     bool
+	metricsAuth bool
 	leaderElect bool
 	startup     time.Duration
 
@@ -120,6 +121,7 @@ func (f *flags) define(p Program) *flag.FlagSet {
 		served = "/livez, /readyz, /metrics, /debug/homeostat and /debug/pprof/"
 	}
 	fs.StringVar(&f.listenAddr, "listen-addr", ":8080", "`address` of "+served+"; empty serves none")
+	fs.BoolVar(&f.metricsAuth, "metrics-auth", false, "serve /metrics only to clients with a token whose user may get it")
 	fs.BoolVar(&f.version, "version", false, "print the version and the commit, and exit")
 	for _, name := range p.clusterNames() {
 		f.clusters[name] = fs.String(clusterFlag(name), "", "`file` that names the cluster "+name)

@@ -39,6 +39,9 @@ type Server struct {
 	// ReadyWithoutCaches makes the process ready before its caches are filled, once the
 	// controllers run; see status.Options.ReadyWithoutCaches.
 	ReadyWithoutCaches bool
+	// MetricsAuth shows the metrics only to clients that may "get" /metrics, as the page.
+	// Defaults to false: they name no objects, and every client that can connect reads them.
+	MetricsAuth bool
 }
 
 // Run runs the controllers until ctx ends, and serves /livez, /readyz, /metrics,
@@ -144,7 +147,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) { (*f.now.Load
 // show answers about controllers from now on; without any, the process is starting.
 func (f *front) show(controllers ...*reconcile.Controller) error {
 	options := &status.Options{
-		Controllers: controllers, Gatherer: f.server.Metrics, Authorize: Authorize(f.server.Cluster),
+		Controllers: controllers, Gatherer: f.server.Metrics, Authorize: f.server.authorize(),
 		Profiles: f.server.Profiles, Problems: f.problems,
 		ReadyWithoutCaches: f.server.ReadyWithoutCaches,
 	}
@@ -214,6 +217,14 @@ func starting(ctx context.Context, about, format string, args ...any) {
 		f.waits = map[string]string{}
 	}
 	f.waits[about] = fmt.Sprintf(format, args...)
+}
+
+// authorize returns who may see what.
+func (s *Server) authorize() func(*http.Request) error {
+	if s.MetricsAuth && s.Cluster != nil {
+		return status.Reviewed(s.Cluster.Client())
+	}
+	return Authorize(s.Cluster)
 }
 
 // Authorize returns a status.Options.Authorize that shows the metrics, which name no

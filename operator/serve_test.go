@@ -116,6 +116,25 @@ func TestAnAddressInUseIsSaidBeforeSetup(t *testing.T) {
 	g.Expect(said.String()).To(And(ContainSubstring("in use: choose another Address (--listen-addr), or none"), Not(ContainSubstring("it has begun"))))
 }
 
+func TestMetricsMayNeedAToken(t *testing.T) {
+	for asked, want := range map[bool]string{false: "200 ", true: "401 "} {
+		g := NewWithT(t)
+		address := freeAddress(g)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			controllers, _ := podController(func() {})
+			ended <- (&operator.Server{Address: address, Cluster: unreachable(g), MetricsAuth: asked}).Run(ctx, controllers...)
+		}()
+		g.Eventually(answer(address, "/livez"), patience).Should(HavePrefix("200 "))
+		g.Expect(answer(address, "/metrics")()).To(HavePrefix(want))
+		g.Expect(answer(address, "/debug/homeostat")()).To(HavePrefix("401 "))
+		stop()
+		g.Expect(<-ended).To(Succeed())
+		http.DefaultClient.CloseIdleConnections()
+	}
+}
+
 func TestAServerNeedsItsCluster(t *testing.T) {
 	g := NewWithT(t)
 	err := (&operator.Server{Address: "127.0.0.1:0"}).Run(t.Context())
