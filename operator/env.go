@@ -18,7 +18,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// Env provides what controllers are made from. Tests of a Setup make one by hand. Its
+// Env provides what controllers are made from. Tests of a Setup make one with [NewEnv]. Its
 // methods are safe for concurrent use.
 type Env struct {
 	// Context ends when the process is told to stop, before the controllers have

@@ -64,14 +64,14 @@ func ExampleProgram_flags() {
 	// exit code 2
 }
 
-// Tests make the environment of a Setup by hand.
-func ExampleEnv() {
-	c, err := cluster.New(&rest.Config{Host: "https://api.example.com"}, nil)
+// A test of a Setup needs no flags and no kubeconfig.
+func ExampleNewEnv() {
+	env, err := operator.NewEnv(context.Background(), &rest.Config{Host: "https://api.example.com"})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	controllers, err := owners().Setup(operator.Env{Context: context.Background(), Cluster: c})
+	controllers, err := owners().Setup(env)
 	fmt.Println(controllers[0].Name(), err)
 	// Output: owners <nil>
 }

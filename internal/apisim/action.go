@@ -53,6 +53,37 @@ func (a Action) WatchID() int {
 	return a.watch.id
 }
 
+// Among tells the watch of a delivery from others of the same client and resource, for example "labels a=b"; "" if
+// there is no other one.
+func (a Action) Among() string {
+	if a.watch == nil {
+		return ""
+	}
+	w := a.watch
+	w.server.mu.Lock()
+	defer w.server.mu.Unlock()
+	others, same, number := 0, 1, 1
+	for _, o := range w.server.watches {
+		if o == w || o.ended || o.table != w.table || o.call.Client != w.call.Client {
+			continue
+		}
+		others++
+		if o.words() == w.words() {
+			same++
+			if o.id < w.id {
+				number++
+			}
+		}
+	}
+	switch {
+	case others == 0:
+		return ""
+	case same > 1:
+		return fmt.Sprintf("%s, %d of %d", w.words(), number, same)
+	}
+	return w.words()
+}
+
 // CallID identifies a parked call; 0 for other actions.
 func (a Action) CallID() int {
 	if a.call == nil {
@@ -104,6 +135,27 @@ type Extra struct {
 }
 
 // label names the watch and its next event.
+// words describe what the watch selects.
+func (w *watcher) words() string {
+	var parts []string
+	if w.match.namespace != "" {
+		parts = append(parts, "namespace "+w.match.namespace)
+	}
+	if w.match.labels != nil && !w.match.labels.Empty() {
+		parts = append(parts, "labels "+w.match.labels.String())
+	}
+	for _, f := range w.match.fields {
+		parts = append(parts, fmt.Sprintf("%s%s%s", f.Field, f.Operator, f.Value))
+	}
+	if w.match.selector != "" {
+		parts = append(parts, "a shard")
+	}
+	if w.metadataOnly {
+		parts = append(parts, "metadata only")
+	}
+	return cmp.Or(strings.Join(parts, ", "), "all")
+}
+
 func (w *watcher) label() string {
 	what := "version " + formatVersion(w.server.version)
 	if len(w.pending) > 0 {

@@ -72,7 +72,7 @@ type Case struct {
 	// jobs.batch/status".
 	Unneeded []string
 	// Unwatched lists resources, such as "pods" or "jobs.batch", that the program may write or read without a watch: it
-	// need not notice when another client changes them, so in no run does one delete or edit what the program made there.
+	// need not notice when another client changes them, so in no run does one delete or edit objects there.
 	Unwatched []string
 }
 

@@ -50,6 +50,8 @@
 //     writes ago (time travel: an API server that lags behind), an hour without any event.
 //   - The program is down for one or two steps of the workload; a step happens early.
 //   - An actor, such as the garbage collector or a kubelet, is late by a minute.
+//   - Each object that the program did not make, of a resource that it watches or reads, is edited, value by value, or
+//     deleted and created again.
 //   - Each output is deleted, and one of its values that Case.Ignore does not name is edited (unless
 //     [Options].SkipDrift is set).
 //
@@ -60,6 +62,8 @@
 //     generated names do not count, nor do Case.Ignore, Events, Leases, and differences between two runs without
 //     faults.
 //   - At rest, a restart of the program writes nothing; with stale caches, it deletes nothing that is wanted.
+//   - What follows from a change of an object that it reads happens within an hour, and not only at a restart: what a
+//     reconcile looks up in a cache needs a trigger that leads back to its key.
 //   - A slow watch or call, or a failed read, does not by itself make it have more objects at once, or delete more;
 //     no fault multiplies its writes.
 //   - A write that the server has postponed, by 429 with Retry-After, is not repeated early.

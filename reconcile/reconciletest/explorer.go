@@ -106,6 +106,10 @@ func (x *explorer) play(p plan.Plan, s setting) *outcome {
 	x.t.Helper()
 	x.report.Runs++
 	out, err := x.inBubble(p, s)
+	if err == nil && out.finding != nil && out.finding == out.unwoken {
+		s.long = true // it may look again by itself
+		out, err = x.inBubble(p, s)
+	}
 	if err != nil {
 		x.t.Fatalf("setting up the case: %v", err)
 	}

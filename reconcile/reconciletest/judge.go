@@ -120,7 +120,7 @@ func (r *judge) committed(e apisim.Event) {
 		r.quiet, r.wanted = false, nil // the program may have to write again
 		r.served(e, resource)
 	}
-	if r.c.Always != nil && r.out.finding == nil {
+	if r.c.Always != nil && r.out.finding == nil && r.out.changed == "" {
 		if err := ask(r.c.Always, r.world); err != nil {
 			r.find(report.Always, r.why(report.Seen{}), fmt.Sprintf("after %s %s %s: %v",
 				strings.ToLower(string(e.Type)), resource, e.Key, err))
@@ -143,7 +143,9 @@ func (r *judge) wrote(e apisim.Event, resource string, free bool) {
 		}
 		return
 	}
-	if r.tail || r.quiet {
+	if r.tail && r.out.changed != "" {
+		r.unwoken(e.Call.Verb + " " + resource + " " + e.Key.String())
+	} else if r.tail || r.quiet {
 		r.find(report.Tail, report.Again(r.given, e.Call.Verb), fmt.Sprintf(
 			"all was done, and a restart wrote again: %s %s %s", e.Call.Verb, resource, e.Key))
 		return

@@ -28,6 +28,9 @@ type outcome struct {
 	delivered  []int           // the decision that each delivery was
 	outputs    []output        // the objects that the program made
 	written    []output        // and those that it has written to
+	inputs     []input         // the objects that it may have read
+	changed    string          // the input that the plan has changed
+	unwoken    *report.Finding // what a restart then wrote
 	counts     map[string]int  // how many objects there were, and were deleted
 	kept       map[string]bool // its objects that existed at a rest, or that others wrote to
 	uses       uses

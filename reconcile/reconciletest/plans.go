@@ -51,7 +51,7 @@ func (p *planner) singles() []plan.Plan {
 	if len(p.c.Workload) > 0 {
 		rest = append(rest, each(plan.Early, upTo(p.reference.decisions), 0)...)
 	}
-	return slices.Concat(first, mixed(rest), mixed(p.quieter()))
+	return slices.Concat(first, mixed(rest), mixed(p.changes()), mixed(p.quieter()))
 }
 
 // outages returns outages of the server, from each write on: one failure does not show a program that gives up after
@@ -145,6 +145,20 @@ func (p *planner) drifts() []plan.Plan {
 		}
 	}
 	return append(each(plan.Deleted, alone, 0), each(plan.Edited, some, 0)...)
+}
+
+// changes edits each value of the inputs, and deletes and creates those again that are nobody's.
+func (p *planner) changes() []plan.Plan {
+	var all []plan.Plan
+	for i, in := range p.reference.inputs {
+		for n := range in.edits {
+			all = append(all, numbered(plan.Altered, i+1, n+1))
+		}
+		if in.fresh != nil {
+			all = append(all, plan.Plan{{At: plan.Replaced, Index: i + 1}})
+		}
+	}
+	return all
 }
 
 // each makes a plan of each index, with the same kind of deviation and the same fault.
@@ -249,7 +263,9 @@ func seeded(seed int, singles []plan.Plan) plan.Plan {
 		return p
 	}
 	for range rng.IntN(mostAtOnce + 1) {
-		p = append(p, singles[rng.IntN(len(singles))]...)
+		if single := singles[rng.IntN(len(singles))]; !single.Changes() { // whose end is another one
+			p = append(p, single...)
+		}
 	}
 	return p
 }

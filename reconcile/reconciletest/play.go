@@ -39,8 +39,10 @@ func (r *run) play(ctx context.Context) {
 	made := r.judge.existing(r.judge.created)
 	r.out.written = append(slices.Clone(made), r.judge.existing(r.judge.written)...)
 	r.out.outputs = slices.DeleteFunc(made, func(o output) bool { return slices.Contains(r.c.Unwatched, o.resource) })
+	r.out.inputs = r.inputs()
 	r.drift(ctx)
-	if r.out.finding == nil && !r.out.void && r.c.Goal != nil {
+	r.change(ctx)
+	if r.out.finding == nil && !r.out.void && r.out.changed == "" && r.c.Goal != nil {
 		if err := ask(r.c.Goal, r.world); err != nil {
 			r.find(report.Goal, r.why(report.Seen{End: true}), err.Error())
 		}
@@ -51,14 +53,22 @@ func (r *run) play(ctx context.Context) {
 	}
 	if r.out.finding == nil { // a restart lets the program reconcile everything once more
 		r.tail, r.out.whole = true, true
-		r.line("restart: all is done, so nothing may be written")
-		r.haltAll()
-		r.fleet.bootAll(ctx)
-		r.waitQuiet(ctx)
+		r.restart(ctx)
+	}
+	if r.out.finding == nil && r.out.unwoken != nil {
+		r.onceMore(ctx)
 	}
 	r.haltAll()
 	r.sched.Stop()
 	r.out.finding = cmp.Or(r.out.finding, r.out.late)
+}
+
+// restart is the last one.
+func (r *run) restart(ctx context.Context) {
+	r.line("restart: all is done, so nothing may be written")
+	r.haltAll()
+	r.fleet.bootAll(ctx)
+	r.waitQuiet(ctx)
 }
 
 // rest records the server's state while the program is at rest, and compares the program's caches with it. The states
@@ -70,7 +80,9 @@ func (r *run) rest() {
 	r.judge.keep()
 	if r.out.finding == nil {
 		r.fleet.checkCaches()
-		r.judge.checkStatus()
+		if r.out.changed == "" {
+			r.judge.checkStatus()
+		}
 	}
 }
 

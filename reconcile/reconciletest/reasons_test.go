@@ -74,35 +74,43 @@ func seeing(selector string, owned bool) func(env *reconciletest.Env) error {
 
 // copier copies the data of the ConfigMap source into each parent's child. The buggy one does not hear of its changes.
 func copier(wakes bool) func(env *reconciletest.Env) error {
-	return func(env *reconciletest.Env) error {
-		client := env.Client()
-		sources := informer.For(client.CoreV1().ConfigMaps(""), &informer.Options{LabelSelector: "source"})
-		parents := informer.For(client.CoreV1().ConfigMaps("d"), &informer.Options{LabelSelector: "parent"})
-		b := &breeding.Breeder{Client: client, Children: informer.For(client.CoreV1().Secrets(""), nil)}
-		b.Breed = func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
-			source, ok := sources.Get(types.NamespacedName{Namespace: "d", Name: "source"})
-			if !ok {
-				return b.Annotate(ctx, p, "x", "")
-			}
-			return b.Annotate(ctx, p, "x", source.Data["x"])
+	return func(env *reconciletest.Env) error { return copies(env, wakes, 0) }
+}
+
+// copies is a copier that looks again after a while, unless that is zero.
+func copies(env *reconciletest.Env, wakes bool, again time.Duration) error {
+	client := env.Client()
+	sources := informer.For(client.CoreV1().ConfigMaps(""), &informer.Options{LabelSelector: "source"})
+	parents := informer.For(client.CoreV1().ConfigMaps("d"), &informer.Options{LabelSelector: "parent"})
+	b := &breeding.Breeder{Client: client}
+	one := func(ctx context.Context, r reconcile.Request[*corev1.ConfigMap]) (reconcile.Result, error) {
+		p, ok := r.Object()
+		if !ok {
+			return reconcile.Result{}, nil
 		}
-		triggers := []reconcile.Trigger{reconcile.Owned(b.Children)}
-		all := func(context.Context, *corev1.ConfigMap, *corev1.ConfigMap) (keys []reconcile.Key, _ error) {
-			for p := range parents.Snapshot().All() {
+		x := "nothing"
+		if from, ok := sources.Get(types.NamespacedName{Namespace: "d", Name: "source"}); ok {
+			x = from.Data["x"]
+		}
+		if err := b.Annotate(ctx, p, "x", x); err != nil || again == 0 {
+			return reconcile.Result{}, err
+		}
+		return reconcile.After(again), nil
+	}
+	all := func(context.Context, *corev1.ConfigMap, *corev1.ConfigMap) (keys []reconcile.Key, _ error) {
+		for p := range parents.Snapshot().All() {
+			if wakes {
 				keys = append(keys, reconcile.Key{Namespace: p.Namespace, Name: p.Name})
 			}
-			return keys, nil
 		}
-		if !wakes {
-			all = func(context.Context, *corev1.ConfigMap, *corev1.ConfigMap) ([]reconcile.Key, error) { return nil, nil }
-		}
-		triggers = append(triggers, reconcile.Mapped(sources, all))
-		c, err := reconcile.New("copier", parents, b, &reconcile.Options{Triggers: triggers})
-		if err != nil {
-			return err
-		}
-		return c.Run(env.Context())
+		return keys, nil
 	}
+	c, err := reconcile.New("copier", parents, reconcile.Func[*corev1.ConfigMap](one),
+		&reconcile.Options{Triggers: []reconcile.Trigger{reconcile.Mapped(sources, all)}})
+	if err != nil {
+		return err
+	}
+	return c.Run(env.Context())
 }
 
 // source is a ConfigMap that others refer to.
@@ -279,6 +287,7 @@ func TestEachReasonHasItsProgram(t *testing.T) {
 		{"second-name", "lost", breed(anyName)},
 		{"lost-event", "twice", counts(tallying)},
 		{"not-woken", `^d\d+$`, func(_ *testing.T, c *reconciletest.Case) { *c = *referring(false) }},
+		{"unwoken", "^i", func(_ *testing.T, c *reconciletest.Case) { *c = *looking(copier(false)) }},
 		{"not-restored", "^x", breed(onceReady)},
 		{"not-corrected", "^e", breed(filled)},
 		{"not-seen", "^x", a(seeing("none", true))},

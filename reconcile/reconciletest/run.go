@@ -36,6 +36,7 @@ type setting struct {
 	seed  uint64
 	start time.Duration
 	stay  bool // the program has to stay at rest
+	long  bool // it has an hour to react to a change of an input
 }
 
 // newRun makes the world of a case, with all hooks in place. Nothing of the program has started.

@@ -26,7 +26,7 @@ func (x *explorer) assess(p plan.Plan, out *outcome) {
 // judge runs the oracles that compare a run with the reference: state first, which explains why a restart wrote again,
 // then amplify, and counts if only the program's view was delayed or a read failed. The others ran during the run.
 func (x *explorer) judge(p plan.Plan, out *outcome) {
-	if out.void || out.finding != nil && (out.finding.Oracle != report.Tail || !out.whole) {
+	if out.void || p.Changes() || out.finding != nil && (out.finding.Oracle != report.Tail || !out.whole) {
 		return
 	}
 	at, differs := state.Compare(out.states, x.reference.states, x.masked)

@@ -3,6 +3,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -31,6 +32,8 @@ const (
 	Rivalled   = 'f' // another client writes the object of a call, a read or a write, just before it
 	Deleted    = 'x' // an output is deleted
 	Edited     = 'e' // an output is edited
+	Altered    = 'i' // an input is edited: the n-th of its values
+	Replaced   = 'r' // an input is deleted and created again
 	Marked     = 'm' // another client adds its own to an object of the program
 	Restarted  = 't' // the program restarts at rest, and its caches begin n writes ago
 	Unsynced   = 'b' // the program restarts at rest, and the first list of the n-th resource comes late
@@ -55,6 +58,8 @@ var kinds = map[byte]struct {
 	Rivalled:   {words: "another client writes the same object just before call %d"},
 	Deleted:    {words: "another client deletes output %d"},
 	Edited:     {words: "another client edits output %d"},
+	Altered:    {numbered: true, words: "another client edits input %d, value %d"},
+	Replaced:   {words: "another client deletes input %d, and creates it again"},
 	Marked:     {words: "another client adds a label, an annotation, a finalizer and a field to object %d"},
 	Restarted:  {numbered: true, words: "a restart at rest %d, with caches that begin %d writes ago"},
 	Unsynced:   {numbered: true, words: "a restart at rest %d, in which the first list of watched resource %d comes late"},
@@ -150,6 +155,11 @@ func (p Plan) Find(at byte, index int) (Deviation, bool) {
 		}
 	}
 	return Deviation{}, false
+}
+
+// Changes reports whether another client changes an input: then the end is another one.
+func (p Plan) Changes() bool {
+	return slices.ContainsFunc(p, func(d Deviation) bool { return d.At == Altered || d.At == Replaced })
 }
 
 // First returns the first deviation of that kind.

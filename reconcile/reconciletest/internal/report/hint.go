@@ -57,6 +57,8 @@ var hints = map[Reason]string{
 		"decide by the state that is there, not by the events that came",
 	NotWoken: "it looked before the event came, and nothing led back to the key when it did: " +
 		"what a reconcile looks up needs a trigger (reconcile.Mapped, or Watches)",
+	Unwoken: "it read that object, and nothing wakes it when the object changes: give the controller a trigger that leads " +
+		"from it back to the key (reconcile.Mapped, or Watches), or name the resource in Case.Unwatched",
 	NotRestored: "nothing restores the deleted object: is there a trigger for this kind that finds the owner, " +
 		"and does the name follow from the owner alone?",
 	NotCorrected: "nothing restores the edited object: compare it with its desired state",

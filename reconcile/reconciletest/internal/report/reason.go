@@ -76,6 +76,8 @@ const (
 	LostEvent Reason = "lost-event"
 	// NotWoken is chosen for a watch that is held: afterwards the program has written less than without it.
 	NotWoken Reason = "not-woken"
+	// Unwoken is chosen for an input that is changed: only a restart writes what follows from it.
+	Unwoken Reason = "unwoken"
 	// NotRestored is chosen for an output that is deleted.
 	NotRestored Reason = "not-restored"
 	// NotCorrected is chosen for an output that is edited: its event led to a reconcile, or that is not known.
@@ -167,7 +169,7 @@ func Again(p plan.Plan, verb string) Reason {
 
 // ofKind has the reasons of deviations that are always the same.
 var ofKind = map[byte]Reason{
-	plan.AtDelivery: LostEvent, plan.Deleted: NotRestored, plan.Edited: NotCorrected, plan.Marked: NotCorrected,
+	plan.AtDelivery: LostEvent, plan.Altered: Unwoken, plan.Replaced: Unwoken, plan.Deleted: NotRestored, plan.Edited: NotCorrected, plan.Marked: NotCorrected,
 	plan.Parted: Hangs, plan.Refused: GivesUp, plan.Early: ChangedMeanwhile, plan.Unsynced: Unsynced,
 	plan.Offline: MissedWhileDown, plan.Stopped: Stopped, plan.Halted: Stopped, plan.Rivalled: Conflict,
 	plan.Lagging: TooSoon, plan.Asleep: Slept, plan.Shuffled: Order,

@@ -1,0 +1,80 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/tools/reference"
+	"k8s.io/klog/v2"
+
+	"github.com/homeostat/homeostat/cluster"
+	"github.com/homeostat/homeostat/internal/event"
+)
+
+// NewEnv returns an environment for tests of a Setup, on the API server of config. It
+// has a Cluster, a Metrics registry of its own, and Events, but no Leader and no
+// Clusters. For example, each boot of a reconciletest.Case makes one of the Context and
+// the Config of its Env.
+//
+// An Event is sent at once, by the goroutine that records it, so a test sees it as soon
+// as Eventf returns, and nothing has to be stopped. A failure is logged.
+//
+// Errors: those of cluster.New.
+func NewEnv(ctx context.Context, config *rest.Config) (Env, error) {
+	c, err := cluster.New(config, nil)
+	if err != nil {
+		return Env{}, fmt.Errorf("making the environment of a test: %w", err)
+	}
+	return Env{Context: ctx, Cluster: c, Events: direct{ctx, c.Client()}, Metrics: prometheus.NewRegistry()}, nil
+}
+
+// direct sends each Event in the goroutine that records it.
+type direct struct {
+	ctx    context.Context //nolint:containedctx // an EventRecorder gets none
+	client kubernetes.Interface
+}
+
+var _ events.EventRecorder = direct{}
+
+// Eventf sends an Event.
+func (d direct) Eventf(
+	regarding, related runtime.Object, eventType, reason, action, note string, args ...any,
+) {
+	if err := d.send(regarding, related, &eventsv1.Event{
+		Type: eventType, Reason: reason, Action: action, Note: fmt.Sprintf(note, args...),
+	}); err != nil {
+		klog.FromContext(d.ctx).Error(err, "cannot send an Event, dropping it")
+	}
+}
+
+func (d direct) send(regarding, related runtime.Object, e *eventsv1.Event) error {
+	about, err := reference.GetReference(scheme.Scheme, regarding)
+	if err != nil {
+		return fmt.Errorf("naming the object of an Event: %w", err)
+	}
+	e.Regarding = *about
+	if related != nil {
+		if e.Related, err = reference.GetReference(scheme.Scheme, related); err != nil {
+			return fmt.Errorf("naming the related object of an Event: %w", err)
+		}
+	}
+	e.Namespace = about.Namespace
+	if e.Namespace == "" {
+		e.Namespace = corev1.NamespaceDefault
+	}
+	e.GenerateName = about.Name + "-"
+	e.EventTime = metav1.NewMicroTime(time.Now())
+	e.ReportingController, e.ReportingInstance = "test", "test"
+	_, err = d.client.EventsV1().Events(e.Namespace).Create(d.ctx, event.Fit(e), metav1.CreateOptions{})
+	return err
+}
