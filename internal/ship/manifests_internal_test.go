@@ -235,7 +235,13 @@ func (all installed) surrounds(w workload) {
 		}
 		budgeted := false
 		for _, b := range all.budgets {
-			budgeted = budgeted || b.Spec.Selector.MatchLabels["app.kubernetes.io/name"] == name
+			if b.Spec.Selector.MatchLabels["app.kubernetes.io/name"] != name {
+				continue
+			}
+			budgeted = true
+			if policy := b.Spec.UnhealthyPodEvictionPolicy; policy == nil || *policy != policyv1.AlwaysAllow {
+				all.Errorf("%s: a replica that is not ready blocks the drain of its node", w.name)
+			}
 		}
 		if !budgeted {
 			all.Errorf("%s: no disruption budget", w.name)
