@@ -47,6 +47,11 @@ type Status struct {
 	// Wrapped is true for an informer that follows a cache of client-go, so that
 	// WaitForLatest fails.
 	Wrapped bool
+	// Referenced is true for a cache made by Referenced, which holds only objects that
+	// others refer to. References is how many it holds or waits for, and OpenWatches how
+	// many of them are watched at the moment. Such a cache is synced when it runs.
+	Referenced              bool
+	References, OpenWatches int
 	// Server is the URL of the API server; empty if the client does not tell, like fakes
 	// and shared informers.
 	Server string

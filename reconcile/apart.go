@@ -73,9 +73,8 @@ func (a *apart) holdsBack(namespace string, all sources) bool {
 	return a.behind[namespace]
 }
 
-// park ends an item without a reconcile, and keeps its key until its namespace has been
-// listed.
-func (c *core) park(item queue.Item[Key]) {
+// putBack ends an item without a reconcile, and keeps its key until it is released.
+func (c *core) putBack(item queue.Item[Key]) {
 	key := item.Key()
 	item.Hold(longestApart)
 	c.queue.AddWithOptions(key, queue.AddOptions{Lane: queue.Background})
@@ -83,6 +82,13 @@ func (c *core) park(item queue.Item[Key]) {
 		c.queue.AddWithOptions(key, queue.AddOptions{Lane: queue.Background, Cause: cause})
 	}
 	item.Done()
+}
+
+// park ends an item without a reconcile, and keeps its key until its namespace has been
+// listed.
+func (c *core) park(item queue.Item[Key]) {
+	key := item.Key()
+	c.putBack(item)
 	a := &c.apart
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -161,14 +167,23 @@ func lookUp[T informer.Object](ctx context.Context, in *informer.Informer[T], ke
 	}
 }
 
-// passOver ends an attempt that has not called the reconciler, by reason: errUnsynced or
-// errOutOfScope.
+// passesOver reports whether err is a reason for passOver.
+func passesOver(err error) bool {
+	return err == errUnsynced || err == errOutOfScope || err == errReferencesUnknown //nolint:errorlint // themselves
+}
+
+// passOver ends an attempt that has not called the reconciler, by reason: errUnsynced,
+// errOutOfScope or errReferencesUnknown.
 func (c *Controller) passOver(t *reconcileContext, reason error) {
 	defer c.stats.active.Add(-1)
 	t.end()
 	t.close()
 	c.loops.observe(t.item, nil)
 	key := t.item.Key()
+	if reason == errReferencesUnknown { //nolint:errorlint // itself
+		c.references.park(key, func() { c.putBack(t.item) })
+		return
+	}
 	if reason == errUnsynced { //nolint:errorlint // itself
 		c.slots.noteDeletion(key) // in case that its slot goes meanwhile
 		c.park(t.item)

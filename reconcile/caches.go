@@ -78,6 +78,7 @@ func (s *shardCaches) fill(ctx context.Context) {
 		return
 	}
 	watched := s.watch(ctx, of)
+	s.controller.sources.renewReferences()
 	drop, err := s.ranger.Fill(ctx, s.controller.sources.caches(), of)
 	watched()
 	if err == nil {
@@ -162,11 +163,14 @@ func (s *shardCaches) replay(ctx context.Context, of []int) {
 	}
 }
 
-// caches returns all sources as a [slots.Ranger] takes them.
+// caches returns all sources as a [slots.Ranger] takes them: caches of references are not
+// among them, which hold what the keys of this replica refer to.
 func (all sources) caches() []slots.Cache {
-	caches := make([]slots.Cache, len(all))
-	for n, s := range all {
-		caches[n] = s.Shards()
+	caches := make([]slots.Cache, 0, len(all))
+	for _, s := range all {
+		if referencesOf(s) == nil {
+			caches = append(caches, s.Shards())
+		}
 	}
 	return caches
 }

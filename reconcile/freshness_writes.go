@@ -93,7 +93,7 @@ func (f *freshness) expectVersion(w *heldKey, at objectRef, written *write, earl
 	}
 	release, since := f.addPending(w), []*baseline{f.takeBaseline(at)}
 	f.onEnd(w, func() { f.dropBaselines(since) })
-	f.onEnd(w, s.OnSeen(at.key.Namespace, version, func() {
+	f.onEnd(w, onSeen(s, at.key, version, func() {
 		if !f.shows(at, written, since) {
 			f.expectShown(w, at, written)
 		}
@@ -219,7 +219,7 @@ func (f *freshness) expectUnseen(w *heldKey, at objectRef, written *write, alrea
 	case known && !in:
 		already()
 	case ordered(version) && ordered(s.LastResourceVersion()):
-		f.onEnd(w, s.OnSeen(at.key.Namespace, version, func() {
+		f.onEnd(w, onSeen(s, at.key, version, func() {
 			if cached := s.cached(at.key); cached == nil || cached.GetUID() != written.object.GetUID() {
 				already()
 			}

@@ -15,15 +15,17 @@ import (
 
 // intake is the part of a controller to which triggers add keys.
 type intake struct {
-	name     string
-	queue    *queue.Queue[Key]
-	sources  sources // each informer once, the primary first
-	owners   owners  // if there is a trigger made by Owned
-	loops    loopDetector
-	external externalKeys
-	watchdog *watchdog
-	timeout  time.Duration // of a call of a mapper
-	ranged   bool          // informers may keep the objects of this replica's shards only
+	name    string
+	queue   *queue.Queue[Key]
+	sources sources // each informer once, the primary first
+	owners  owners  // if there is a trigger made by Owned
+	loops   loopDetector
+	// references are what the objects of the controller refer to.
+	references *referrers
+	external   externalKeys
+	watchdog   *watchdog
+	timeout    time.Duration // of a call of a mapper
+	ranged     bool          // informers may keep the objects of this replica's shards only
 }
 
 // enqueue adds key at once, as a change does.

@@ -51,7 +51,8 @@ func New[T informer.Object](
 	c.loops.manager, c.loops.sources, c.loops.queue = options.FieldManager, c.sources, c.queue
 	c.fresh = &freshness{queue: c.queue, deadline: options.FreshnessDeadline, sources: c.sources, onSeen: c.histories.seen}
 	c.primary = c.sources[0]
-	c.reconcile = callOf(in, r, c.orphans)
+	c.references = referrersOf(c)
+	c.reconcile = callOf(in, r, c.orphans, c.references)
 	c.attachPrimary = func() func() { return attachPrimary(&c.intake, in, c.slots.noteDeletion) }
 	return c, nil
 }
@@ -148,7 +149,7 @@ const maxFieldManager = 128
 // fakes, are not compared.
 func validateTrigger(check *option.Check, field string, t Trigger, own source) {
 	if t == nil {
-		check.Wrong(field, nil, "use Owned, Mapped or External")
+		check.Wrong(field, nil, "use Owned, Mapped, References or External")
 		return
 	}
 	kind := option.Word(t.triggerType())
@@ -158,7 +159,11 @@ func validateTrigger(check *option.Check, field string, t Trigger, own source) {
 		return
 	}
 	if m, ok := t.(interface{ hasFunction() bool }); ok && !m.hasFunction() {
-		check.Wrong(field, kind, "must have a function, which returns the keys of a change")
+		check.Wrong(field, kind, "must have a function, which returns keys")
+	}
+	if r, ok := t.(referring); ok && own.objectType() != r.ownerType() {
+		check.Wrong(field, kind, "must have a function of the controller's own objects, %v, and it is one of %v",
+			own.objectType(), r.ownerType())
 	}
 	s := t.source()
 	if isNil(s) {

@@ -49,7 +49,7 @@ func (c *Controller) reconcileOnce(ctx context.Context, item queue.Item[Key], w 
 			c.stats.panics.Add(1)
 		}
 		w.end()
-		if v.err == errUnsynced || v.err == errOutOfScope { //nolint:errorlint // themselves
+		if passesOver(v.err) {
 			c.passOver(t, v.err)
 			return
 		}
@@ -68,7 +68,7 @@ func (t *reconcileContext) attempt(reconcile func(*reconcileContext) (Result, er
 		}
 	}()
 	result, err := reconcile(t)
-	if err == errUnsynced || err == errOutOfScope { //nolint:errorlint // themselves
+	if passesOver(err) {
 		return verdict{err: err}
 	}
 	if err == nil && result == (Result{}) {
@@ -79,13 +79,13 @@ func (t *reconcileContext) attempt(reconcile func(*reconcileContext) (Result, er
 
 // callOf returns a function that calls r with the object of the cache, and for an
 // orphan that has been replaced first without one. It does not call r for an object that
-// may exist although the cache does not have it.
+// may exist although the cache does not have it, nor before what it refers to is known.
 func callOf[T informer.Object](
-	in *informer.Informer[T], r Reconciler[T], o *orphans,
+	in *informer.Informer[T], r Reconciler[T], o *orphans, references *referrers,
 ) func(*reconcileContext) (Result, error) {
 	return func(t *reconcileContext) (Result, error) {
 		key := t.item.Key()
-		object, ok, err := lookUp(t, in, key)
+		object, ok, err := lookUpWithReferences(t, in, key, references)
 		if err != nil {
 			return Result{}, err
 		}

@@ -120,7 +120,9 @@ func (c *Controller) run(ctx context.Context, errs []error) error {
 		joined[i], join = context.WithCancel(ctx)
 		running.Go(func() {
 			defer join()
-			if c.slots != nil && c.slots.caches != nil {
+			if r := referencesOf(s); r != nil {
+				errs[i] = r.Run(background, join)
+			} else if c.slots != nil && c.slots.caches != nil {
 				errs[i] = c.slots.caches.ranger.RunCache(background, s.Shards(), join)
 			} else {
 				errs[i] = s.Parts().RunWhole(background, join)
@@ -148,7 +150,7 @@ func (c *Controller) run(ctx context.Context, errs []error) error {
 // attach connects the informers and triggers with the queue, until detach is
 // called.
 func (c *Controller) attach(ctx context.Context, running *sync.WaitGroup) (detach func()) {
-	undo := []func(){c.fresh.attach(ctx, running), c.attachPrimary()}
+	undo := []func(){c.fresh.attach(ctx, running), c.references.attach(), c.attachPrimary()}
 	for _, t := range c.options.Triggers {
 		b := t.attach(&c.intake)
 		undo = append(undo, b.detach)

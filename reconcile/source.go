@@ -27,6 +27,7 @@ import (
 type source interface { //nolint:interfacebloat // it hides a type parameter, not an implementation
 	// identity is equal for two sources of one informer.
 	identity() any
+	objectType() reflect.Type
 	// Those of [informer.Informer].
 	Name() string
 	Kind() string
@@ -66,21 +67,11 @@ type typed[T informer.Object] struct{ *informer.Informer[T] }
 
 func (s typed[T]) identity() any { return s.Informer }
 
+func (s typed[T]) objectType() reflect.Type { return reflect.TypeFor[T]() }
+
 func (s typed[T]) matches(w *write) bool {
-	switch own := s.Resource(); {
-	case w.resource.Resource == "":
-		if !s.isOfKind(w.object) {
-			return false
-		}
-	case own.Resource != "":
-		if own != w.resource {
-			return false
-		}
-	default: // of a wrapped informer, the kind is all that is known
-		guess, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: s.Kind()})
-		if guess.Resource != w.resource.Resource {
-			return false
-		}
+	if !isToKind[T](s, w) {
+		return false
 	}
 	key := w.key()
 	ofMany := key.Name == "" && w.resource.Resource != ""
@@ -92,7 +83,29 @@ func (s typed[T]) matches(w *write) bool {
 }
 
 // isOfKind reports whether obj, of any Go type, is of the informer's kind.
-func (s typed[T]) isOfKind(obj metav1.Object) bool {
+func (s typed[T]) isOfKind(obj metav1.Object) bool { return isOfKind[T](s, obj) }
+
+// kindred is what is known of the kind of an informer.
+type kindred interface {
+	Kind() string
+	Resource() schema.GroupResource
+}
+
+// isToKind reports whether w is to the kind of an informer of T.
+func isToKind[T informer.Object](s kindred, w *write) bool {
+	switch own := s.Resource(); {
+	case w.resource.Resource == "":
+		return isOfKind[T](s, w.object)
+	case own.Resource != "":
+		return own == w.resource
+	default: // of a wrapped informer, the kind is all that is known
+		guess, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: s.Kind()})
+		return guess.Resource == w.resource.Resource
+	}
+}
+
+// isOfKind reports whether obj, of any Go type, is of the kind of an informer of T.
+func isOfKind[T informer.Object](s kindred, obj metav1.Object) bool {
 	var kind schema.GroupVersionKind
 	if object, ok := obj.(runtime.Object); ok {
 		kind = object.GetObjectKind().GroupVersionKind()
@@ -171,16 +184,7 @@ func (s typed[T]) keys() []Key {
 }
 
 func (s typed[T]) observe(f func(before, after metav1.Object)) (remove func()) {
-	return s.Handle(func(e informer.Event[T]) {
-		switch e.Type {
-		case informer.Added:
-			f(nil, e.New)
-		case informer.Updated:
-			f(e.Old, e.New)
-		case informer.Deleted:
-			f(e.Old, nil)
-		}
-	})
+	return s.Handle(observing[T](f))
 }
 
 // cachedBefore returns the cached object as it was before w, nil if the cache has

@@ -13,14 +13,14 @@ import (
 )
 
 // Trigger maps changes of another informer's objects, or of the outside world, to
-// keys to reconcile. Make one with [Owned], [Mapped] or [External].
+// keys to reconcile. Make one with [Owned], [Mapped], [References] or [External].
 //
 // Give a controller a Trigger for every kind that it creates or edits. Otherwise it
 // does not notice other clients' changes there, and does not read its own writes.
 // One Trigger may serve several controllers.
 type Trigger interface {
 	source() source // nil for an external one
-	// triggerType is "owned", "mapped" or "external".
+	// triggerType is "owned", "mapped", "references" or "external".
 	triggerType() string
 	// attach starts enqueuing keys of c.
 	attach(c *intake) binding
@@ -82,7 +82,10 @@ func ownersOf[O informer.Object](o owners, e informer.Event[O]) []Key {
 // feed makes queue additions of one informer's events and caches what they
 // share. Its calls must not overlap.
 type feed[O informer.Object] struct {
-	in      *informer.Informer[O]
+	in interface {
+		Name() string
+		Kind() string
+	}
 	name    string // of the informer; "" until its kind is known
 	compare []int  // see comparedFields
 }
@@ -100,6 +103,7 @@ func attachPrimary[T informer.Object](c *intake, in *informer.Informer[T], delet
 		if e.Type == informer.Deleted && in.InScope(key) { // a shard that goes has its objects deleted, too
 			deleted(key)
 		}
+		c.references.update(key)
 		of := changeOf(0, e)
 		c.loops.add(key, &of, feed.addition(e))
 	})

@@ -59,3 +59,33 @@ type Cache interface { //nolint:interfacebloat // it hides a type parameter, not
 	// WellIn reports whether the watch of namespace has its first list and does not fail.
 	WellIn(namespace string) bool
 }
+
+// References has the methods of an informer.References that package reconcile calls.
+// Those of package informer implement it.
+type References interface { //nolint:interfacebloat // it hides a type parameter, not an implementation
+	// Run watches what is held until ctx ends, and calls joined when this caller has joined
+	// the others.
+	Run(ctx context.Context, joined func()) error
+	// Hold keeps the object of key cached until release is called as often.
+	Hold(key types.NamespacedName)
+	Release(key types.NamespacedName)
+	// Holds reports whether the object of key is cached, or will be.
+	Holds(key types.NamespacedName) bool
+	// State reports whether it is known that the object of key exists, or that it does not;
+	// err says why it cannot be known.
+	State(key types.NamespacedName) (known bool, err error)
+	// HandleState calls h, which must not block, when the State of a key may have changed,
+	// until remove is called.
+	HandleState(h func(key types.NamespacedName)) (remove func())
+	// OnSeen calls f when everything up to a resourceVersion has been delivered of the
+	// object of key, or when the key is no longer held.
+	OnSeen(key types.NamespacedName, rv string, f func()) (cancel func())
+	// WaitForObject returns when, for the object of key, the cache is at least as new as the
+	// server was at the call. It sends one request.
+	WaitForObject(ctx context.Context, key types.NamespacedName) error
+	// Renew makes every State unknown until the cache is at least as new as the server is
+	// now. It does not wait for that.
+	Renew()
+	// LastResourceVersion returns the newest resourceVersion of any watch.
+	LastResourceVersion() string
+}

@@ -1,0 +1,133 @@
+// Package readers reads many watches with few goroutines: one for each 64 of them.
+package readers
+
+import (
+	"reflect"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// mostWatches are read by one goroutine.
+const mostWatches = 64
+
+// Readers read watches. The zero value is ready to use; its methods are safe for
+// concurrent use.
+type Readers struct {
+	running sync.WaitGroup
+
+	mu     sync.Mutex // guards groups, and the fields of each of them
+	groups []*group
+}
+
+// reading is a watch that is read.
+type reading struct {
+	from    <-chan watch.Event
+	receive func(event watch.Event, open bool)
+	ended   bool
+}
+
+// group is the watches that one goroutine reads.
+type group struct {
+	of       *Readers
+	wake     chan struct{}
+	readings []*reading
+}
+
+// Read calls receive for each event of a watch, one after the other, and once with open
+// false when its channel is closed, until stop is called. A call that has begun may still
+// run when stop returns. receive must not block: other watches wait for it.
+func (r *Readers) Read(from <-chan watch.Event, receive func(event watch.Event, open bool)) (stop func()) {
+	one := &reading{from: from, receive: receive}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := slices.IndexFunc(r.groups, func(g *group) bool { return len(g.readings) < mostWatches })
+	if at < 0 {
+		at = len(r.groups)
+		r.groups = append(r.groups, &group{of: r, wake: make(chan struct{}, 1)})
+	}
+	g := r.groups[at]
+	g.readings = append(g.readings, one)
+	if len(g.readings) == 1 {
+		r.running.Go(g.run)
+	} else {
+		g.wakeUp()
+	}
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		one.ended = true
+		g.wakeUp()
+	}
+}
+
+// Wait returns when nothing is read any more, and every call of receive has returned.
+func (r *Readers) Wait() { r.running.Wait() }
+
+// wakeUp makes the goroutine of the group look at its watches again.
+func (g *group) wakeUp() {
+	select {
+	case g.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run reads until no watch is left. If a call of receive ends the goroutine, another one
+// goes on.
+func (g *group) run() {
+	finished := false
+	defer func() {
+		if !finished {
+			g.of.running.Go(g.run)
+		}
+	}()
+	for {
+		current := g.current()
+		if len(current) == 0 {
+			finished = true
+			return
+		}
+		cases := make([]reflect.SelectCase, 1, len(current)+1)
+		cases[0] = reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(g.wake)}
+		for _, one := range current {
+			cases = append(cases, reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(one.from)})
+		}
+		for g.receive(current, cases) {
+		}
+	}
+}
+
+// receive passes one event on. It returns false if the watches have changed.
+func (g *group) receive(current []*reading, cases []reflect.SelectCase) bool {
+	at, value, open := reflect.Select(cases)
+	if at == 0 {
+		return false
+	}
+	one := current[at-1]
+	g.of.mu.Lock()
+	ended := one.ended
+	one.ended = ended || !open
+	g.of.mu.Unlock()
+	switch {
+	case ended:
+		return false
+	case !open:
+		one.receive(watch.Event{}, false)
+		return false
+	}
+	event, _ := value.Interface().(watch.Event) // the channel has no others
+	one.receive(event, true)
+	return true
+}
+
+// current returns the watches to read, and removes the group if there is none.
+func (g *group) current() []*reading {
+	g.of.mu.Lock()
+	defer g.of.mu.Unlock()
+	g.readings = slices.DeleteFunc(g.readings, func(one *reading) bool { return one.ended })
+	if len(g.readings) == 0 {
+		g.of.groups = slices.DeleteFunc(g.of.groups, func(other *group) bool { return other == g })
+	}
+	return slices.Clone(g.readings)
+}

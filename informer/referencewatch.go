@@ -1,0 +1,663 @@
+package informer
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/homeostat/homeostat/informer/internal/readers"
+	"github.com/homeostat/homeostat/internal/absent"
+	"github.com/homeostat/homeostat/internal/bound"
+)
+
+const (
+	// mostOpening references are listed or begin to be watched at once, and at most one
+	// each openingPause: a server that has come back is not asked for everything at once.
+	mostOpening  = 16
+	openingPause = 10 * time.Millisecond
+	// referenceTimeout bounds each request for a list.
+	referenceTimeout = 30 * time.Second
+	// shortestWatch is how long a watch lasts at least, and twice as long at most.
+	shortestWatch = 5 * time.Minute
+)
+
+var (
+	errNotHeld  = errors.New("nothing refers to the object any longer")
+	errWatchEnd = errors.New("the watch broke off")
+)
+
+// referenceSession is the time from the first call of run to the end of the last one.
+type referenceSession[T Object] struct {
+	ctx     context.Context //nolint:containedctx // it outlives the call of run that began it
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+	readers readers.Readers
+	closing sync.WaitGroup // counts connections that are being closed
+	wake    chan struct{}
+	ended   chan struct{}
+
+	// References.mu guards the fields below.
+	users    int
+	stopping bool
+	ready    []*reference[T] // to be listed or watched
+	openers  int             // goroutines that do that
+	next     time.Time       // when the next of them may begin
+}
+
+func (s *referenceSession[T]) wakeUp() {
+	if s == nil {
+		return
+	}
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run watches what is held until ctx ends, and returns the mutations that were found if it
+// was the last user.
+func (r *References[T]) run(ctx context.Context, joined func()) error {
+	if err := r.Validate(); err != nil {
+		return err
+	}
+	for {
+		r.mu.Lock()
+		s := r.session
+		if s == nil {
+			s = &referenceSession[T]{wake: make(chan struct{}, 1), ended: make(chan struct{})}
+			s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
+			r.session = s
+			s.running.Go(func() { r.schedule(s) })
+		}
+		if !s.stopping {
+			s.users++
+			r.mu.Unlock()
+			joined()
+			<-ctx.Done()
+			return r.leave(ctx, s)
+		}
+		r.mu.Unlock()
+		select {
+		case <-s.ended:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// leave ends the session if it has no other user.
+func (r *References[T]) leave(ctx context.Context, s *referenceSession[T]) error {
+	r.mu.Lock()
+	if s.users--; s.users > 0 {
+		r.mu.Unlock()
+		return nil
+	}
+	s.stopping = true
+	r.mu.Unlock()
+	s.cancel()
+	s.running.Wait()
+
+	r.mu.Lock()
+	var unheld []*reference[T]
+	var released []*referenceWaiter
+	for _, f := range r.refs {
+		if f.watch != nil {
+			f.watch.stop()
+		}
+		released = append(released, f.due(true)...)
+		f.watch, f.listed, f.resumes, f.busy, f.err, f.failures = nil, false, false, false, nil, 0
+		f.again = time.Time{}
+		if f.holds == 0 {
+			unheld = append(unheld, f)
+		}
+	}
+	r.mu.Unlock()
+	s.readers.Wait()
+	s.closing.Wait()
+	for _, w := range released {
+		w.call()
+	}
+	for _, f := range unheld {
+		r.drop(f)
+	}
+	_ = r.in.store.checkMutations() // adds to what finish returns
+	err := r.in.store.detector.finish(ctx)
+	r.mu.Lock()
+	r.session = nil
+	r.mu.Unlock()
+	r.in.feed.clearIfUnused()
+	close(s.ended)
+	return err
+}
+
+// schedule begins what is due, and drops what is no longer held, until the session ends.
+func (r *References[T]) schedule(s *referenceSession[T]) {
+	for {
+		next, unheld := r.begin(s, time.Now())
+		for _, f := range unheld {
+			s.running.Go(func() { r.drop(f) }) // which calls handlers
+		}
+		var timeout <-chan time.Time
+		if !next.IsZero() {
+			timeout = time.After(max(time.Until(next), time.Millisecond))
+		}
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-s.wake:
+		case <-timeout:
+		}
+	}
+}
+
+// begin begins what is due now, and returns when to look again and what to drop.
+func (r *References[T]) begin(s *referenceSession[T], now time.Time) (next time.Time, unheld []*reference[T]) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, f := range r.refs {
+		at := r.nextOf(f)
+		if at.IsZero() || now.Before(at) {
+			next = earlier(next, at)
+			continue
+		}
+		switch {
+		case f.holds == 0 && !now.Before(f.unheld.Add(keepUnheld)):
+			f.dropping = true
+			unheld = append(unheld, f)
+		case f.watch != nil && f.epoch == r.epoch:
+			r.in.counted.stalls.Add(1)
+			r.end(f, f.watch, errNoAnswer)
+			next = now
+		default:
+			f.busy = true
+			s.ready = append(s.ready, f)
+		}
+	}
+	for range min(len(s.ready), mostOpening-s.openers) {
+		s.openers++
+		s.running.Go(func() { r.open(s) })
+	}
+	return next, unheld
+}
+
+// nextOf returns when something is to be done about a reference: zero for never. mu is
+// held.
+func (r *References[T]) nextOf(f *reference[T]) (at time.Time) {
+	if f.dropping || f.dropped {
+		return time.Time{}
+	}
+	if f.holds == 0 {
+		at = f.unheld.Add(keepUnheld)
+	}
+	switch {
+	case f.busy || f.wrong != nil:
+	case f.watch == nil || f.epoch != r.epoch:
+		at = earlier(at, later(f.again, time.Unix(0, 1)))
+	default:
+		at = earlier(at, f.watch.stalls())
+	}
+	return at
+}
+
+// later returns the later of two times.
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+// open lists and watches what is ready, until nothing is. If a handler ends the goroutine,
+// another one goes on.
+func (r *References[T]) open(s *referenceSession[T]) {
+	var f *reference[T]
+	err := errGoexit
+	finished := false
+	defer func() {
+		if finished {
+			return
+		}
+		if f != nil {
+			r.opened(s, f, err)
+		}
+		s.running.Go(func() { r.open(s) })
+	}()
+	for {
+		var at time.Time
+		if f, at = r.take(s); f == nil {
+			finished = true
+			return
+		}
+		if err = sleepUntil(s.ctx, at); err == nil {
+			err = errGoexit
+			err = r.bring(s, f)
+		}
+		r.opened(s, f, err)
+		f = nil
+	}
+}
+
+// sleepUntil returns at a time, or the error of ctx.
+func sleepUntil(ctx context.Context, at time.Time) error {
+	if d := time.Until(at); d > 0 {
+		select {
+		case <-time.After(d):
+		case <-ctx.Done():
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// take returns the next reference, and when to begin; nil if none is ready.
+func (r *References[T]) take(s *referenceSession[T]) (*reference[T], time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(s.ready) == 0 || s.ctx.Err() != nil {
+		s.openers--
+		return nil, time.Time{}
+	}
+	f := s.ready[0]
+	s.ready[0] = nil
+	s.ready = s.ready[1:]
+	at := later(time.Now(), s.next)
+	s.next = at.Add(openingPause)
+	return f, at
+}
+
+// opened notes how an attempt to list and watch a reference has ended.
+func (r *References[T]) opened(s *referenceSession[T], f *reference[T], err error) {
+	r.mu.Lock()
+	f.busy = false
+	switch {
+	case s.ctx.Err() != nil || f.dropped || errors.Is(err, errNotHeld):
+		r.mu.Unlock()
+		return
+	case err == nil:
+		f.err, f.refused = nil, false
+	default:
+		f.resumes = false
+		r.failed(f, err)
+	}
+	before, problem := f.told, f.problem()
+	f.told = problem != nil
+	r.session.wakeUp()
+	r.mu.Unlock()
+	if (problem != nil) != before {
+		if problem != nil {
+			r.in.feed.log().Error(problem, "cannot watch an object that others refer to, retrying",
+				"namespace", f.key.Namespace, "name", f.key.Name)
+		}
+		r.notify(f.key)
+	}
+}
+
+// failed notes a failure, and when to try again. mu is held.
+func (r *References[T]) failed(f *reference[T], err error) {
+	if f.err == nil {
+		f.failing = time.Now()
+	}
+	r.in.counted.failures.Add(1)
+	f.err, f.refused = watchingError{r.Kind(), f.key, err}, isRefusal(err)
+	pause := r.in.options.BackoffBase << min(f.failures, 20)
+	if limit := r.in.options.BackoffCap; pause <= 0 || pause > limit {
+		pause = limit
+	}
+	f.failures++
+	f.again = time.Now().Add(wait.Jitter(pause/2, 1))
+}
+
+// bring lists a reference, unless its watch can be resumed, and opens its watch, unless
+// one is open.
+func (r *References[T]) bring(s *referenceSession[T], f *reference[T]) error {
+	r.mu.Lock()
+	open, resumes, from := f.watch != nil, f.resumes && f.epoch == r.epoch, f.received
+	r.mu.Unlock()
+	fake := f.through.source.fake
+	if !open && resumes && !fake {
+		switch err := r.watch(s, f, from); {
+		case err == nil:
+			return nil
+		case !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err):
+			return err
+		}
+	}
+	if !open && fake { // its watches begin where they are opened
+		if err := r.watch(s, f, ""); err != nil {
+			return err
+		}
+		open = true
+	}
+	rv, _, err := r.list(s.ctx, f)
+	if err != nil || open {
+		return err
+	}
+	return r.watch(s, f, rv)
+}
+
+// confirm stores the state of the object of key as the server has it now, and returns
+// when handlers have been called. comparable is false for fakes, which prove nothing.
+func (r *References[T]) confirm(ctx context.Context, key types.NamespacedName) (comparable bool, err error) {
+	r.mu.Lock()
+	f, s := r.refs[key], r.session
+	r.mu.Unlock()
+	switch {
+	case f == nil:
+		return false, errNotHeld
+	case s == nil:
+		return false, errNotRunning
+	case f.wrong != nil:
+		return false, f.wrong
+	}
+	_, delivered, err := r.list(ctx, f)
+	if err != nil {
+		return false, err
+	}
+	select {
+	case <-delivered:
+		return !f.through.source.fake, nil
+	case <-s.ended:
+		return false, errNotRunning
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	}
+}
+
+// list asks the server for the newest state of a reference and stores it, unless a watch
+// has brought a newer one. delivered is closed when the handlers have been called.
+func (r *References[T]) list(ctx context.Context, f *reference[T]) (rv string, delivered chan struct{}, err error) {
+	r.mu.Lock()
+	epoch, before := r.epoch, f.received
+	r.mu.Unlock()
+	ctx, cancel := context.WithTimeoutCause(ctx, referenceTimeout, errNoAnswer)
+	defer cancel()
+	all, err := f.through.source.list(ctx, f.selecting(metav1.ListOptions{}))
+	if err != nil {
+		if errors.Is(context.Cause(ctx), errNoAnswer) {
+			err = errNoAnswer
+		}
+		return "", nil, err
+	}
+	list, err := meta.ListAccessor(all)
+	if err != nil {
+		return "", nil, err
+	}
+	var found runtime.Object
+	err = meta.EachListItem(all, func(obj runtime.Object) error {
+		if object, ok := obj.(T); !ok {
+			return wrongType[T](obj)
+		} else if bound.KeyOf(object) == f.key { // fakes do not know field selectors
+			found = obj
+		}
+		return nil
+	})
+	if err != nil {
+		return "", nil, err
+	}
+	r.in.counted.lists.Add(1)
+	rv, delivered = list.GetResourceVersion(), make(chan struct{})
+	return rv, delivered, r.storeList(f, found, rv, before, epoch, delivered)
+}
+
+// selecting adds the name of the object to opts.
+func (f *reference[T]) selecting(opts metav1.ListOptions) metav1.ListOptions {
+	opts.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, f.key.Name).String()
+	return opts
+}
+
+// storeList stores what a list at rv has found of a reference, nil if there is no such
+// object. Before it was asked for, all up to before had been received, and it was the time
+// of epoch.
+func (r *References[T]) storeList(
+	f *reference[T], found runtime.Object, rv, before string, epoch int, delivered chan struct{},
+) error {
+	f.storing.Lock()
+	defer f.storing.Unlock()
+	comparable := !f.through.source.fake
+	r.mu.Lock()
+	if f.dropped {
+		r.mu.Unlock()
+		return errNotHeld
+	}
+	restored := comparable && rv != "" && older(rv, before)
+	current := restored || !comparable || !older(rv, f.received)
+	if current {
+		f.received = rv
+	}
+	w := f.watch
+	r.mu.Unlock()
+	if restored { // what the cache has may have been lost, and so may what a watch has promised
+		r.in.counted.restores.Add(1)
+		r.in.feed.log().Info("the server's storage was restored to an earlier state, listing again",
+			"seen", before, "resourceVersion", rv, "namespace", f.key.Namespace, "name", f.key.Name)
+		r.in.store.forget(f.key)
+		if w != nil {
+			r.ended(f, w, errRestored)
+		}
+	}
+	switch {
+	case !current:
+	case found == nil:
+		r.in.store.forget(f.key)
+	default:
+		it, err := f.through.prepare(found)
+		if err != nil {
+			return err
+		}
+		r.in.store.put(it)
+	}
+	r.in.store.delivery.after(func() {
+		r.listed(f, rv, epoch, restored)
+		close(delivered)
+	})
+	return nil
+}
+
+// listed notes that a list at rv has been delivered.
+func (r *References[T]) listed(f *reference[T], rv string, epoch int, restored bool) {
+	r.mu.Lock()
+	known := f.listed && f.epoch == r.epoch
+	f.listed, f.epoch = true, max(f.epoch, epoch)
+	now := f.listed && f.epoch == r.epoch
+	r.mu.Unlock()
+	r.delivered(f, rv, restored)
+	if !known && now {
+		r.notify(f.key)
+	}
+}
+
+// delivered notes that everything up to rv has been delivered.
+func (r *References[T]) delivered(f *reference[T], rv string, restored bool) {
+	r.mu.Lock()
+	if restored || !older(rv, f.delivered) {
+		f.delivered = rv
+	}
+	if restored || !older(rv, r.newest) {
+		r.newest = rv
+	}
+	due := f.due(false)
+	r.mu.Unlock()
+	for _, w := range due {
+		w.call()
+	}
+}
+
+// watch opens a watch at rv.
+func (r *References[T]) watch(s *referenceSession[T], f *reference[T], rv string) error {
+	lasts := wait.Jitter(shortestWatch, 1)
+	seconds := int64(lasts.Seconds())
+	opts := f.selecting(metav1.ListOptions{ResourceVersion: rv, TimeoutSeconds: &seconds, AllowWatchBookmarks: true})
+	opened, err := openInTime(s.ctx, func(ctx context.Context) (watch.Interface, error) {
+		return f.through.source.watch(ctx, opts)
+	})
+	if err != nil {
+		return err
+	}
+	w := &referenceWatch{Interface: opened, opened: time.Now(), closing: &s.closing}
+	w.markActive()
+	if !f.through.source.fake {
+		w.deadline = w.opened.Add(lasts + endGrace)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if f.dropped || s.ctx.Err() != nil {
+		s.closing.Go(opened.Stop)
+		return errNotHeld
+	}
+	r.in.counted.watches.Add(1)
+	f.watch, f.resumes = w, false
+	w.stopReading = s.readers.Read(opened.ResultChan(), func(event watch.Event, open bool) { r.receive(f, w, event, open) })
+	return nil
+}
+
+// receive takes an event of a watch, or its end.
+func (r *References[T]) receive(f *reference[T], w *referenceWatch, event watch.Event, open bool) {
+	w.markActive()
+	switch {
+	case !open:
+		r.ended(f, w, nil)
+	case event.Type == watch.Error:
+		r.ended(f, w, apierrors.FromObject(event.Object))
+	case event.Type == watch.Bookmark:
+		w.bookmarks.Store(true)
+		if object, err := meta.Accessor(event.Object); err == nil {
+			r.advance(f, w, object.GetResourceVersion())
+		}
+	default:
+		if err := r.store(f, w, event); err != nil {
+			r.ended(f, w, err)
+		}
+	}
+}
+
+// store stores an event of a watch, unless a list has brought a newer state.
+func (r *References[T]) store(f *reference[T], w *referenceWatch, event watch.Event) error {
+	object, ok := event.Object.(T)
+	if !ok {
+		return wrongType[T](event.Object)
+	}
+	if bound.KeyOf(object) != f.key {
+		return nil // fakes do not know field selectors
+	}
+	f.storing.Lock()
+	defer f.storing.Unlock()
+	rv := object.GetResourceVersion()
+	r.mu.Lock()
+	current := !f.dropped && f.watch == w && (f.through.source.fake || !isPast(event.Type, rv, f.received))
+	r.mu.Unlock()
+	if !current {
+		return nil
+	}
+	if event.Type == watch.Deleted {
+		last, _, err := f.through.typed(object)
+		if err != nil {
+			return err
+		}
+		r.in.store.remove(last)
+	} else {
+		it, err := f.through.prepare(object)
+		if err != nil {
+			return err
+		}
+		r.in.store.put(it)
+	}
+	r.advance(f, w, rv)
+	return nil
+}
+
+// isPast reports whether an event at rv was before what has been received.
+func isPast(of watch.EventType, rv, received string) bool {
+	order, err := resourceversion.CompareResourceVersion(rv, received)
+	return err == nil && (order < 0 || order == 0 && of != watch.Deleted)
+}
+
+// advance notes that a watch has come to rv.
+func (r *References[T]) advance(f *reference[T], w *referenceWatch, rv string) {
+	r.mu.Lock()
+	current := f.watch == w && !older(rv, f.received)
+	if current {
+		f.received = rv
+	}
+	r.mu.Unlock()
+	if current {
+		r.in.store.delivery.after(func() { r.delivered(f, rv, false) })
+	}
+}
+
+// ended notes the end of a watch: err is nil if its channel was closed.
+func (r *References[T]) ended(f *reference[T], w *referenceWatch, err error) {
+	r.mu.Lock()
+	r.end(f, w, err)
+	r.session.wakeUp()
+	r.mu.Unlock()
+}
+
+// end is ended for a caller that holds mu. A watch that has come to its end in time is
+// resumed. After any other end the object is listed: a server that was restored would
+// resume at a state that it has lost.
+func (r *References[T]) end(f *reference[T], w *referenceWatch, err error) {
+	w.stop()
+	if f.watch != w {
+		return
+	}
+	f.watch = nil
+	now := time.Now()
+	if now.Sub(w.opened) >= steady {
+		f.failures = 0
+	}
+	switch {
+	case err == nil && !w.deadline.IsZero() && !now.Before(w.deadline.Add(-endGrace-timelyEnd)):
+		f.resumes, f.again = true, now
+	case now.Sub(w.opened) >= steady || absent.IsExpired(err):
+		f.again = now.Add(wait.Jitter(r.in.options.BackoffBase/2, 1))
+	default:
+		if err == nil {
+			err = errWatchEnd
+		}
+		r.failed(f, err)
+	}
+}
+
+// drop forgets an object that is no longer held.
+func (r *References[T]) drop(f *reference[T]) {
+	f.storing.Lock()
+	defer f.storing.Unlock()
+	r.mu.Lock()
+	f.dropping = false
+	if f.dropped || f.holds > 0 { // again, meanwhile
+		r.session.wakeUp()
+		r.mu.Unlock()
+		return
+	}
+	f.dropped = true
+	if f.watch != nil {
+		f.watch.stop()
+		f.watch = nil
+	}
+	due := f.due(true)
+	r.mu.Unlock()
+	r.in.store.forget(f.key)
+	r.mu.Lock()
+	delete(r.refs, f.key)
+	r.leaveSource(f.key.Namespace)
+	if f.holds > 0 { // again, meanwhile
+		again := r.newReference(f.key)
+		again.holds = f.holds
+		r.refs[f.key] = again
+		r.session.wakeUp()
+	}
+	r.mu.Unlock()
+	for _, w := range due {
+		w.call()
+	}
+}

@@ -1,0 +1,136 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"reflect"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/bound"
+	"github.com/homeostat/homeostat/internal/parts"
+	"github.com/homeostat/homeostat/internal/slots"
+)
+
+// referenced is a cache of references as a source. Its parts are keys and no namespaces:
+// each key waits for what it refers to, so it is synced as soon as it runs.
+type referenced[O informer.Object] struct{ *informer.References[O] }
+
+var _ source = referenced[informer.Object]{}
+
+func (s referenced[O]) identity() any { return s.References }
+
+func (s referenced[O]) objectType() reflect.Type { return reflect.TypeFor[O]() }
+
+func (s referenced[O]) references() parts.References { return s.References.Parts() }
+
+func (s referenced[O]) WaitForSync(context.Context) error { return nil }
+
+func (s referenced[O]) WaitForLatest(context.Context) error {
+	s.references().Renew()
+	return nil
+}
+
+func (s referenced[O]) WaitForObject(ctx context.Context, key Key) error {
+	return s.references().WaitForObject(ctx, key)
+}
+
+func (s referenced[O]) LastResourceVersion() string { return s.references().LastResourceVersion() }
+
+// InScope reports whether something refers to key.
+func (s referenced[O]) InScope(key Key) bool { return s.references().Holds(key) }
+
+// OnSeen is not called: see onSeen.
+func (s referenced[O]) OnSeen(_, _ string, f func()) (cancel func()) {
+	f()
+	return func() {}
+}
+
+// Shards is not called: see sources.caches.
+func (s referenced[O]) Shards() slots.Cache { return nil }
+
+func (s referenced[O]) Parts() parts.Cache { return referencedParts{s.references()} }
+
+func (s referenced[O]) matches(w *write) bool {
+	key := w.key()
+	return isToKind[O](s, w) && (key.Name == "" || s.InScope(key))
+}
+
+func (s referenced[O]) covers(w *write) (in, known bool) { return s.InScope(w.key()), true }
+
+func (s referenced[O]) cached(key Key) metav1.Object {
+	if cached, ok := s.Get(key); ok {
+		return cached
+	}
+	return nil
+}
+
+func (s referenced[O]) unreadable(key Key) (types.UID, bool) {
+	_, err := s.references().State(key)
+	e, ok := errors.AsType[*informer.UnreadableError](err)
+	if !ok {
+		return "", false
+	}
+	return e.UID, true
+}
+
+func (s referenced[O]) keys() (keys []Key) {
+	for object := range s.Snapshot().All() {
+		keys = append(keys, bound.KeyOf(object))
+	}
+	return keys
+}
+
+func (s referenced[O]) observe(f func(before, after metav1.Object)) (remove func()) {
+	return s.Handle(observing[O](f))
+}
+
+// observing returns a handler that calls f with the object before and after an event, nil
+// if there is none.
+func observing[O informer.Object](f func(before, after metav1.Object)) func(informer.Event[O]) {
+	return func(e informer.Event[O]) {
+		switch e.Type {
+		case informer.Added:
+			f(nil, e.New)
+		case informer.Updated:
+			f(e.Old, e.New)
+		case informer.Deleted:
+			f(e.Old, nil)
+		}
+	}
+}
+
+// referencedParts implements [parts.Cache].
+type referencedParts struct{ cache parts.References }
+
+func (referencedParts) Independent() bool { return false }
+
+func (referencedParts) Shown() bool { return true }
+
+func (referencedParts) Reads(string) (in, known bool) { return true, true }
+
+func (p referencedParts) Absent(_ context.Context, key types.NamespacedName) (parts.Absence, error) {
+	switch known, err := p.cache.State(key); {
+	case err != nil:
+		return parts.OutOfScope, err
+	case !known:
+		return parts.OutOfScope, nil
+	}
+	return parts.Deleted, nil
+}
+
+func (referencedParts) WaitForStart(context.Context) error { return nil }
+
+func (referencedParts) SyncedIn(string) bool { return true }
+
+func (referencedParts) WaitForSyncIn(context.Context, string) error { return nil }
+
+func (referencedParts) WaitForLatestIn(context.Context, string) error { return nil }
+
+func (referencedParts) Missing() []string { return nil }
+
+func (referencedParts) Unwell() map[string]error { return nil }
+
+func (referencedParts) WellIn(string) bool { return true }
