@@ -1,0 +1,189 @@
+package informer_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/informer"
+)
+
+var referenceSteps = flag.Int("reference-steps", 20_000, "steps of the random world of references")
+
+// referenceModel says in plain words what a cache of references is to show: what the
+// server has, of what is held.
+type referenceModel struct {
+	*referenceWorld
+
+	random  *rand.Rand
+	holds   map[types.NamespacedName]int
+	exists  map[types.NamespacedName]string // the value
+	events  map[types.NamespacedName]string // as handlers were told
+	counter int
+}
+
+// key returns one of a few keys of a few namespaces.
+func (m *referenceModel) key() types.NamespacedName {
+	return types.NamespacedName{Namespace: m.namespace(), Name: fmt.Sprint("s", m.random.IntN(6))}
+}
+
+func (m *referenceModel) namespace() string { return fmt.Sprint("n", m.random.IntN(4)) }
+
+// hear checks that events follow from one another.
+func (m *referenceModel) hear(e informer.Event[*corev1.Secret]) {
+	of := e.New
+	if of == nil {
+		of = e.Old
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	key := types.NamespacedName{Namespace: of.Namespace, Name: of.Name}
+	before, known := m.events[key]
+	if known != (e.Type != informer.Added) || known && before != string(e.Old.Data["v"]) {
+		m.t.Errorf("%v of %v: before it handlers knew %q, %v", e.Type, key, before, known)
+	}
+	if e.Type == informer.Deleted {
+		delete(m.events, key)
+	} else {
+		m.events[key] = string(of.Data["v"])
+	}
+}
+
+// step does something at random.
+func (m *referenceModel) step() {
+	key := m.key()
+	secrets := m.admin.CoreV1().Secrets(key.Namespace)
+	ctx := context.Background()
+	switch n := m.random.IntN(100); {
+	case n < 20:
+		m.holds[key]++
+		m.secrets.Parts().Hold(key)
+	case n < 40:
+		if m.holds[key] > 0 {
+			m.holds[key]--
+			m.secrets.Parts().Release(key)
+		}
+	case n < 65:
+		m.counter++
+		value := fmt.Sprint(m.counter)
+		object := &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Name: key.Name}, Data: map[string][]byte{"v": []byte(value)},
+		}
+		_, err := secrets.Update(ctx, object, metav1.UpdateOptions{})
+		if apierrors.IsNotFound(err) {
+			_, err = secrets.Create(ctx, object, metav1.CreateOptions{})
+		}
+		m.Expect(err).NotTo(HaveOccurred())
+		m.exists[key] = value
+	case n < 77:
+		if _, ok := m.exists[key]; ok {
+			m.Expect(secrets.Delete(ctx, key.Name, metav1.DeleteOptions{})).To(Succeed())
+			delete(m.exists, key)
+		}
+	case n < 79: // the namespace vanishes
+		for other := range m.exists {
+			if other.Namespace == key.Namespace {
+				m.Expect(secrets.Delete(ctx, other.Name, metav1.DeleteOptions{})).To(Succeed())
+				delete(m.exists, other)
+			}
+		}
+	case n < 83:
+		m.forbid(key.Namespace, m.random.IntN(2) == 0)
+	case n < 86:
+		m.server.DropWatches("operator", "secrets")
+	case n < 88:
+		m.server.Compact("secrets")
+	case n < 89:
+		m.server.Bookmark()
+	case n < 90:
+		m.secrets.Parts().Renew()
+	case n < 93:
+		if m.secrets.IsDeleted(ctx, key) {
+			_, exists := m.exists[key]
+			m.Expect(exists).To(BeFalse(), "%v exists", key)
+		}
+	case n < 99:
+		lapse(time.Duration(m.random.IntN(3000)) * time.Millisecond)
+	default:
+		lapse(time.Duration(m.random.IntN(20)) * time.Minute)
+	}
+}
+
+// check compares the cache with the model, when everything has settled.
+func (m *referenceModel) check() {
+	for n := range 4 {
+		m.forbid(fmt.Sprint("n", n), false)
+	}
+	lapse(2 * time.Minute)
+	cached := 0
+	for ns := range 4 {
+		for n := range 6 {
+			key := types.NamespacedName{Namespace: fmt.Sprint("n", ns), Name: fmt.Sprint("s", n)}
+			known, err := m.secrets.Parts().State(key)
+			got, ok := m.secrets.Get(key)
+			value := ""
+			if ok {
+				cached++
+				value = string(got.Data["v"])
+			}
+			want := ""
+			if m.holds[key] > 0 {
+				want = m.exists[key]
+			}
+			if err != nil || known != (m.holds[key] > 0) || value != want || m.events[key] != want ||
+				m.secrets.Parts().Holds(key) != (m.holds[key] > 0) {
+				m.t.Fatalf("%v, held %d times, is known: %v %v, is %q, handlers have %q, and the server has %q",
+					key, m.holds[key], known, err, value, m.events[key], m.exists[key])
+			}
+		}
+	}
+	m.Expect(m.secrets.Snapshot().Len()).To(Equal(cached))
+	held := 0
+	for _, n := range m.holds {
+		if n > 0 {
+			held++
+		}
+	}
+	s := m.secrets.Status()
+	m.Expect([]int{s.References, s.OpenWatches}).To(Equal([]int{held, held}))
+	m.Expect(s.Problems).To(BeEmpty())
+}
+
+func TestReferencesAreAsAPlainModelSays(t *testing.T) {
+	for seed := range uint64(4) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newReferenceWorld(t, nil)
+				m := &referenceModel{
+					referenceWorld: w, random: rand.New(rand.NewPCG(seed, 1)),
+					holds:  map[types.NamespacedName]int{},
+					exists: map[types.NamespacedName]string{}, events: map[types.NamespacedName]string{},
+				}
+				for n := range 4 {
+					_, err := w.admin.CoreV1().Namespaces().Create(t.Context(),
+						&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("n", n)}}, metav1.CreateOptions{})
+					w.Expect(err).NotTo(HaveOccurred())
+				}
+				w.secrets.Handle(m.hear)
+				for n := range *referenceSteps / 4 {
+					m.step()
+					if n%200 == 199 {
+						m.check()
+					}
+				}
+				m.check()
+				w.Expect(w.stop()).To(Succeed())
+			})
+		})
+	}
+}
