@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -471,3 +474,97 @@ func TestReferencesOfOtherObjectsThanTheControllersAreRefused(t *testing.T) {
 			ContainSubstring("Triggers[2] is references: must have an informer"))))
 	})
 }
+
+func TestOnlyReferencesOfThisReplicasKeysAreHeld(t *testing.T) {
+	inReferring(t, func(w *referring) {
+		w.putMap("a1", "one")
+		w.putMap("b1", "two both")
+		w.putMap("a2", "both")
+		held := func() (names []string) {
+			for _, name := range []string{"one", "two", "both", "three"} {
+				if w.secrets.Parts().Holds(key(name)) {
+					names = append(names, name)
+				}
+			}
+			return names
+		}
+		p := newParts()
+		stop := w.run(&reconcile.Options{Shards: p})
+		w.Expect(held()).To(BeEmpty())
+		p.take('a')
+		w.Expect(w.ran()).To(ConsistOf("a1 one=none", "a2 both=none"))
+		w.Expect(held()).To(Equal([]string{"one", "both"}))
+		w.putMap("b2", "three")
+		w.rest()
+		w.Expect(held()).To(Equal([]string{"one", "both"}))
+		p.take('b')
+		w.Expect(w.ran()).To(ConsistOf("b1 two=none both=none", "b2 three=none"))
+		w.Expect(held()).To(Equal([]string{"one", "two", "both", "three"}))
+		w.Expect(p.leave('a', errMoves)()).To(Succeed())
+		pass(2 * time.Minute)
+		w.Expect(held()).To(Equal([]string{"two", "both", "three"}))
+		w.putSecret("d", "both", "1")
+		w.Expect(w.ran()).To(Equal([]string{"b1 two=none both=1"}))
+		w.Expect(stop()).To(Succeed())
+		w.Expect(held()).To(BeEmpty())
+	})
+}
+
+func TestANewLeaderReconcilesWhenWhatIsReferredToIsAsNewAsTheServer(t *testing.T) {
+	inReferring(t, func(w *referring) {
+		w.putMap("a", "one")
+		w.putSecret("d", "one", "1")
+		leadership := terms{make(chan bool)}
+		w.run(&reconcile.Options{Leader: leadership})
+		w.Expect(w.secrets.Status().OpenWatches).To(Equal(1), "a standby is warm")
+		w.Expect(w.ran()).To(BeEmpty())
+		// The watch is late: what the last leader has written has not come.
+		w.server.Freeze("operator", w.server.Version())
+		w.putSecret("d", "one", "2")
+		w.deny("d", true)
+		leadership.change <- true
+		w.Expect(w.ran()).To(BeEmpty(), "the server has not said how it is")
+		w.deny("d", false)
+		w.server.Thaw("operator")
+		pass(time.Minute)
+		w.Expect(w.ran()).To(And(Not(BeEmpty()), HaveEach("a one=2")))
+	})
+}
+
+func TestAReferenceThatStaysUnknownIsAnErrorAfterAWhile(t *testing.T) {
+	inReferring(t, func(w *referring) {
+		config := w.server.Config("operator")
+		var broken atomic.Bool
+		broken.Store(true)
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+			return roundTrip(func(r *http.Request) (*http.Response, error) {
+				if broken.Load() && strings.Contains(r.URL.Path, "/secrets") {
+					return nil, syscall.ECONNREFUSED
+				}
+				return next.RoundTrip(r)
+			})
+		})
+		client, err := kubernetes.NewForConfig(config)
+		w.Expect(err).NotTo(HaveOccurred())
+		w.secrets = informer.Referenced(client.CoreV1().Secrets, nil)
+		w.putMap("a", "one")
+		w.run(nil)
+		w.Expect(w.ran()).To(BeEmpty())
+		w.Expect(w.c.Stats().Failing).To(BeZero(), "a server may restart")
+		pass(3 * time.Minute)
+		w.Expect(w.c.Status(1).Keys).To(ContainElement(HaveField("Failure", ContainSubstring("connection refused"))))
+		broken.Store(false)
+		pass(time.Minute)
+		w.Expect(w.ran()).To(Equal([]string{"a one=none"}))
+		broken.Store(true)
+		w.server.DropWatches("operator", "secrets")
+		pass(10 * time.Minute)
+		w.putMap("a", "one ")
+		w.Expect(w.ran()).To(Equal([]string{"a one=none"}), "what is known stays so while no server answers")
+		w.Expect(w.secrets.Status().Problems).To(ConsistOf(HaveField("Cause", "unreachable")))
+	})
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

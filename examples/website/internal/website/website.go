@@ -3,7 +3,6 @@
 package website
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -57,7 +56,7 @@ func Setup(env operator.Env, cdn CDN) ([]*reconcile.Controller, error) {
 // reconciler keeps one Website at a time.
 type reconciler struct {
 	websites    func(namespace string) Client
-	secrets     *informer.Informer[*corev1.Secret]
+	secrets     *informer.References[*corev1.Secret]
 	deployments *children.Set[*appsv1.Deployment]
 	services    *children.Set[*corev1.Service]
 	cdn         CDN
@@ -71,17 +70,11 @@ func New(
 	in := informer.ForNamespaces(websites, nil)
 	deployments := informer.For(client.AppsV1().Deployments(""), nil)
 	services := informer.For(client.CoreV1().Services(""), nil)
-	secrets := informer.For(client.CoreV1().Secrets(""), nil)
-	bySecret := informer.NewIndex(in, func(w *v1.Website) []reconcile.Key { return []reconcile.Key{secretOf(w)} })
+	secrets := informer.Referenced(client.CoreV1().Secrets, nil)
 	o.Triggers = []reconcile.Trigger{
 		reconcile.Owned(deployments),
 		reconcile.Owned(services),
-		reconcile.Mapped(secrets, func(_ context.Context, old, new *corev1.Secret) (keys []reconcile.Key, _ error) {
-			for site := range bySecret.Get(keyOf(cmp.Or(new, old))) {
-				keys = append(keys, keyOf(site))
-			}
-			return keys, nil
-		}),
+		reconcile.References(secrets, func(w *v1.Website) []reconcile.Key { return []reconcile.Key{secretOf(w)} }),
 		reconcile.External("cdn", func(ctx context.Context, enqueue func(reconcile.Key) error) error {
 			return wait.PollUntilContextCancel(ctx, time.Minute, false, func(context.Context) (bool, error) {
 				for site := range in.Snapshot().All() {
