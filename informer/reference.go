@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/homeostat/homeostat/informer/internal/versions"
 	"github.com/homeostat/homeostat/internal/redact"
 )
 
@@ -282,7 +283,7 @@ func (r *References[T]) onSeen(key types.NamespacedName, rv string, call func())
 }
 
 // hasSeen reports whether everything up to rv has been delivered. References.mu is held.
-func (f *reference[T]) hasSeen(rv string) bool { return f.listed && !older(f.delivered, rv) }
+func (f *reference[T]) hasSeen(rv string) bool { return f.listed && !versions.Older(f.delivered, rv) }
 
 // due removes the waiters whose call is due, and returns them. References.mu is held.
 func (f *reference[T]) due(all bool) (due []*referenceWaiter) {
@@ -329,16 +330,9 @@ func (s *store[T]) forget(key types.NamespacedName) {
 	s.writing.Lock()
 	defer s.delivery.run()
 	defer s.writing.Unlock()
-	ended := s.unreadable.remove(key)
-	next, b := s.latest.Load(), batch[T]{}
-	if old := s.table.get(key); old != nil {
-		c := change[T]{old: old}
-		s.table.remove(key)
-		s.detector.update(c)
-		next, b.events = next.after(c), []Event[T]{{Old: old.object, Type: Deleted}}
+	var last T
+	if it := s.table.Get(key); it != nil {
+		last = it.Object
 	}
-	if len(b.events) > 0 || len(ended) > 0 {
-		b.done = s.unreadable.telling(ended, nil)
-		s.publish(next, b)
-	}
+	s.removeLocked(key, last)
 }

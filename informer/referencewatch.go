@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/homeostat/homeostat/informer/internal/readers"
+	"github.com/homeostat/homeostat/informer/internal/versions"
 	"github.com/homeostat/homeostat/internal/absent"
 	"github.com/homeostat/homeostat/internal/bound"
 )
@@ -429,8 +430,8 @@ func (r *References[T]) storeList(
 		r.mu.Unlock()
 		return errNotHeld
 	}
-	restored := comparable && rv != "" && older(rv, before)
-	current := restored || !comparable || !older(rv, f.received)
+	restored := comparable && rv != "" && versions.Older(rv, before)
+	current := restored || !comparable || !versions.Older(rv, f.received)
 	if current {
 		f.received = rv
 	}
@@ -479,10 +480,10 @@ func (r *References[T]) listed(f *reference[T], rv string, epoch int, restored b
 // delivered notes that everything up to rv has been delivered.
 func (r *References[T]) delivered(f *reference[T], rv string, restored bool) {
 	r.mu.Lock()
-	if restored || !older(rv, f.delivered) {
+	if restored || !versions.Older(rv, f.delivered) {
 		f.delivered = rv
 	}
-	if restored || !older(rv, r.newest) {
+	if restored || !versions.Older(rv, r.newest) {
 		r.newest = rv
 	}
 	due := f.due(false)
@@ -584,7 +585,7 @@ func isPast(of watch.EventType, rv, received string) bool {
 // advance notes that a watch has come to rv.
 func (r *References[T]) advance(f *reference[T], w *referenceWatch, rv string) {
 	r.mu.Lock()
-	current := f.watch == w && !older(rv, f.received)
+	current := f.watch == w && !versions.Older(rv, f.received)
 	if current {
 		f.received = rv
 	}

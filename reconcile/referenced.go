@@ -105,6 +105,10 @@ func observing[O informer.Object](f func(before, after metav1.Object)) func(info
 // referencedParts implements [parts.Cache].
 type referencedParts struct{ cache parts.References }
 
+func (p referencedParts) RunWhole(ctx context.Context, joined func()) error {
+	return p.cache.Run(ctx, joined)
+}
+
 func (referencedParts) Independent() bool { return false }
 
 func (referencedParts) Shown() bool { return true }

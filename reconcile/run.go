@@ -120,9 +120,7 @@ func (c *Controller) run(ctx context.Context, errs []error) error {
 		joined[i], join = context.WithCancel(ctx)
 		running.Go(func() {
 			defer join()
-			if r := referencesOf(s); r != nil {
-				errs[i] = r.Run(background, join)
-			} else if c.slots != nil && c.slots.caches != nil {
+			if c.slots != nil && c.slots.caches != nil && referencesOf(s) == nil {
 				errs[i] = c.slots.caches.ranger.RunCache(background, s.Shards(), join)
 			} else {
 				errs[i] = s.Parts().RunWhole(background, join)
