@@ -6,11 +6,9 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -90,7 +88,7 @@ func runs(t *testing.T, p operator.Program, setup func(operator.Env, chan<- stri
 	g.Eventually(answer(r.address, "/livez"), patience).Should(HavePrefix("200 "))
 	t.Cleanup(func() {
 		http.DefaultClient.CloseIdleConnections()
-		g.Expect(syscall.Kill(os.Getpid(), syscall.SIGTERM)).To(Succeed())
+		g.Expect(terminate()).To(Succeed())
 		var code int
 		g.Eventually(ended, patience).Should(Receive(&code))
 		g.Expect(code).To(BeZero(), said.String())
@@ -181,7 +179,7 @@ func TestClustersAreAskedSideBySide(t *testing.T) {
 	}()
 	g.Eventually(first, patience).Should(BeClosed())
 	g.Eventually(second, patience).Should(BeClosed())
-	g.Expect(syscall.Kill(os.Getpid(), syscall.SIGTERM)).To(Succeed())
+	g.Expect(terminate()).To(Succeed())
 	g.Eventually(ended, patience).Should(Receive(BeZero()), said.String)
 }
 

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strings"
+	"syscall"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -70,4 +72,13 @@ func (s *fixture) labelsOf(ctx context.Context, name string) map[string]string {
 		}
 	}
 	return nil
+}
+
+// terminate sends SIGTERM to this process.
+func terminate() error {
+	self, err := os.FindProcess(os.Getpid())
+	if err != nil {
+		return err
+	}
+	return self.Signal(syscall.SIGTERM)
 }

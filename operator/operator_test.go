@@ -14,7 +14,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -146,7 +145,7 @@ func TestWhatRunsBesideRunsUntilTheyHaveDrained(t *testing.T) {
 		},
 		Beside: func(ctx context.Context, env operator.Env) error {
 			<-begun
-			g.Expect(syscall.Kill(os.Getpid(), syscall.SIGTERM)).To(Succeed())
+			g.Expect(terminate()).To(Succeed())
 			<-env.Context.Done()
 			g.Consistently(ctx.Done(), 100*time.Millisecond).ShouldNot(BeClosed())
 			close(release)
@@ -172,7 +171,7 @@ func TestAnErrorBesideEndsTheProgram(t *testing.T) {
 	g.Expect(p.Main([]string{"--kubeconfig=" + kubeconfigOf(t, "http://127.0.0.1:1"), "--listen-addr="}, &said)).To(Equal(1))
 	g.Expect(said.String()).To(ContainSubstring("test: no certificate"))
 	p.Setup = func(operator.Env) ([]*reconcile.Controller, error) { return podController(func() {}) }
-	p.Beside = func(context.Context, operator.Env) error { return syscall.Kill(os.Getpid(), syscall.SIGTERM) }
+	p.Beside = func(context.Context, operator.Env) error { return terminate() }
 	g.Expect(p.Main([]string{"--kubeconfig=" + kubeconfigOf(t, "http://127.0.0.1:1"), "--listen-addr="}, &said)).To(BeZero())
 }
 
@@ -196,7 +195,7 @@ func TestAnErrorAfterTheSignalIsNotLost(t *testing.T) {
 				Setup: func(operator.Env) ([]*reconcile.Controller, error) { return podController(func() { close(begun) }) },
 				Beside: func(ctx context.Context, _ operator.Env) error {
 					<-begun
-					if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
+					if err := terminate(); err != nil {
 						return err
 					}
 					<-ctx.Done()
@@ -211,7 +210,7 @@ func TestAnErrorAfterTheSignalIsNotLost(t *testing.T) {
 	}
 	g := NewWithT(t)
 	p := operator.Program{Name: "test", Setup: func(env operator.Env) ([]*reconcile.Controller, error) {
-		err := syscall.Kill(os.Getpid(), syscall.SIGTERM)
+		err := terminate()
 		<-env.Context.Done()
 		return nil, errors.Join(err, env.Context.Err(), failed)
 	}}

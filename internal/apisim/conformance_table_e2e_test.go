@@ -144,6 +144,7 @@ func conformanceCluster(t *testing.T, controllers ...string) *e2e.Cluster {
 	}})
 	g.Expect(err).NotTo(gomega.HaveOccurred())
 	t.Cleanup(func() { _ = cluster.Stop() })
+	asRecorded(t, cluster)
 	g.Expect(cluster.Apply(ctx, definitions)).To(gomega.Succeed())
 	return cluster
 }

@@ -70,7 +70,7 @@ func TestTheProgramAnswersWebhooksAndReconciles(t *testing.T) {
 	g.Eventually(func() (*corev1.ConfigMap, error) { return maps.Get(t.Context(), "m", metav1.GetOptions{}) }, 20*time.Second).
 		Should(HaveField("Labels", HaveKey("example.com/has-text")))
 
-	g.Expect(syscall.Kill(os.Getpid(), syscall.SIGTERM)).To(Succeed())
+	g.Expect(terminate()).To(Succeed())
 	g.Eventually(ended, 20*time.Second).Should(Receive(BeZero()))
 	_, err = review(port, "short")
 	g.Expect(err).To(HaveOccurred(), "it is served no longer")
@@ -115,7 +115,7 @@ func TestTheProgramIsReadyBeforeItsCachesSoThatTheyCanBeFilled(t *testing.T) {
 	g.Eventually(func() string { return body(readyz + "?verbose") }, time.Minute).Should(
 		ContainSubstring("[+] informer/configmaps: ok"))
 	g.Expect(converted.Load()).NotTo(BeZero())
-	g.Expect(syscall.Kill(os.Getpid(), syscall.SIGTERM)).To(Succeed())
+	g.Expect(terminate()).To(Succeed())
 	g.Eventually(ended, time.Minute).Should(Receive(BeZero()))
 }
 
@@ -216,4 +216,13 @@ func review(port int, text string) (allowed bool, err error) {
 		return false, err
 	}
 	return answer.Response.Allowed, nil
+}
+
+// terminate sends SIGTERM to this process.
+func terminate() error {
+	self, err := os.FindProcess(os.Getpid())
+	if err != nil {
+		return err
+	}
+	return self.Signal(syscall.SIGTERM)
 }

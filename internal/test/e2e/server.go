@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/homeostat/homeostat/internal/test/e2e/compile"
@@ -42,8 +41,7 @@ func startServer(program string, args []string, progress io.Writer) (*server, er
 		busy:  make(chan struct{}, 1),
 	}
 	s.cmd.Stderr = io.MultiWriter(s.log, progress)
-	// In a group of its own, so that an interrupt from the terminal ends the tests first.
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	s.cmd.SysProcAttr = attributes()
 	var err error
 	if s.stdin, err = s.cmd.StdinPipe(); err != nil {
 		return nil, fmt.Errorf("making the standard input of %s: %w", program, err)

@@ -60,7 +60,7 @@ type Signal struct {
 func (s *Signal) Reboot(context.Context) error {
 	send := s.Send
 	if send == nil {
-		send = syscall.Kill
+		send = kill
 	}
 	if s.Send == nil && os.Getpid() == 1 {
 		return errors.New("rebooting by signal: PID 1 is this program: set hostPID in the Pod's spec")

@@ -247,6 +247,15 @@ func TestTheMirrorRunsUntilSIGTERM(t *testing.T) {
 	f.Expect(os.RemoveAll(to)).To(Succeed())
 	f.Expect(os.WriteFile(from, nil, 0o600)).To(Succeed())
 	f.Eventually(to, patience).Should(BeARegularFile())
-	f.Expect(syscall.Kill(os.Getpid(), syscall.SIGTERM)).To(Succeed())
+	f.Expect(terminate()).To(Succeed())
 	f.Eventually(ended, patience).Should(Receive(BeZero()))
+}
+
+// terminate sends SIGTERM to this process.
+func terminate() error {
+	self, err := os.FindProcess(os.Getpid())
+	if err != nil {
+		return err
+	}
+	return self.Signal(syscall.SIGTERM)
 }

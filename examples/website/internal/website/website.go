@@ -10,7 +10,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/google/renameio/v2"
+	"github.com/google/renameio/v2/maybe"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -207,9 +207,10 @@ type CDN string
 // Entry returns the entry of a website.
 func (c CDN) Entry(site reconcile.Key) ([]byte, error) { return os.ReadFile(c.file(site)) }
 
-// Publish makes entry that of a website. If that fails, as on a full disk, the CDN reads the last one.
+// Publish makes entry that of a website. If that fails, as on a full disk, the CDN reads
+// the last one, except on Windows.
 func (c CDN) Publish(site reconcile.Key, entry string) error {
-	return renameio.WriteFile(c.file(site), []byte(entry), 0o644)
+	return maybe.WriteFile(c.file(site), []byte(entry), 0o644)
 }
 
 // Remove removes the entry of a website. One that does not exist is no error.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"syscall"
 	"time"
 )
 
@@ -20,7 +19,7 @@ func lockFile(ctx context.Context, path string, r *report) (unlock func(), err e
 	tick := time.NewTicker(lockInterval)
 	defer tick.Stop()
 	began, said := time.Now(), time.Time{}
-	for syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
+	for tryLock(f) != nil {
 		if time.Since(said) >= reportInterval && time.Since(began) >= lockInterval {
 			said = time.Now()
 			r.say(fmt.Sprintf("waiting for another process that builds bin/controlplane (%v)",

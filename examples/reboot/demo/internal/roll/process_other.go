@@ -1,9 +1,8 @@
-//go:build !linux
+//go:build !unix
 
 package roll
 
 import "syscall"
 
-// attributes puts a child into a group of its own, so that an interrupt from the
-// terminal reaches us alone.
-func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+// attributes leaves a child in the group of its parent.
+func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{} }

@@ -1,0 +1,8 @@
+//go:build unix
+
+package e2e
+
+import "syscall"
+
+// attributes puts the server into a group of its own, so that an interrupt from the terminal ends the tests first.
+func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
