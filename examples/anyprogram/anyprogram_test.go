@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,10 +25,12 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// inTests are the options of a manager that is started more than once in a process, and has no ports.
-func inTests() ctrl.Options {
+// inTests are the options of a manager that is started more than once in a process, has no ports, and is heard: errors
+// that it logs are in the trace.
+func inTests(env *reconciletest.Env) ctrl.Options {
 	anyName := true
 	return ctrl.Options{
+		Logger:     logr.FromContextOrDiscard(env.Context()),
 		Metrics:    server.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: &anyName},
 	}
@@ -35,7 +38,7 @@ func inTests() ctrl.Options {
 
 func TestAnOperatorOnControllerRuntime(t *testing.T) {
 	reconciletest.Explore(t, &reconciletest.Case{
-		Run:     func(env *reconciletest.Env) error { return operator.Start(env.Context(), env.Config(), inTests()) },
+		Run:     func(env *reconciletest.Env) error { return operator.Start(env.Context(), env.Config(), inTests(env)) },
 		Objects: []runtime.Object{configMap("a")},
 		Workload: []reconciletest.Step{
 			reconciletest.Create(configMap("b")),
@@ -61,7 +64,7 @@ func TestAnOperatorOfOperatorSDK(t *testing.T) {
 			Group: cachev1alpha1.GroupVersion.Group, Version: cachev1alpha1.GroupVersion.Version,
 			Name: "memcacheds", Kind: "Memcached", Namespaced: true,
 		}},
-		Run:     func(env *reconciletest.Env) error { return memcached.Start(env.Context(), env.Config(), inTests()) },
+		Run:     func(env *reconciletest.Env) error { return memcached.Start(env.Context(), env.Config(), inTests(env)) },
 		Objects: []runtime.Object{cache("a", 1)},
 		Workload: []reconciletest.Step{
 			reconciletest.Create(cache("b", 2)),
@@ -71,13 +74,18 @@ func TestAnOperatorOfOperatorSDK(t *testing.T) {
 	}, &reconciletest.Options{Budget: 15 * time.Second})
 }
 
-// twoReplicas is a case in which one replica leads, by a Lease of the simulated server and the manager's own code.
-func twoReplicas(o ctrl.Options) *reconciletest.Case {
-	o.LeaderElection, o.LeaderElectionID, o.LeaderElectionNamespace = true, "copies", "default"
+// twoReplicas is a case in which one replica leads, by a Lease of the simulated server and the manager's own code. Its
+// controllers wait for that, or do not.
+func twoReplicas(waits bool) *reconciletest.Case {
 	return &reconciletest.Case{
 		Replicas: 2,
-		Run:      func(env *reconciletest.Env) error { return operator.Start(env.Context(), env.Config(), o) },
-		Objects:  []runtime.Object{configMap("a")},
+		Run: func(env *reconciletest.Env) error {
+			o := inTests(env)
+			o.LeaderElection, o.LeaderElectionID, o.LeaderElectionNamespace = true, "copies", "default"
+			o.Controller.NeedLeaderElection = &waits
+			return operator.Start(env.Context(), env.Config(), o)
+		},
+		Objects: []runtime.Object{configMap("a")},
 		Workload: []reconciletest.Step{
 			reconciletest.Create(configMap("b")),
 			reconciletest.Delete("configmaps", "d/a"),
@@ -93,13 +101,13 @@ func twoReplicas(o ctrl.Options) *reconciletest.Case {
 }
 
 func TestTwoReplicasOnControllerRuntime(t *testing.T) {
-	reconciletest.Explore(t, twoReplicas(inTests()), &reconciletest.Options{Budget: 6 * time.Second})
+	reconciletest.Explore(t, twoReplicas(true), &reconciletest.Options{Budget: 6 * time.Second})
 }
 
 // indexed starts the operator with an index of its cache: the manager waits in its Start until that has synced, and
 // cannot be stopped meanwhile.
 func indexed(env *reconciletest.Env, config *rest.Config) error {
-	mgr, err := ctrl.NewManager(config, inTests())
+	mgr, err := ctrl.NewManager(config, inTests(env))
 	if err != nil {
 		return err
 	}
@@ -146,9 +154,7 @@ func TestCachesThatDoNotSyncAreNamed(t *testing.T) {
 
 // The controllers of this manager do not wait until it leads.
 func TestAReplicaThatWritesWithoutLeadingIsFound(t *testing.T) {
-	o, no := inTests(), false
-	o.Controller.NeedLeaderElection = &no
-	r := reconciletest.Search(t, twoReplicas(o), &reconciletest.Options{Budget: time.Minute})
+	r := reconciletest.Search(t, twoReplicas(false), &reconciletest.Options{Budget: time.Minute})
 	if r.Oracle != "leader" {
 		t.Errorf("the rule %q is broken: want leader: %s", r.Oracle, r.Failure)
 	}

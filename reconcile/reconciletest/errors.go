@@ -22,20 +22,32 @@ type errorLog struct {
 
 // logger returns a logger whose errors come into the trace.
 func (l *errorLog) logger() logr.Logger {
-	return funcr.New(func(prefix, args string) {
+	return logr.New(heard{funcr.New(func(prefix, args string) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.lines = append(l.lines, report.Error+strings.TrimPrefix(prefix+": ", ": ")+strings.TrimPrefix(args, `"msg"=`))
-	}, funcr.Options{Verbosity: -1}) // errors alone
+	}, funcr.Options{Verbosity: -1}).GetSink()}) // errors alone
 }
 
-// handle is for utilruntime.ErrorHandlers: errors without the context of a program belong to the current run.
+// heard is a sink whose errors come into the trace.
+type heard struct{ logr.LogSink }
+
+// WithValues adds values to each error.
+func (h heard) WithValues(keysAndValues ...any) logr.LogSink {
+	return heard{h.LogSink.WithValues(keysAndValues...)}
+}
+
+// WithName adds a name to each error.
+func (h heard) WithName(name string) logr.LogSink { return heard{h.LogSink.WithName(name)} }
+
+// handle is for utilruntime.ErrorHandlers: errors without the context of a program, or with a logger of its own, which
+// may be silent, belong to the current run.
 func (l *errorLog) handle(ctx context.Context, err error, message string, keysAndValues ...any) {
-	if logger, e := logr.FromContext(ctx); e == nil {
-		logger.Error(err, message, keysAndValues...)
-		return
+	logger := logr.FromContextOrDiscard(ctx)
+	if _, is := logger.GetSink().(heard); !is {
+		logger = l.logger()
 	}
-	l.logger().Error(err, message, keysAndValues...)
+	logger.Error(err, message, keysAndValues...)
 }
 
 // take returns the errors logged since the last call, sorted because their order is not deterministic.

@@ -328,6 +328,7 @@ func relieved(env *reconciletest.Env) error {
 
 // Nothing on the wire tells this from a program that does not wait: it is declared.
 func TestAPartThatFindsItDoneIsDeclared(t *testing.T) {
+	exhaustive(t)
 	g := gomega.NewWithT(t)
 	c := once()
 	c.Run = relieved

@@ -94,6 +94,7 @@ func TestAStepThatFailsAgainIsAFinding(t *testing.T) {
 
 // A heartbeat is declared by its field: it neither keeps the program from resting, nor counts at the end.
 func TestAnIgnoredFieldIsFreeEverywhere(t *testing.T) {
+	exhaustive(t)
 	g := gomega.NewWithT(t)
 	beating := func(ignore ...string) *reconciletest.Report {
 		c := breeding.Case(nil)
@@ -144,6 +145,7 @@ func shuffled(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) err
 
 // A program that decides by chance is told so at once, and where.
 func TestChanceIsNamed(t *testing.T) {
+	exhaustive(t)
 	g := gomega.NewWithT(t)
 	c := breeding.Case(shuffled)
 	c.Workload, c.Goal = nil, nil
