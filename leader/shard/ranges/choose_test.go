@@ -325,3 +325,27 @@ func TestTheHeaviestReplicaIsTold(t *testing.T) {
 		b.end()
 	})
 }
+
+// Replicas enter their terms at the same time, and each marks the recorded ranges as adopted: one that was not first
+// tries again at once.
+func TestAReplicaThatIsNotFirstAdoptsTheRangesAtOnce(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		a := x.ranged("a", nil)
+		pass(10 * time.Second)
+		once := sync.Once{}
+		b := x.rangedBy("b", nil, &updating{x.API.Link(1), func(l *coordinationv1.Lease) error {
+			if l.Name == "test" {
+				once.Do(func() {
+					_, err := x.API.Update(x.config())
+					x.Expect(err).NotTo(HaveOccurred())
+				})
+			}
+			return nil
+		}})
+		pass(30 * time.Second)
+		x.Expect(b.logs.Read()).NotTo(ContainElement(ContainSubstring("adopting the recorded ranges failed")))
+		x.Expect(x.Shares()).To(Equal(map[string]int{"a": 4, "b": 4}))
+		b.end()
+		a.end()
+	})
+}
