@@ -257,3 +257,23 @@ func TestOnlyTheKeysOfThisReplicaCount(t *testing.T) {
 		w.Expect(stop()).To(Succeed())
 	})
 }
+
+// The errors of so many keys are remembered: that others are not known does not make the program ready.
+func TestRefusalsOfMoreKeysThanAreRememberedAreNearlyAll(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		w.inNamespaces("a", "b")
+		for n := range 1200 {
+			namespace := []string{"a", "b"}[n%2]
+			object := &configMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprint("more-", n)}}
+			_, err := w.client.CoreV1().ConfigMaps(namespace).Create(w.t.Context(), object, metav1.CreateOptions{})
+			w.Expect(err).NotTo(HaveOccurred())
+		}
+		var namespaces atomic.Pointer[[]string]
+		namespaces.Store(&[]string{"a", "b"})
+		c := w.made(nil, refusedIn(&namespaces))
+		stop := w.startRun(c.Run)
+		pass(3 * time.Minute)
+		w.Expect(c.Refused()).To(MatchError(ContainSubstring("nearly all keys (1000)")))
+		w.Expect(stop()).To(Succeed())
+	})
+}
