@@ -51,18 +51,13 @@ func (d *loopDetector) begin(key Key, a *arrivals) {
 }
 
 // end returns what has arrived for key since begin. d.mu is held.
-func (d *loopDetector) end(key Key, now time.Time) []queue.AddOptions {
+func (d *loopDetector) end(key Key) []arrival {
 	a := d.running[key]
 	delete(d.running, key)
-	if a == nil || len(a.list) == 0 {
+	if a == nil {
 		return nil
 	}
-	late := make([]queue.AddOptions, len(a.list))
-	for i := range a.list {
-		late[i] = a.list[i].addition
-		d.judgeEvent(key, &a.list[i].change, &late[i], now)
-	}
-	return late
+	return a.list
 }
 
 // add adds key to the queue because of an event: now, at the end of its reconcile, or

@@ -52,9 +52,12 @@ func TestAWriteAsksForWhatItsRequestChanges(t *testing.T) {
 			put, "status", `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","uid":"1"},"spec":{},"status":{"phase":"Failed"}}`,
 			[]string{"status.phase"},
 		},
-		"a subresource":     {merge, "scale", `{"spec":{"replicas":1}}`, []string{"scale"}},
-		"no JSON, no YAML":  {merge, "", "{\t", []string{wholeBody}},
-		"too many":          {merge, "", `{"data":{` + many(40) + `}}`, []string{wholeBody}},
+		"a subresource":    {merge, "scale", `{"spec":{"replicas":1}}`, []string{"scale"}},
+		"no JSON, no YAML": {merge, "", "{\t", []string{wholeBody}},
+		"too many":         {merge, "", `{"data":{` + many(40) + `}}`, []string{wholeBody}},
+		"the whole metadata": {
+			json, "", `[{"op":"add","path":"/metadata","value":{}}]`, []string{"metadata"},
+		},
 		"a body of no type": {put, "", "{", []string{wholeBody}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -88,7 +91,7 @@ func TestADeletionIsAskedForOnce(t *testing.T) {
 	g.Expect(w.asks(nil)).To(BeEmpty())
 }
 
-// inlined has its labels' neighbour in an embedded struct.
+// inlined has a field in an embedded struct.
 type inlined struct {
 	metav1.ObjectMeta `json:"metadata"`
 	Inner             `json:",inline"`
@@ -99,6 +102,17 @@ type inlined struct {
 // Inner is a part of inlined.
 type Inner struct {
 	Color string `json:"color,omitempty"`
+}
+
+// recoded writes its JSON itself.
+type recoded struct {
+	metav1.ObjectMeta `json:"metadata"`
+
+	Color string `json:"color"`
+}
+
+func (r *recoded) MarshalJSON() ([]byte, error) {
+	return fmt.Appendf(nil, `{"color":"dark %s"}`, r.Color), nil
 }
 
 // What the object has is found wherever its type keeps it, without its whole JSON.
@@ -114,5 +128,22 @@ func TestAPatchIsComparedWithTheFieldsThatItChanges(t *testing.T) {
 	} {
 		w := write{object: object, before: object, content: ownwrites.PatchOf("application/merge-patch+json", "", []byte(body))}
 		NewWithT(t).Expect(w.asks(nil).paths()).To(Equal(paths), body)
+	}
+}
+
+// Beyond that, one digest stands for all.
+func TestTheFieldsOfAWriteAreBounded(t *testing.T) {
+	for n, paths := range map[int]int{maxFields: maxFields, maxFields + 1: 1} {
+		w := write{object: written("1", ""), content: ownwrites.PatchOf("application/merge-patch+json", "", []byte(`{"data":{`+many(n)+`}}`))}
+		NewWithT(t).Expect(w.asks(nil)).To(HaveLen(paths))
+	}
+}
+
+func TestATypeThatWritesItsJSONItselfIsAsked(t *testing.T) {
+	object := &recoded{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Color: "red"}
+	for color, paths := range map[string][]string{"dark red": nil, "red": {"color"}} {
+		w := write{object: object, before: object, content: ownwrites.PatchOf("application/merge-patch+json", "",
+			fmt.Appendf(nil, `{"color":%q}`, color))}
+		NewWithT(t).Expect(w.asks(nil).paths()).To(Equal(paths), color)
 	}
 }

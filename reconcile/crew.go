@@ -83,13 +83,13 @@ func (c *Controller) spawnWorkers(running *sync.WaitGroup, serve func(*worker) b
 }
 
 func (c *Controller) spawnWorker(running *sync.WaitGroup, serve func(*worker) bool) {
-	c.watchdog.spawn(running, func(w *worker) bool {
-		w.held = func() {
-			if c.crew.hold() { // running cannot be 0 meanwhile: the stuck worker runs
-				c.spawnWorker(running, serve)
-			}
+	held, freed := func() {
+		if c.crew.hold() { // running cannot be 0 meanwhile: the stuck worker runs
+			c.spawnWorker(running, serve)
 		}
-		w.freed = c.crew.release
+	}, c.crew.release
+	c.watchdog.spawn(running, func(w *worker) bool { // for each key
+		w.held, w.freed = held, freed
 		return serve(w) && !c.crew.leave()
 	})
 }

@@ -50,7 +50,7 @@ type loopDetector struct {
 	looping map[Key][]*output // the hot loops that a key is part of
 	running map[Key]*arrivals // the keys that are being reconciled
 	swept   time.Time         // when outputs were forgotten last
-	ended   uint64            // how many reconciles have
+	ended   uint64            // counts the reconciles with writes
 }
 
 // hotLoop is a hot loop about one object.
@@ -104,9 +104,14 @@ type observed struct {
 
 // observe records the writes of one reconcile, which ends: its item must not have ended.
 func (d *loopDetector) observe(item queue.Item[Key], writes []write) (seen observed) {
-	key, own := item.Key(), len(writes) > 0 && item.Own()
-	now := time.Now()
+	key := item.Key()
 	d.mu.Lock()
+	arrived := d.end(key)
+	if len(writes) == 0 && len(arrived) == 0 && len(d.looping) == 0 { // as most
+		d.mu.Unlock()
+		return observed{}
+	}
+	own, now := len(writes) > 0 && item.Own(), time.Now()
 	d.ended++
 	for i := range writes {
 		w := &writes[i]
@@ -119,7 +124,11 @@ func (d *loopDetector) observe(item queue.Item[Key], writes []write) (seen obser
 		}
 	}
 	seen.loops, seen.until = d.loopsOf(key, now)
-	late := d.end(key, now)
+	late := make([]queue.AddOptions, len(arrived))
+	for i := range arrived {
+		late[i] = arrived[i].addition
+		d.judgeEvent(key, &arrived[i].change, &late[i], now)
+	}
 	d.mu.Unlock()
 	for _, a := range late {
 		d.queue.AddWithOptions(key, a)
@@ -198,7 +207,7 @@ func (d *loopDetector) loopsOf(key Key, now time.Time) (text string, until time.
 		}
 	}
 	if len(active) > 1 {
-		text += fmt.Sprintf(" (and %d other objects)", len(active)-1)
+		text += fmt.Sprintf(" (and %d more)", len(active)-1)
 	}
 	return "hot loop: " + text, until
 }

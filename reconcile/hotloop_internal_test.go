@@ -170,6 +170,46 @@ func TestAnEventDuringTheReconcileIsJudgedAtItsEnd(t *testing.T) {
 	})
 }
 
+// The watch is faster than the answer, and leads to another key, which would write again.
+func TestTheDelayBeginsAgainWithEachRequest(t *testing.T) {
+	inLoops(t, func(l *loopFixture) {
+		for range 5 {
+			l.wake("k")
+			l.reconcile("k", l.setting("ours"))
+		}
+		began := time.Now()
+		<-time.After(3 * time.Second)
+		l.sending([]*baseline{
+			{objectRef: objectRef{0, Key{Namespace: "d", Name: "of no loop"}}}, {objectRef: objectRef{0, Key{Namespace: "d", Name: "a"}}},
+		})
+		l.version++
+		l.event("k")
+		l.reconcile("k")
+		l.Expect(time.Since(began)).To(Equal(3*time.Second + shortest))
+	})
+}
+
+func TestAllLoopsOfAKeyAreCounted(t *testing.T) {
+	inLoops(t, func(l *loopFixture) {
+		for n := range 6 {
+			other := l.setting("ours")
+			other.object.SetName("b")
+			other.object.SetUID("2")
+			l.wake("k")
+			item, err := l.queue.Get(l.t.Context())
+			l.Expect(err).NotTo(HaveOccurred())
+			seen := l.observe(item, []write{l.setting("ours"), other})
+			item.Done()
+			if n < 4 {
+				l.Expect(seen.loops).To(BeEmpty())
+			} else {
+				l.Expect(seen.loops).To(And(HavePrefix("hot loop: d/"), HaveSuffix(" (and 1 more)")))
+				l.Expect(seen.until).To(Equal(time.Now().Add(delayOf(n-1) + calm)))
+			}
+		}
+	})
+}
+
 // A key that is woken by its own writes alone makes no progress, whatever it writes.
 func TestNewValuesThatOnlyOwnWritesLeadToAreAHotLoop(t *testing.T) {
 	for name, c := range map[string]struct {
