@@ -29,6 +29,7 @@ import (
 
 const (
 	copies   = 500
+	settles  = 5 * time.Second  // after its start
 	rotates  = 60 * time.Second // the source, each second
 	repairs  = 40               // isolated
 	fights   = 45 * time.Second
@@ -159,13 +160,15 @@ func (s *stage) measure(file string) {
 	p := s.start(file)
 	defer p.kill()
 	s.await(-1)
+	<-time.After(settles)
+	spent := p.processor()
 	for range rotates / time.Second {
 		s.version++
 		s.set("mirror-source", strconv.Itoa(s.version))
 		<-time.After(time.Second)
 	}
-	s.report("follow", p, 0, []time.Duration{s.await(-1)})
-	spent := p.processor()
+	s.report("follow", p, spent, []time.Duration{s.await(-1)})
+	spent = p.processor()
 	s.report("repair", p, spent, s.repair(repairs, 100*time.Millisecond))
 
 	spent = p.processor()
