@@ -52,6 +52,7 @@ func TestThePageHasWhatWasMeasured(t *testing.T) {
 // later is a run of one suite at another commit, whose rows are about nothing but settings of ours.
 const later = `commit: def5678
 date: 2026-11-24
+load: 39.3
 pkg: github.com/homeostat/homeostat/internal/proof/bench/scale
 BenchmarkScale/16-replicas/one-is-killed/impl=64-shards 1 13.5 until-all-are-owned-s
 BenchmarkScale/16-replicas/one-is-killed/impl=256-shards 1 13.6 until-all-are-owned-s
@@ -73,14 +74,14 @@ func TestThePageSaysWhatWasMeasuredApart(t *testing.T) {
 	g.Expect(page).To(gomega.ContainSubstring("But for what a section says was measured apart, everything of one run of " +
 		"`make bench-report`, of commit abc1234, on 2026-11-22"))
 	g.Expect(page).To(gomega.ContainSubstring(
-		"## Scale\n\n[What the rows mean](../scaling.md#shards). Measured apart: commit def5678, on 2026-11-24.\n"))
+		"## Scale\n\n[What the rows mean](../scaling.md#shards). Measured apart: commit def5678, on 2026-11-24, a load of 39.3 when it began.\n"))
 	g.Expect(strings.Count(page, "Measured apart: ")).To(gomega.Equal(1))
 }
 
 func TestMeasuringOneSuiteKeepsTheOthers(t *testing.T) {
 	g := gomega.NewWithT(t)
 	all := []byte(printed + later)
-	g.Expect(string(without(all, "scale"))).To(gomega.Equal(printed + "commit: def5678\ndate: 2026-11-24\n"))
+	g.Expect(string(without(all, "scale"))).To(gomega.Equal(printed + "commit: def5678\ndate: 2026-11-24\nload: 39.3\n"))
 	others := string(without(all, "queue"))
 	g.Expect(others).NotTo(gomega.ContainSubstring("BenchmarkAdd"))
 	g.Expect(others).To(gomega.HavePrefix("commit: abc1234\n"))

@@ -62,6 +62,9 @@ func (r *results) add(one *benchfmt.Result) {
 	}
 	if commit := one.GetConfig("commit"); commit != r.config["commit"] {
 		r.apart[pkg] = fmt.Sprintf("commit %s, on %s", commit, one.GetConfig("date"))
+		if load := one.GetConfig("load"); load != "" {
+			r.apart[pkg] += fmt.Sprintf(", a load of %s when it began", load)
+		}
 	}
 	base, parts := one.Name.Parts()
 	name, impl := string(base), ours
