@@ -175,7 +175,9 @@ func thousandReferences(ctx context.Context, t *testing.T, server *e2e.Cluster, 
 		runtime.ReadMemStats(&m)
 		return m.HeapInuse + m.StackInuse
 	}
-	key := func(n int) types.NamespacedName { return types.NamespacedName{Namespace: namespace, Name: fmt.Sprint("s", n)} }
+	key := func(n int) types.NamespacedName {
+		return types.NamespacedName{Namespace: namespace, Name: fmt.Sprint("s", n)}
+	}
 	h.secrets.Parts().Hold(key(references)) // for what is there once
 	h.is(key(references), "true ")
 	before, goroutines := memory(), runtime.NumGoroutine()

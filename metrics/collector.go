@@ -52,6 +52,10 @@ var (
 		"Whether the first list has been stored and delivered to handlers.", "informer", "kind")
 	objects = named("homeostat_informer_objects",
 		"Objects in the cache.", "informer", "kind")
+	references = named("homeostat_informer_references",
+		"Objects that others refer to, which the cache holds or waits for.", "informer", "kind")
+	referenceWatches = named("homeostat_informer_reference_watches",
+		"Objects that others refer to, which are watched at the moment.", "informer", "kind")
 	bytes = named("homeostat_informer_bytes",
 		"Memory that the cached objects take, estimated from a few hundred of them.", "informer", "kind")
 	watchAge = named("homeostat_informer_watch_age_seconds",
@@ -83,6 +87,10 @@ func (s sender) informer(i *inspect.InformerStatus) {
 		s.gauge(valueOf(i.Synced), synced, i.Name, i.Kind)
 	}
 	s.gauge(float64(i.Objects), objects, i.Name, i.Kind)
+	if i.Referenced {
+		s.gauge(float64(i.References), references, i.Name, i.Kind)
+		s.gauge(float64(i.OpenWatches), referenceWatches, i.Name, i.Kind)
+	}
 	s.gauge(float64(i.Size()), bytes, i.Name, i.Kind)
 	s.gauge(i.Lag.Seconds(), lag, i.Name, i.Kind)
 	if !i.WatchSince.IsZero() {

@@ -314,3 +314,20 @@ homeostat_leading{controller="standby"} 0
 		s.Expect(stop()).To(HaveOccurred(), "one never synced")
 	})
 }
+
+func TestACollectorShowsReferences(t *testing.T) {
+	inBubble(t, []runtime.Object{named("a"), named("b")}, func(s *fixture) {
+		secrets := informer.Referenced(s.client.CoreV1().Secrets, nil)
+		s.controller("test", &reconcile.Options{Triggers: []reconcile.Trigger{
+			reconcile.References(secrets, func(m *configMap) []reconcile.Key {
+				return []reconcile.Key{{Namespace: "d", Name: m.Name}, {Namespace: "d", Name: "both"}}
+			}),
+		}}, idle)
+		stop := s.start()
+		<-time.After(time.Minute)
+		synctest.Wait()
+		s.Expect(s.value("homeostat_informer_references")).To(Equal(3.0))
+		s.Expect(s.value("homeostat_informer_reference_watches")).To(Equal(3.0))
+		s.Expect(stop()).To(Succeed())
+	})
+}

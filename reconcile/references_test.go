@@ -223,6 +223,9 @@ func TestKeysWhoseReferencesAreForbiddenFailAndNoOthersAndHeal(t *testing.T) {
 			And(HavePrefix(`a: reading what the object refers to: watching Secret "tenant/x": `), ContainSubstring("no Role"),
 				HaveSuffix("(the verbs list and watch on this name are needed)")),
 			HavePrefix("both: ")))
+		w.Expect(w.c.References(key("both"))).To(ConsistOf(
+			And(HaveField("Key.Name", "one"), HaveField("State", "does not exist")),
+			And(HaveField("Key.Name", "x"), HaveField("State", ContainSubstring("no Role")))))
 		pass(time.Hour)
 		w.putSecret("d", "one", "1")
 		w.putSecret("tenant", "x", "1")

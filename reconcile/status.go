@@ -131,6 +131,38 @@ func (c *Controller) Informers() []inspect.InformerStatus {
 	return all
 }
 
+// References returns what the object of key refers to, as far as this replica knows it:
+// see the function References.
+func (c *Controller) References(key Key) (all []inspect.Reference) {
+	r := c.references
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	of := r.owners[key]
+	var keys [][]Key
+	if of != nil {
+		keys = slices.Clone(of.keys)
+	}
+	r.mu.Unlock()
+	for n := range keys {
+		f := &r.functions[n]
+		for _, to := range keys[n] {
+			state := "does not exist"
+			switch known, err := f.cache.State(to); {
+			case err != nil:
+				state = redact.Error(err)
+			case !known:
+				state = "not known yet"
+			case c.sources[f.source].cached(to) != nil:
+				state = "exists"
+			}
+			all = append(all, inspect.Reference{Kind: f.kind(), Key: to, State: state})
+		}
+	}
+	return all
+}
+
 // Stats returns the controller's counts since it was made.
 func (c *Controller) Stats() inspect.Stats {
 	s := inspect.Stats{

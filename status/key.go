@@ -19,8 +19,18 @@ type keyView struct {
 	Name       string    `json:"name"`
 	// Now is the state of the key in the queue; null if it is not there.
 	Now *keyReport `json:"now"`
+	// References are what its object refers to, by reconcile.References.
+	References []referenceReport `json:"references,omitempty"`
 	// Attempts are the last reconciles, the newest first.
 	Attempts []attemptReport `json:"attempts"`
+}
+
+// referenceReport describes one object to which another refers.
+type referenceReport struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	State     string `json:"state"`
 }
 
 // attemptReport describes one reconcile. Seen is when the caches had seen its writes, left out if
@@ -68,6 +78,9 @@ func keyViewOf(controllers []*reconcile.Controller, query url.Values) (*keyView,
 		now := keyOf(&status.Keys[k])
 		v.Now = &now
 	}
+	for _, r := range controllers[i].References(key) {
+		v.References = append(v.References, referenceReport{r.Kind, r.Key.Namespace, r.Key.Name, r.State})
+	}
 	for _, a := range slices.Backward(controllers[i].History(key)) {
 		v.Attempts = append(v.Attempts, attemptOf(&a))
 	}
@@ -114,6 +127,13 @@ func (p *keyPage) render() {
 		now = state(p.Time, p.Now)
 	}
 	p.add("<h2>Now</h2>\n<p>%s</p>\n", now)
+	if len(p.References) > 0 {
+		p.add("<h2>What it refers to</h2>\n<ul>\n")
+		for _, r := range p.References {
+			p.add("<li>%s %s: %s</li>\n", r.Kind, title(r.Namespace, r.Name), r.State)
+		}
+		p.add("</ul>\n")
+	}
 	p.add("<h2>Its last reconciles, the newest first</h2>\n")
 	if len(p.Attempts) == 0 {
 		p.add("<p class=\"quiet\">None is remembered. From now on they are, for ten minutes.</p>\n")

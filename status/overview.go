@@ -212,7 +212,11 @@ func (o *overview) informers() {
 		o.cell("kind", i.Kind)
 		o.cell("scope", scope(i))
 		o.cell("state", condition(i))
-		o.cell("objects", i.Objects)
+		if i.Referenced {
+			o.cell("objects", fmt.Sprintf("%d of %s", i.Objects, counted(i.References, "reference")))
+		} else {
+			o.cell("objects", i.Objects)
+		}
 		o.cell("size", size(i.Bytes))
 		o.cell("version seen", i.Version)
 		o.cell("heard", heard)

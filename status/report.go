@@ -159,8 +159,14 @@ type informerReport struct {
 	FieldSelector string   `json:"fieldSelector,omitempty"`
 	MetadataOnly  bool     `json:"metadataOnly,omitempty"`
 	Objects       int      `json:"objects"`
-	Bytes         int64    `json:"bytes"` // estimated
-	Version       string   `json:"version"`
+	// Referenced is set for a cache of objects that others refer to: References is how many
+	// it holds or waits for, and OpenWatches how many of them are watched.
+	Referenced  bool `json:"referenced,omitempty"`
+	References  int  `json:"references,omitempty"`
+	OpenWatches int  `json:"openWatches,omitempty"`
+
+	Bytes   int64  `json:"bytes"` // estimated
+	Version string `json:"version"`
 	// LastActivity is when the least recently active watch last received anything.
 	LastActivity time.Time `json:"lastActivity,omitzero"`
 	WatchSince   time.Time `json:"watchSince,omitzero"`
@@ -192,6 +198,7 @@ func reportOf(o *Options, keys int) *report {
 			Namespaces: i.Namespaces, LabelSelector: i.LabelSelector, FieldSelector: i.FieldSelector,
 			MetadataOnly: i.MetadataOnly, Objects: i.Objects, Bytes: i.Size(), Version: i.ResourceVersion,
 			LastActivity: i.LastActivity, WatchSince: i.WatchSince, Lag: i.Lag.Seconds(),
+			Referenced: i.Referenced, References: i.References, OpenWatches: i.OpenWatches,
 			LastError: i.LastError,
 			Lists:     i.Lists, Watches: i.Watches, Stalls: i.Stalls, Failures: i.Failures, Events: i.Events,
 			Restores: i.Restores,

@@ -81,6 +81,14 @@ type KeyStatus struct {
 	FailedAt time.Time // zero after a success
 }
 
+// Reference is an object to which the object of a key refers, by reconcile.References.
+type Reference struct {
+	Kind string
+	Key  types.NamespacedName
+	// State is "exists", "does not exist", "not known yet", or why it cannot be known.
+	State string
+}
+
 // Slots is implemented by reconcile.Shards that know the owners of their slots.
 type Slots interface {
 	// Status may be called at any time, from any goroutine. It must not send requests, since
