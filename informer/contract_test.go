@@ -17,6 +17,9 @@ func all(tests ...func(t *testing.T)) func(t *testing.T) {
 
 func TestContract(t *testing.T) {
 	contract.Check(t, contract.Tests{
+		"Of the objects that others refer to, each is listed and watched by its name, and no other is cached " +
+			"(Referenced).": TestOnlyWhatIsReferredToIsListedWatchedAndCached,
+		"One that cannot be read affects no other.": TestAForbiddenReferenceConcernsNoOtherAndHeals,
 		"Get, Snapshot, Select, indexes and iteration copy nothing and allocate nothing.": all(
 			TestReadsAllocateNothing, TestIndexReadsAllocateNothing),
 		"They do not wait for the watch, nor does the watch wait for them.":                                TestReadersAndTheWriterDoNotWait,

@@ -37,6 +37,8 @@
 //     panics, affects no other object. It proves no deletion, is named in
 //     Status.Problems with the field, and heals when it is changed or deleted
 //     ([Informer.Unreadable]).
+//   - Of the objects that others refer to, each is listed and watched by its name, and no
+//     other is cached ([Referenced]). One that cannot be read affects no other.
 //   - Calls of Run may overlap: the first one starts the watch, and the last one to
 //     end stops it.
 //   - It works with client-go's fake clients, and in testing/synctest.

@@ -100,7 +100,8 @@ func referencesByRole(ctx context.Context, t *testing.T, server *e2e.Cluster, ad
 		APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"one", "late"},
 		Verbs: []string{"list", "watch"},
 	}
-	config, err := server.ServiceAccount(ctx, e2e.ServiceAccount{Namespace: namespace, Name: "reader", Rules: []rbacv1.PolicyRule{rule}})
+	config, err := server.ServiceAccount(ctx,
+		e2e.ServiceAccount{Namespace: namespace, Name: "reader", Rules: []rbacv1.PolicyRule{rule}})
 	g.Expect(err).NotTo(HaveOccurred())
 	h := newHeld(ctx, t, config, admin)
 	defer func() { g.Expect(h.stop()).To(Succeed()) }()

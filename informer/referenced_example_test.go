@@ -29,8 +29,9 @@ func ExampleReferenced() {
 		return reconcile.Key{Namespace: m.Namespace, Name: m.Data["secret"]}
 	}
 	secrets := informer.Referenced(clientset.CoreV1().Secrets, nil)
+	type request = reconcile.Request[*corev1.ConfigMap]
 	c, err := reconcile.New("example", informer.For(clientset.CoreV1().ConfigMaps(""), nil),
-		reconcile.Func[*corev1.ConfigMap](func(_ context.Context, r reconcile.Request[*corev1.ConfigMap]) (reconcile.Result, error) {
+		reconcile.Func[*corev1.ConfigMap](func(_ context.Context, r request) (reconcile.Result, error) {
 			if m, ok := r.Object(); ok {
 				_, exists := secrets.Get(secretOf(m))
 				fmt.Println(r.Key, "refers to", secretOf(m), "which exists:", exists)

@@ -229,7 +229,8 @@ func TestOnlyWhatIsReferredToIsListedWatchedAndCached(t *testing.T) {
 		w.Expect(w.secrets.Snapshot().Len()).To(Equal(1))
 		w.Expect(w.told.heard()).To(Equal([]string{"added a", "updated a", "added late", "deleted a"}))
 		s := w.secrets.Status()
-		w.Expect([]any{s.Running, s.Synced, s.Referenced, s.References, s.OpenWatches}).To(Equal([]any{true, true, true, 2, 2}))
+		w.Expect([]any{s.Running, s.Synced, s.Referenced, s.References, s.OpenWatches}).To(
+			Equal([]any{true, true, true, 2, 2}))
 	})
 }
 

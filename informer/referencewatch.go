@@ -517,7 +517,9 @@ func (r *References[T]) watch(s *referenceSession[T], f *reference[T], rv string
 	}
 	r.in.counted.watches.Add(1)
 	f.watch, f.resumes = w, false
-	w.stopReading = s.readers.Read(opened.ResultChan(), func(event watch.Event, open bool) { r.receive(f, w, event, open) })
+	w.stopReading = s.readers.Read(opened.ResultChan(), func(event watch.Event, open bool) {
+		r.receive(f, w, event, open)
+	})
 	return nil
 }
 

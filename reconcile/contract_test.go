@@ -39,6 +39,10 @@ func TestAsManyKeysAtOnceAsThereAreWorkers(t *testing.T) {
 // Every sentence of the contract in doc.go is held by the tests beside it.
 func TestContract(t *testing.T) {
 	contract.Check(t, contract.Tests{
+		"A key waits until it is known of all that its object refers to whether it exists (References).": all(
+			TestAChangeOfWhatIsReferredToReconcilesThoseThatRefer),
+		"What cannot be read is an error of the keys that refer to it, and of no others.": all(
+			TestKeysWhoseReferencesAreForbiddenFailAndNoOthersAndHeal),
 		"No reconcile starts before every informer of the controller has delivered its first list.": TestNoReconcileBeforeEveryCacheHasItsFirstList,
 		"An optional controller waits for that without keeping the process from being ready, and starts by itself when " +
 			"its kind is installed or its cluster answers.": TestAnOptionalControllerStartsWhenItsKindIsServed,

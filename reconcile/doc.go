@@ -40,6 +40,9 @@
 //   - A key whose object cannot be read, because Go cannot decode it, fails with an
 //     error that names the field, until the object is changed. Its reconciler is not
 //     called meanwhile: such an object is not deleted.
+//   - A key waits until it is known of all that its object refers to whether it exists
+//     ([References]). What cannot be read is an error of the keys that refer to it, and
+//     of no others.
 //   - With Options.Leader reconciles run only while this replica leads, with
 //     Options.Shards only for the keys of its shards. A new leader, and the new owner
 //     of a shard, start with caches that have seen the previous replica's writes. A

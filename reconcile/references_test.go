@@ -424,10 +424,10 @@ func TestObjectsOfAllClientsAndWithoutNamespacesCanBeReferredTo(t *testing.T) {
 		slim, err := metadata.NewForConfig(config)
 		w.Expect(err).NotTo(HaveOccurred())
 		resource := schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
-		dynamics := informer.Referenced(func(ns string) informer.Client[*unstructured.Unstructured, *unstructured.UnstructuredList] {
+		dynamics := informer.Referenced(func(ns string) dynamicClient {
 			return informer.Untyped(untyped.Resource(resource).Namespace(ns))
 		}, &informer.Options{Name: "dynamic"})
-		metas := informer.Referenced(func(ns string) informer.Client[*metav1.PartialObjectMetadata, *metav1.PartialObjectMetadataList] {
+		metas := informer.Referenced(func(ns string) metadataClient {
 			return informer.Untyped(slim.Resource(resource).Namespace(ns))
 		}, &informer.Options{Name: "metadata"})
 		kind, err := cluster.NewKind[*corev1.Secret, *corev1.SecretList](w.cluster, resource, corev1.AddToScheme)
@@ -452,14 +452,19 @@ func TestObjectsOfAllClientsAndWithoutNamespacesCanBeReferredTo(t *testing.T) {
 		})
 		w.ran()
 		w.Expect(seen).To(HaveEach("true true true false"))
-		_, err = w.admin.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}, metav1.CreateOptions{})
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}
+		_, err = w.admin.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
 		w.Expect(err).NotTo(HaveOccurred())
 		w.ran()
 		w.Expect(seen[len(seen)-1]).To(Equal("true true true true"))
 	})
 }
 
-type nodeClient = informer.Client[*corev1.Node, *corev1.NodeList]
+type (
+	nodeClient     = informer.Client[*corev1.Node, *corev1.NodeList]
+	dynamicClient  = informer.Client[*unstructured.Unstructured, *unstructured.UnstructuredList]
+	metadataClient = informer.Client[*metav1.PartialObjectMetadata, *metav1.PartialObjectMetadataList]
+)
 
 func TestReferencesOfOtherObjectsThanTheControllersAreRefused(t *testing.T) {
 	inReferring(t, func(w *referring) {

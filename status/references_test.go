@@ -25,8 +25,9 @@ func TestThePagesShowWhatAKeyRefersTo(t *testing.T) {
 		meta := metav1.ObjectMeta{Namespace: "d", Name: "a"}
 		client := fake.NewClientset(&corev1.ConfigMap{ObjectMeta: meta}, &corev1.Secret{ObjectMeta: meta})
 		secrets := informer.Referenced(client.CoreV1().Secrets, nil)
+		type request = reconcile.Request[*corev1.ConfigMap]
 		c, err := reconcile.New("rollout", informer.For(client.CoreV1().ConfigMaps("d"), nil),
-			reconcile.Func[*corev1.ConfigMap](func(context.Context, reconcile.Request[*corev1.ConfigMap]) (reconcile.Result, error) {
+			reconcile.Func[*corev1.ConfigMap](func(context.Context, request) (reconcile.Result, error) {
 				return reconcile.Result{}, nil
 			}), &reconcile.Options{Triggers: []reconcile.Trigger{
 				reconcile.References(secrets, func(*corev1.ConfigMap) []reconcile.Key {
