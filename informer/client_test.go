@@ -14,7 +14,6 @@ import (
 	"k8s.io/client-go/dynamic"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/informers"
-	clientinformers "k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -203,6 +202,6 @@ func TestTheServerIsUnknownWhereTheClientDoesNotTell(t *testing.T) {
 	g.Expect(informer.For(&olderNodes{(*rest.RESTClient)(nil)}, nil).Status()).To(unknown)
 	g.Expect(informer.For(informer.Untyped(dynamicfake.NewSimpleDynamicClient(scheme.Scheme).Resource(configMaps)), nil).
 		Status()).To(unknown)
-	shared := clientinformers.NewSharedInformerFactory(client, 0).Core().V1().Nodes().Informer()
+	shared := informers.NewSharedInformerFactory(client, 0).Core().V1().Nodes().Informer()
 	g.Expect(clientgo.Wrap[*corev1.Node](shared, nil).Status()).To(unknown)
 }

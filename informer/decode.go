@@ -228,10 +228,11 @@ func (l *rawList) decode(data []byte) error {
 	}
 	*l = rawList{}
 	members, err := rawMembers(data)
-	return errors.Join(err, unmarshalMember(members, "kind", &l.Kind), unmarshalMember(members, "apiVersion", &l.APIVersion),
-		unmarshalMember(members, "metadata", &l.Metadata), divide(members["items"], '[', func(_ string, item json.RawMessage) {
-			l.Items = append(l.Items, item)
-		}))
+	return errors.Join(err,
+		unmarshalMember(members, "kind", &l.Kind),
+		unmarshalMember(members, "apiVersion", &l.APIVersion),
+		unmarshalMember(members, "metadata", &l.Metadata),
+		divide(members["items"], '[', func(_ string, item json.RawMessage) { l.Items = append(l.Items, item) }))
 }
 
 // decodeList decodes a list, or a Status.
@@ -276,8 +277,11 @@ func metadataIn(raw []byte) (metadata metav1.ObjectMeta, ok bool) {
 	}
 	each, _ := rawMembers(object["metadata"])
 	metadata = metav1.ObjectMeta{}
-	err := errors.Join(unmarshalMember(each, "name", &metadata.Name), unmarshalMember(each, "namespace", &metadata.Namespace),
-		unmarshalMember(each, "uid", &metadata.UID), unmarshalMember(each, "resourceVersion", &metadata.ResourceVersion))
+	err := errors.Join(
+		unmarshalMember(each, "name", &metadata.Name),
+		unmarshalMember(each, "namespace", &metadata.Namespace),
+		unmarshalMember(each, "uid", &metadata.UID),
+		unmarshalMember(each, "resourceVersion", &metadata.ResourceVersion))
 	return metadata, err == nil && metadata.Name != ""
 }
 

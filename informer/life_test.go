@@ -31,7 +31,8 @@ import (
 // running runs in until stop is called, which returns once Run has.
 func running(ctx context.Context, in interface {
 	Run(ctx context.Context) error
-}) (stop func()) {
+},
+) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- in.Run(ctx) }()

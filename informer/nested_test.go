@@ -36,7 +36,7 @@ func (n *nested) Read(p []byte) (int, error) {
 		var read int
 		read, err = n.ReadCloser.Read(chunk)
 		n.rest = nestable.ReplaceAllFunc(chunk[:read], func(value []byte) []byte {
-			levels, _ := strconv.Atoi(strings.Trim(string(value), `nested "`))
+			levels, _ := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(string(value), `"nested `), `"`))
 			return []byte(strings.Repeat("[", levels) + strings.Repeat("]", levels))
 		})
 	}

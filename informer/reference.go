@@ -98,7 +98,7 @@ func (w *referenceWatch) stalls() (at time.Time) {
 func (w *referenceWatch) stop() {
 	w.stops.Do(func() {
 		w.stopReading()
-		w.closing.Go(w.Interface.Stop)
+		w.closing.Go(w.Stop)
 	})
 }
 

@@ -108,7 +108,8 @@ func (s *sameError) report() bool {
 	if len(s.keys) == 0 || !s.many && len(s.keys) <= few {
 		return false
 	}
-	s.log.Error(s.last, "many keys fail with the same error", "keys", len(s.keys), "examples", strings.Join(s.examples, ", "))
+	s.log.Error(s.last, "many keys fail with the same error",
+		"keys", len(s.keys), "examples", strings.Join(s.examples, ", "))
 	return true
 }
 

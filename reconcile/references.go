@@ -273,17 +273,17 @@ func (f *reference) states(keys []Key) error {
 	}
 	switch {
 	case len(errs) > 0:
-		return unreadableReference{errors.Join(errs...)}
+		return unreadableReferenceError{errors.Join(errs...)}
 	case waits:
 		return errReferencesUnknown
 	}
 	return nil
 }
 
-// unreadableReference is why it cannot be known what a key refers to.
-type unreadableReference struct{ error }
+// unreadableReferenceError is why it cannot be known what a key refers to.
+type unreadableReferenceError struct{ error }
 
-func (e unreadableReference) Unwrap() error { return e.error }
+func (e unreadableReferenceError) Unwrap() error { return e.error }
 
 // set notes that the n-th function leads from an object to keys, unless a later look has
 // noted something.
@@ -377,7 +377,7 @@ func (r *referrers) forget(which func(Key) bool) {
 // Errors: errReferencesUnknown; one that waits for a change, if it cannot be known.
 func (r *referrers) admit(key Key, object metav1.Object, turn uint64) (current bool, err error) {
 	current, err = r.note(key, object, turn)
-	if _, unreadable := errors.AsType[unreadableReference](err); !unreadable {
+	if _, unreadable := errors.AsType[unreadableReferenceError](err); !unreadable {
 		return current, err
 	}
 	r.mu.Lock()

@@ -171,8 +171,12 @@ func (r *judge) wrote(e apisim.Event, resource string, free bool) {
 	if e.New != nil && e.New.Object["status"] != nil {
 		r.reported[e.New.GetUID()] = true
 	}
-	what := resource + " " + stem(e)
 	r.sent(e, resource)
+	r.count(e, resource+" "+stem(e))
+}
+
+// count counts the creations and deletions of what.
+func (r *judge) count(e apisim.Event, what string) {
 	switch e.Type {
 	case watch.Added:
 		r.alive[what]++

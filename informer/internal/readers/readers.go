@@ -116,7 +116,7 @@ func (g *group) receive(current []*reading, cases []reflect.SelectCase) bool {
 		one.receive(watch.Event{}, false)
 		return false
 	}
-	event, _ := value.Interface().(watch.Event) // the channel has no others
+	event, _ := reflect.TypeAssert[watch.Event](value) // the channel has no others
 	one.receive(event, true)
 	return true
 }

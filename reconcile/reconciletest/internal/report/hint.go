@@ -46,8 +46,8 @@ var hints = map[Reason]string{
 		"and ask the server itself before you destroy",
 	NotGranted: "Report.Rules are the fewest rules that do",
 	Modified:   "objects of a cache are shared: copy before you edit, as patch.Merge does",
-	MissedDeletion: "a cache of your own has to be listed again when its watch has failed, and a handler of client-go gets " +
-		"a deletion that was missed as a cache.DeletedFinalStateUnknown: look into it",
+	MissedDeletion: "a cache of your own has to be listed again when its watch has failed, and a handler of client-go " +
+		"gets a deletion that was missed as a cache.DeletedFinalStateUnknown: look into it",
 	StaleCache: "it trusts a cache that has not seen its own writes: " +
 		"wait for it, or give children names that do not depend on it",
 	FailedRead: "a failed read does not mean that nothing exists: return its error, to be called again",
@@ -57,15 +57,15 @@ var hints = map[Reason]string{
 		"decide by the state that is there, not by the events that came",
 	NotWoken: "it looked before the event came, and nothing led back to the key when it did: " +
 		"what a reconcile looks up needs a trigger (reconcile.Mapped, or Watches)",
-	Unwoken: "it read that object, and nothing wakes it when the object changes: give the controller a trigger that leads " +
-		"from it back to the key (reconcile.Mapped, or Watches), or name the resource in Case.Unwatched",
+	Unwoken: "it read that object, and nothing wakes it when the object changes: give the controller a trigger that " +
+		"leads from it back to the key (reconcile.Mapped, or Watches), or name the resource in Case.Unwatched",
 	NotRestored: "nothing restores the deleted object: is there a trigger for this kind that finds the owner, " +
 		"and does the name follow from the owner alone?",
 	NotCorrected: "nothing restores the edited object: compare it with its desired state",
 	NotSeen: "no watch of the program shows the object: its informer is of another namespace, " +
 		"or its selector leaves the object out",
-	NotMapped: "the event came, and no key was reconciled: its trigger finds no owner. Has the object an owner reference " +
-		"or the labels of its owner, and is the owner's kind in a namespace, or in none, as the informer says?",
+	NotMapped: "the event came, and no key was reconciled: its trigger finds no owner. Has the object an owner " +
+		"reference or the labels of its owner, and is the owner's kind in a namespace, or in none, as the informer says?",
 	Hangs:            "calls that hang, and then time out, must lead to another attempt",
 	GivesUp:          "it gives up after some failures: attempts have to go on until one succeeds, with a back-off",
 	ChangedMeanwhile: "the object changed in the middle of its own reconcile",

@@ -169,7 +169,8 @@ func Again(p plan.Plan, verb string) Reason {
 
 // ofKind has the reasons of deviations that are always the same.
 var ofKind = map[byte]Reason{
-	plan.AtDelivery: LostEvent, plan.Altered: Unwoken, plan.Replaced: Unwoken, plan.Deleted: NotRestored, plan.Edited: NotCorrected, plan.Marked: NotCorrected,
+	plan.AtDelivery: LostEvent, plan.Altered: Unwoken, plan.Replaced: Unwoken,
+	plan.Deleted: NotRestored, plan.Edited: NotCorrected, plan.Marked: NotCorrected,
 	plan.Parted: Hangs, plan.Refused: GivesUp, plan.Early: ChangedMeanwhile, plan.Unsynced: Unsynced,
 	plan.Offline: MissedWhileDown, plan.Stopped: Stopped, plan.Halted: Stopped, plan.Rivalled: Conflict,
 	plan.Lagging: TooSoon, plan.Asleep: Slept, plan.Shuffled: Order,

@@ -77,7 +77,8 @@ func (t *trial) restartKilled(ctx context.Context) {
 		case err := <-l.done:
 			l.done <- err
 			if !t.mutated(err) {
-				t.journal.find(report.Run, report.EndedEarly, fmt.Sprintf("Run returned although its context had not ended: %v", err))
+				t.journal.find(report.Run, report.EndedEarly,
+					fmt.Sprintf("Run returned although its context had not ended: %v", err))
 			}
 		default:
 		}
