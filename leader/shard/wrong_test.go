@@ -1,0 +1,104 @@
+package shard_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+)
+
+// answered is a client whose requests something in between answers with status 200 while it is on: client-go makes an
+// object of what the answer has.
+type answered struct {
+	coordinationclient.LeaseInterface
+	reads, writes atomic.Pointer[coordinationv1.Lease]
+}
+
+func (c *answered) Leases(string) coordinationclient.LeaseInterface { return c }
+
+func (c *answered) Get(ctx context.Context, name string, o metav1.GetOptions) (*coordinationv1.Lease, error) {
+	if wrong := c.reads.Load(); wrong != nil {
+		return wrong.DeepCopy(), nil
+	}
+	return c.LeaseInterface.Get(ctx, name, o)
+}
+
+func (c *answered) List(ctx context.Context, o metav1.ListOptions) (*coordinationv1.LeaseList, error) {
+	if wrong := c.reads.Load(); wrong != nil {
+		return &coordinationv1.LeaseList{TypeMeta: wrong.TypeMeta}, nil
+	}
+	return c.LeaseInterface.List(ctx, o)
+}
+
+func (c *answered) Create(
+	ctx context.Context, l *coordinationv1.Lease, o metav1.CreateOptions,
+) (*coordinationv1.Lease, error) {
+	if wrong := c.writes.Load(); wrong != nil {
+		return wrong.DeepCopy(), nil
+	}
+	return c.LeaseInterface.Create(ctx, l, o)
+}
+
+func (c *answered) Update(
+	ctx context.Context, l *coordinationv1.Lease, o metav1.UpdateOptions,
+) (*coordinationv1.Lease, error) {
+	if wrong := c.writes.Load(); wrong != nil {
+		return wrong.DeepCopy(), nil
+	}
+	return c.LeaseInterface.Update(ctx, l, o)
+}
+
+// Both replicas, at the start or later, are told that their requests have succeeded, and none has: no slot has two owners
+// (which the fixture checks), and everything heals.
+func TestSuccessesThatAreNotTheServersMakeNoOwner(t *testing.T) {
+	wrongs := map[string]*coordinationv1.Lease{
+		"{}":            {},
+		"a Status":      {TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}},
+		"another kind":  {TypeMeta: metav1.TypeMeta{Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "1"}},
+		"another Lease": {ObjectMeta: metav1.ObjectMeta{Name: "other", Namespace: "default", UID: "u", ResourceVersion: "1"}},
+	}
+	for name, wrong := range wrongs {
+		for when, start := range map[string]bool{"at the start": true, "later": false} {
+			t.Run(name+" "+when, func(t *testing.T) {
+				inBubble(t, func(x *fixture) {
+					clients := []*answered{{LeaseInterface: x.API.Link(1)}, {LeaseInterface: x.API.Link(2)}}
+					set := func(reads, writes *coordinationv1.Lease) {
+						for _, c := range clients {
+							c.reads.Store(reads)
+							c.writes.Store(writes)
+						}
+					}
+					if start {
+						set(wrong, wrong)
+					}
+					a, b := x.runBy(clients[0], "a"), x.runBy(clients[1], "b")
+					pass(time.Minute)
+					if start {
+						x.Expect(x.Owned()).To(BeEmpty())
+						x.Expect(a.Ready()).NotTo(Succeed())
+					}
+					set(nil, wrong)
+					pass(time.Minute)
+					x.Expect(x.Owned()).To(BeEmpty(), "no membership has been renewed")
+					set(nil, nil)
+					pass(time.Minute)
+					x.Expect(x.Shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
+					set(wrong, nil)
+					pass(time.Minute)
+					x.Expect(x.Owned()).To(HaveLen(64), "what cannot be read is not lost")
+					set(nil, nil)
+					pass(time.Minute)
+					x.Expect(x.Shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
+					x.Expect(a.Ready()).To(Succeed())
+					a.end()
+					b.end()
+				})
+			})
+		}
+	}
+}
