@@ -3,6 +3,9 @@ package homeostat_test
 import (
 	"bytes"
 	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io"
 	"maps"
 	"os"
@@ -251,4 +254,119 @@ func modules(t *testing.T) (folders []string) {
 		t.Fatalf("go.work uses only %q: the test does not find them", folders)
 	}
 	return folders
+}
+
+// door is the one way by which a type shows what only other packages of this module need: a method without
+// parameters that returns an interface of an internal package.
+const door = "Parts"
+
+// TestInternalTypesStandBehindOneDoor: a user cannot name a type of an internal package, so none stands in what users see.
+func TestInternalTypesStandBehindOneDoor(t *testing.T) {
+	doors := 0
+	for _, p := range list(t) {
+		folder := strings.TrimPrefix(p.ImportPath, module+"/")
+		if !slices.Contains(sdk, folder) && !slices.Contains(kit, folder) {
+			continue
+		}
+		for _, file := range p.GoFiles {
+			parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, file), nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			internal := internalImports(parsed)
+			for name, seen := range exported(parsed) {
+				isDoor := strings.HasSuffix(name, "."+door)
+				ast.Inspect(seen, func(n ast.Node) bool {
+					if f, ok := n.(*ast.Field); ok && len(f.Names) == 1 && f.Names[0].Name == door {
+						doors++ // of an interface
+						return false
+					}
+					of, ok := n.(*ast.SelectorExpr)
+					if !ok {
+						return true
+					}
+					x, ok := of.X.(*ast.Ident)
+					switch {
+					case !ok || internal[x.Name] == "":
+					case isDoor:
+						doors++
+					default:
+						t.Errorf("%s: %s shows %s of %s: show it through %s()", folder, name, of.Sel.Name, internal[x.Name], door)
+					}
+					return false
+				})
+			}
+		}
+	}
+	if doors < 3 {
+		t.Errorf("found %d doors: the test does not find them", doors)
+	}
+}
+
+// internalImports returns the internal packages of this module that a file imports, by their names in it.
+func internalImports(file *ast.File) map[string]string {
+	names := map[string]string{}
+	for _, spec := range file.Imports {
+		path := strings.Trim(spec.Path.Value, `"`)
+		if !strings.HasPrefix(path, module) || !strings.Contains(path, "/internal/") {
+			continue
+		}
+		name := filepath.Base(path)
+		if spec.Name != nil {
+			name = spec.Name.Name
+		}
+		names[name] = strings.TrimPrefix(path, module+"/")
+	}
+	return names
+}
+
+// exported returns what users see of a file: signatures and types, without what is not exported in them.
+func exported(file *ast.File) map[string]ast.Node {
+	seen := map[string]ast.Node{}
+	for _, declaration := range file.Decls {
+		switch d := declaration.(type) {
+		case *ast.FuncDecl:
+			name := d.Name.Name
+			if d.Recv != nil {
+				name = receiver(d.Recv.List[0].Type) + "." + name
+			}
+			if ast.IsExported(d.Name.Name) && ast.IsExported(name) {
+				seen[name] = d.Type
+			}
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				if of, ok := spec.(*ast.TypeSpec); ok && of.Name.IsExported() {
+					seen[of.Name.Name] = of
+				}
+			}
+		}
+	}
+	for _, node := range seen {
+		ast.Inspect(node, func(n ast.Node) bool {
+			if fields, ok := n.(*ast.StructType); ok {
+				fields.Fields.List = slices.DeleteFunc(fields.Fields.List, func(f *ast.Field) bool {
+					return len(f.Names) > 0 && !slices.ContainsFunc(f.Names, (*ast.Ident).IsExported)
+				})
+			}
+			return true
+		})
+	}
+	return seen
+}
+
+func receiver(of ast.Expr) string {
+	for {
+		switch e := of.(type) {
+		case *ast.StarExpr:
+			of = e.X
+		case *ast.IndexExpr:
+			of = e.X
+		case *ast.IndexListExpr:
+			of = e.X
+		case *ast.Ident:
+			return e.Name
+		default:
+			return ""
+		}
+	}
 }

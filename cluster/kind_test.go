@@ -218,11 +218,11 @@ func TestInformersKnowTheScopeOfAKind(t *testing.T) {
 	for _, in := range []*informer.Informer[*appsv1.Deployment]{
 		informer.ForNamespaces(newKind(g, config).ClusterScoped().In, nil), informer.For(newKind(g, config).ClusterScoped().In(""), nil),
 	} {
-		g.Expect(in.Validate()).To(Succeed())
-		g.Expect(in.Mapping()).To(HaveField("Scope", meta.RESTScopeRoot))
-		g.Expect(in.InScope(types.NamespacedName{Name: "a"})).To(BeTrue())
+		g.Expect(in.Parts().Validate()).To(Succeed())
+		g.Expect(in.Parts().Mapping()).To(HaveField("Scope", meta.RESTScopeRoot))
+		g.Expect(in.Parts().InScope(types.NamespacedName{Name: "a"})).To(BeTrue())
 	}
-	g.Expect(informer.For(newKind(g, config).In(""), nil).Mapping()).To(HaveField("Scope", meta.RESTScopeNamespace))
+	g.Expect(informer.For(newKind(g, config).In(""), nil).Parts().Mapping()).To(HaveField("Scope", meta.RESTScopeNamespace))
 }
 
 func TestAnInformerRefusesAScopeThatContradictsTheKind(t *testing.T) {
@@ -237,7 +237,7 @@ func TestAnInformerRefusesAScopeThatContradictsTheKind(t *testing.T) {
 			&informer.Options{Namespaces: []string{"a"}}),
 		`Options.Namespaces is [b]: must be empty`: informer.For(newKind(g, config).ClusterScoped().In("b"), nil),
 	} {
-		g.Expect(in.Validate()).To(MatchError(ContainSubstring(why)))
+		g.Expect(in.Parts().Validate()).To(MatchError(ContainSubstring(why)))
 	}
 }
 

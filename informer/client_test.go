@@ -24,6 +24,7 @@ import (
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/informer/clientgo"
 	"github.com/homeostat/homeostat/internal/apisim"
+	"github.com/homeostat/homeostat/internal/parts"
 )
 
 // embedding is a client of the caller's own that embeds another.
@@ -50,7 +51,7 @@ func (h handwritten) Watch(ctx context.Context, o metav1.ListOptions) (watch.Int
 type scoped interface {
 	Run(ctx context.Context) error
 	WaitForSync(ctx context.Context) error
-	InScope(key types.NamespacedName) bool
+	Parts() parts.Cache
 	IsDeleted(ctx context.Context, key types.NamespacedName) bool
 }
 
@@ -90,8 +91,8 @@ func TestANamespaceThatAClientDoesNotReadIsNotInScope(t *testing.T) {
 			ended := make(chan error, 1)
 			go func() { ended <- in.Run(ctx) }()
 			g.Expect(in.WaitForSync(t.Context())).To(Succeed(), name)
-			g.Expect(in.InScope(types.NamespacedName{Namespace: "e", Name: "lives"})).To(BeFalse(), name)
-			g.Expect(in.InScope(types.NamespacedName{Namespace: "d", Name: "none"})).To(BeTrue(), name)
+			g.Expect(in.Parts().InScope(types.NamespacedName{Namespace: "e", Name: "lives"})).To(BeFalse(), name)
+			g.Expect(in.Parts().InScope(types.NamespacedName{Namespace: "d", Name: "none"})).To(BeTrue(), name)
 			for range 2 * inBurst {
 				g.Expect(in.IsDeleted(t.Context(), types.NamespacedName{Namespace: "e", Name: "lives"})).To(BeFalse(), name)
 			}
@@ -115,11 +116,11 @@ func TestWhatAHandwrittenClientReadsIsNotKnownBeforeItHasObjects(t *testing.T) {
 		"wrapped": clientgo.Wrap[*corev1.ConfigMap](
 			informers.NewSharedInformerFactory(fake.NewClientset(), 0).Core().V1().ConfigMaps().Informer(), nil),
 	} {
-		g.Expect(in.InScope(types.NamespacedName{Namespace: "d", Name: "a"})).To(BeFalse(), name)
+		g.Expect(in.Parts().InScope(types.NamespacedName{Namespace: "d", Name: "a"})).To(BeFalse(), name)
 	}
-	g.Expect(informer.For(embedding{core.ConfigMaps("")}, nil).InScope(types.NamespacedName{Namespace: "d"})).To(BeTrue())
+	g.Expect(informer.For(embedding{core.ConfigMaps("")}, nil).Parts().InScope(types.NamespacedName{Namespace: "d"})).To(BeTrue())
 	nodes := informer.For(disguised{core.Nodes()}, nil)
-	g.Expect(nodes.InScope(types.NamespacedName{Name: "a"})).To(BeTrue(), "its kind has no namespaces")
+	g.Expect(nodes.Parts().InScope(types.NamespacedName{Name: "a"})).To(BeTrue(), "its kind has no namespaces")
 }
 
 func TestForNamespacesRefusesAClientOfAnotherNamespace(t *testing.T) {
@@ -127,7 +128,7 @@ func TestForNamespacesRefusesAClientOfAnotherNamespace(t *testing.T) {
 	core := fake.NewClientset().CoreV1()
 	in := informer.ForNamespaces(func(string) typedcorev1.ConfigMapInterface { return core.ConfigMaps("d") },
 		&informer.Options{Namespaces: []string{"e"}})
-	g.Expect(in.Validate()).To(MatchError(ContainSubstring(`the client of namespace "e" reads namespace "d"`)))
+	g.Expect(in.Parts().Validate()).To(MatchError(ContainSubstring(`the client of namespace "e" reads namespace "d"`)))
 	g.Expect(informer.ForNamespaces(core.ConfigMaps, nil).SetNamespaces("f")).To(Succeed())
 }
 

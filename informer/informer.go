@@ -41,7 +41,7 @@ type Informer[T Object] struct {
 //	nodes := informer.For(clientset.CoreV1().Nodes(), nil)
 //
 // It starts nothing, see [Informer.Run]. A nil o means the defaults. Wrong options
-// and a nil c are reported by Validate, Run and WaitForSync, and by reconcile.New.
+// and a nil c are reported by Run and WaitForSync, and by reconcile.New.
 func For[T Object, L runtime.Object](c Client[T, L], o *Options) *Informer[T] {
 	return newInformer[T]([]source{sourceOf(c)}, o)
 }
@@ -105,15 +105,6 @@ func newInformer[T Object](sources []source, o *Options) *Informer[T] {
 	i.feed.complete = i.feed.hasSynced
 	i.store.delivery.counted, i.store.delivery.log = i.counted, i.feed.log
 	return i
-}
-
-// Validate returns everything that is wrong with the options and the client, joined,
-// or nil. Run and WaitForSync return the same error.
-func (i *Informer[T]) Validate() error {
-	if i.err == nil {
-		return nil
-	}
-	return fmt.Errorf("informer of %s: %w", i.Name(), i.err)
 }
 
 // Kind returns the kind of the objects, such as "Node". For unstructured and
@@ -208,7 +199,7 @@ func (i *Informer[T]) Handle(h func(Event[T])) (remove func()) {
 // SetNamespaces makes an informer of [ForNamespaces] watch these namespaces, or all
 // if none are given. Watches of namespaces that stay continue. Objects of removed
 // namespaces are delivered to handlers as Deleted before SetNamespaces returns, though
-// they may exist: InScope is false for them by then. A controller does not reconcile
+// they may exist: Matches is false for them by then. A controller does not reconcile
 // them. HasSynced is false until new namespaces have been listed. It must not be
 // called by a handler.
 //
@@ -230,28 +221,17 @@ func (i *Informer[T]) SetNamespaces(namespaces ...string) error {
 // watches.
 func (i *Informer[T]) LastResourceVersion() string { return i.feed.marks.Lowest() }
 
-// OnSeen calls f once, when everything up to a resourceVersion has been stored and
-// delivered for a namespace ("" for all): before OnSeen returns if that is already
-// the case, otherwise on the goroutine of the watch, in the order of the OnSeen
-// calls. f must not block. After cancel, f is not called, unless the call has
-// already begun. There is no time limit: f stays registered when Run ends and is
-// started again.
-//
-// A namespace with its own watch (ForNamespaces) does not wait for the watches of
-// others, which may be silent for a minute. A resourceVersion that cannot be
-// compared, as with fakes, is seen when the cache has synced. A server that was
-// restored from a backup counts anew: until the informer has noticed that and listed
-// everything again, it may take a new resourceVersion for an old one.
-func (i *Informer[T]) OnSeen(namespace, resourceVersion string, f func()) (cancel func()) {
+func (i *Informer[T]) onSeen(namespace, resourceVersion string, f func()) (cancel func()) {
 	return i.feed.marks.On(&versions.Waiter{Namespace: namespace, RV: resourceVersion, Call: f})
 }
 
 // WaitFor returns when everything up to a resourceVersion has been stored and
-// delivered for all namespaces, see OnSeen.
+// delivered for all namespaces. A resourceVersion that cannot be compared, as with
+// fakes, is seen when the cache has synced.
 //
 // Errors: ctx's, with how far the cache had come.
 func (i *Informer[T]) WaitFor(ctx context.Context, resourceVersion string) error {
-	if versions.WaitFor(ctx, func(f func()) func() { return i.OnSeen("", resourceVersion, f) }) {
+	if versions.WaitFor(ctx, func(f func()) func() { return i.onSeen("", resourceVersion, f) }) {
 		return nil
 	}
 	return fmt.Errorf("waiting for the cache of %s to see resourceVersion %q (it has seen %q): %w",
@@ -303,17 +283,8 @@ func (i *Informer[T]) CheckMutations(keys ...types.NamespacedName) error {
 	return i.store.checkMutations(keys...)
 }
 
-// InScope reports whether an object of key could be in the cache: false if key is
-// outside the informer's namespaces, or in a shard that is not added, or if the
-// field selector requires a different name or namespace, or if the key has a namespace
-// and the kind is known to have none. Labels and other fields are
-// not considered, as a key has none: with a selector, true does not mean that an
-// object that is not cached is deleted.
-//
-// A client that does not show which namespaces it reads, such as one written by hand,
-// has only the namespaces in scope of which objects have been cached. State the
-// namespaces with [ForNamespaces], even if it is all of them.
-func (i *Informer[T]) InScope(key types.NamespacedName) bool {
+// inScope reports whether an object of key could be in the cache.
+func (i *Informer[T]) inScope(key types.NamespacedName) bool {
 	return i.feed.watchesNamespace(key.Namespace) && i.scope.admits(key)
 }
 
@@ -340,13 +311,9 @@ func (i *Informer[T]) Resource() schema.GroupResource {
 	return resourceFor[T](i.feed.currentSources()[0]).GroupResource()
 }
 
-// Mapping returns the kind, the resource and the scope of the objects, as far as
-// they are known from Options, the client and the Go type: an unknown scope is nil,
-// an unknown resource is empty, and so is the version if the group is unknown. It
-// sends no request.
-//
-// Errors: an Options.Kind other than the kind that the client reads.
-func (i *Informer[T]) Mapping() (meta.RESTMapping, error) {
+// mapping returns the kind, the resource and the scope of the objects, as far as they
+// are known, and an error if Options.Kind is not what the client reads.
+func (i *Informer[T]) mapping() (meta.RESTMapping, error) {
 	first := i.feed.currentSources()[0]
 	m := meta.RESTMapping{Resource: resourceFor[T](first)}
 	m.GroupVersionKind = m.Resource.GroupVersion().WithKind(i.Kind())

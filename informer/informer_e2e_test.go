@@ -222,7 +222,7 @@ func keepsPromises[T informer.Object](
 			}).WithTimeout(patience).Should(BeFalse())
 		default:
 			seen := make(chan struct{})
-			defer in.OnSeen(written.Namespace, version, func() { close(seen) })()
+			defer in.Parts().OnSeen(written.Namespace, version, func() { close(seen) })()
 			g.Eventually(seen).WithTimeout(patience).Should(BeClosed())
 		}
 	}

@@ -25,7 +25,7 @@ func TestWrongOptionsAreNamedWithFieldAndValue(t *testing.T) {
 		LabelSelector: "a in", FieldSelector: "a", Namespaces: []string{"UPPER"}, PageSize: -1, MutationCheck: "maybe",
 		BackoffBase: -1, BackoffCap: -2,
 	})
-	err := errors.Join(in.Run(t.Context()), in.WaitForSync(t.Context()), in.Validate())
+	err := errors.Join(in.Run(t.Context()), in.WaitForSync(t.Context()), in.Parts().Validate())
 	for _, wrong := range []string{
 		"running the informer of nodes: informer.Options.", "waiting for the first list of nodes: informer.Options.", "informer of nodes: informer.Options.",
 		`Options.LabelSelector is "a in": `, `Options.FieldSelector is "a": `, `Options.Namespaces[0] is "UPPER": `,
@@ -37,9 +37,9 @@ func TestWrongOptionsAreNamedWithFieldAndValue(t *testing.T) {
 		g.Expect(err).To(MatchError(ContainSubstring(wrong)))
 	}
 	g.Expect(err).NotTo(MatchError(ContainSubstring("at least BackoffBase")), "which is not one")
-	g.Expect(informer.For(fake.NewClientset().CoreV1().Nodes(), &informer.Options{BackoffBase: 2, BackoffCap: 1}).Validate()).
+	g.Expect(informer.For(fake.NewClientset().CoreV1().Nodes(), &informer.Options{BackoffBase: 2, BackoffCap: 1}).Parts().Validate()).
 		To(MatchError(ContainSubstring("Options.BackoffCap is 1ns: must be at least BackoffBase, 2ns")))
-	g.Expect(informer.For(fake.NewClientset().CoreV1().Nodes(), nil).Validate()).To(Succeed())
+	g.Expect(informer.For(fake.NewClientset().CoreV1().Nodes(), nil).Parts().Validate()).To(Succeed())
 }
 
 func TestAnInformerMayHaveAnotherName(t *testing.T) {
@@ -149,17 +149,17 @@ func TestSeen(t *testing.T) {
 		nodes, _ := scripted(t, nil, stream(hold, added(versioned("a", "1", "5")), listEnd("100"), gate, bookmark("200")))
 		var calls []string
 		call := func(name string) func() { return func() { calls = append(calls, name) } }
-		nodes.OnSeen("", "50", call("early"))
-		nodes.OnSeen("", "not a number", call("incomparable"))
-		nodes.OnSeen("", "150", call("later"))
-		nodes.OnSeen("", "150", call("cancelled"))()
+		nodes.Parts().OnSeen("", "50", call("early"))
+		nodes.Parts().OnSeen("", "not a number", call("incomparable"))
+		nodes.Parts().OnSeen("", "150", call("later"))
+		nodes.Parts().OnSeen("", "150", call("cancelled"))()
 		g.Expect(calls).To(BeEmpty(), "nothing has been seen yet")
 		stop := running(t.Context(), nodes)
 		defer stop()
 		synctest.Wait()
 		g.Expect(calls).To(ConsistOf("early", "incomparable"))
 		g.Expect(nodes.LastResourceVersion()).To(Equal("100"))
-		nodes.OnSeen("", "99", call("at once"))
+		nodes.Parts().OnSeen("", "99", call("at once"))
 		g.Expect(calls).To(HaveLen(3))
 
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -181,7 +181,7 @@ func TestSeenIsToldInOrder(t *testing.T) {
 		var calls, want []int
 		for n := range 20 {
 			want = append(want, n)
-			nodes.OnSeen("", "100", func() { calls = append(calls, n) })
+			nodes.Parts().OnSeen("", "100", func() { calls = append(calls, n) })
 		}
 		stop := running(t.Context(), nodes)
 		defer stop()
@@ -204,7 +204,7 @@ func TestSeenOfANamespace(t *testing.T) {
 		synctest.Wait()
 		var calls []string
 		for _, namespace := range []string{"a", "b", "", "unknown"} {
-			in.OnSeen(namespace, "20", func() { calls = append(calls, namespace) })
+			in.Parts().OnSeen(namespace, "20", func() { calls = append(calls, namespace) })
 		}
 		close(gates["a"])
 		synctest.Wait()
@@ -243,7 +243,7 @@ func TestSeenGoesBackWithANewList(t *testing.T) {
 		synctest.Wait()
 		g.Expect(nodes.LastResourceVersion()).To(Equal("50"))
 		seen := false
-		nodes.OnSeen("", "60", func() { seen = true })
+		nodes.Parts().OnSeen("", "60", func() { seen = true })
 		g.Expect(seen).To(BeFalse())
 		close(gate)
 		synctest.Wait()

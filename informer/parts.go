@@ -14,14 +14,45 @@ import (
 	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/keyspace"
 	namespaces "github.com/homeostat/homeostat/internal/parts"
+	"github.com/homeostat/homeostat/internal/slots"
 )
 
-// Parts returns the informer's methods that treat one namespace. Package reconcile calls
-// them.
+// Parts returns what only other packages of this module need, such as reconcile.
 func (i *Informer[T]) Parts() namespaces.Cache { return parts[T]{i} }
 
 // parts implements [namespaces.Cache].
 type parts[T Object] struct{ of *Informer[T] }
+
+// Shards returns the methods for a replica that works on some shards of the keys.
+func (p parts[T]) Shards() slots.Cache { return shards[T]{p.of} }
+
+// Validate returns everything that is wrong with the options and the client, joined,
+// or nil.
+func (p parts[T]) Validate() error {
+	if p.of.err == nil {
+		return nil
+	}
+	return fmt.Errorf("informer of %s: %w", p.of.Name(), p.of.err)
+}
+
+// Mapping returns the kind, the resource and the scope of the objects, as far as they are
+// known.
+func (p parts[T]) Mapping() (meta.RESTMapping, error) { return p.of.mapping() }
+
+// InScope reports whether an object of key could be in the cache.
+func (p parts[T]) InScope(key types.NamespacedName) bool { return p.of.inScope(key) }
+
+// OnSeen calls f once, when everything up to a resourceVersion has been stored and
+// delivered for a namespace.
+func (p parts[T]) OnSeen(namespace, resourceVersion string, f func()) (cancel func()) {
+	return p.of.onSeen(namespace, resourceVersion, f)
+}
+
+// HandleUnreadable calls h with the key of each object that is unreadable, becomes so, or
+// ceases to be so.
+func (p parts[T]) HandleUnreadable(h func(key types.NamespacedName)) (remove func()) {
+	return p.of.handleUnreadable(h)
+}
 
 // RunWhole is [Informer.Run] for a user of all objects. It calls joined, which may be nil,
 // when it has joined the other calls: from then on HasSynced and WaitForSync answer for
@@ -48,7 +79,7 @@ func (p parts[T]) Reads(namespace string) (in, known bool) { return p.of.feed.re
 // caller's own: there is nothing that could be out of scope.
 func (p parts[T]) Absent(ctx context.Context, key types.NamespacedName) (namespaces.Absence, error) {
 	i := p.of
-	if key.Namespace == "" && !i.InScope(key) && i.namespaced() {
+	if key.Namespace == "" && !i.inScope(key) && i.namespaced() {
 		return namespaces.Deleted, nil
 	}
 	before, part := i.feed.watchOf(key.Namespace), i.feed.part()
@@ -82,7 +113,7 @@ func (p parts[T]) Absent(ctx context.Context, key types.NamespacedName) (namespa
 
 // namespaced reports whether the kind is known to have namespaces.
 func (i *Informer[T]) namespaced() bool {
-	m, _ := i.Mapping()
+	m, _ := i.mapping()
 	return m.Scope != nil && m.Scope.Name() == meta.RESTScopeNameNamespace
 }
 

@@ -159,7 +159,7 @@ func isRefusal(err error) bool {
 // newReference returns the reference to an object. References.mu is held.
 func (r *References[T]) newReference(key types.NamespacedName) *reference[T] {
 	f := &reference[T]{key: key, through: r.sourceOf(key.Namespace), epoch: -1}
-	mapping, _ := r.in.Mapping()
+	mapping, _ := r.in.mapping()
 	switch {
 	case r.in.scope.clusterScoped && key.Namespace != "":
 		f.wrong = fmt.Errorf("%s %q has a namespace, and the kind has none", r.Kind(), key)

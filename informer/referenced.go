@@ -56,7 +56,7 @@ func Referenced[C Client[T, L], T Object, L runtime.Object](of func(namespace st
 	}
 	in.feed.connect = nil // the scope is that of the kind
 	r.err = r.validate()
-	in.HandleUnreadable(r.notify)
+	in.handleUnreadable(r.notify)
 	return r
 }
 
@@ -74,10 +74,9 @@ func (r *References[T]) validate() error {
 	return check.Err()
 }
 
-// Validate returns everything that is wrong with the options and the client, joined, or
-// nil. reconcile.New returns the same error.
-func (r *References[T]) Validate() error {
-	if err := r.in.Validate(); err != nil {
+// wrong returns everything that is wrong with the options and the client, joined, or nil.
+func (r *References[T]) wrong() error {
+	if err := r.in.Parts().Validate(); err != nil {
 		return err
 	}
 	if r.err != nil {
@@ -95,10 +94,6 @@ func (r *References[T]) Name() string { return r.in.Name() }
 // Resource returns the group and the plural name of the resource, see
 // [Informer.Resource].
 func (r *References[T]) Resource() schema.GroupResource { return r.in.Resource() }
-
-// Mapping returns the kind, the resource and the scope of the objects, see
-// [Informer.Mapping].
-func (r *References[T]) Mapping() (meta.RESTMapping, error) { return r.in.Mapping() }
 
 // Get returns the newest object of key, and whether there is one. In the reconcile of an
 // object that refers to key, false means that there was no such object when the watch
@@ -172,11 +167,15 @@ func (r *References[T]) Status() Status {
 	return s
 }
 
-// Parts returns the methods that package reconcile calls.
+// Parts returns what only package reconcile needs.
 func (r *References[T]) Parts() namespaces.References { return referenceParts[T]{r} }
 
 // referenceParts implements [namespaces.References].
 type referenceParts[T Object] struct{ of *References[T] }
+
+func (p referenceParts[T]) Validate() error { return p.of.wrong() }
+
+func (p referenceParts[T]) Mapping() (meta.RESTMapping, error) { return p.of.in.mapping() }
 
 func (p referenceParts[T]) Run(ctx context.Context, joined func()) error {
 	return p.of.run(ctx, joined)

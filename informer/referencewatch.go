@@ -69,7 +69,7 @@ func (s *referenceSession[T]) wakeUp() {
 // run watches what is held until ctx ends, and returns the mutations that were found if it
 // was the last user.
 func (r *References[T]) run(ctx context.Context, joined func()) error {
-	if err := r.Validate(); err != nil {
+	if err := r.wrong(); err != nil {
 		return err
 	}
 	for {

@@ -165,7 +165,7 @@ func TestAResourceVersionBeyond64BitsIsNotSeenYet(t *testing.T) {
 	inRestoredFixture(t, nil, func(x *restoredFixture) {
 		for _, rv := range []string{"9223372036854775808", "18446744073709551617", "99999999999999999999999"} {
 			seen := false
-			cancel := x.in.OnSeen("d", rv, func() { seen = true })
+			cancel := x.in.Parts().OnSeen("d", rv, func() { seen = true })
 			<-time.After(10 * time.Second)
 			x.Expect(seen).To(BeFalse(), rv)
 			cancel()

@@ -61,7 +61,7 @@ func TestInScope(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := informer.For(client.Pods(c.namespace), &c.options)
-			NewWithT(t).Expect(in.InScope(c.key)).To(Equal(c.expected))
+			NewWithT(t).Expect(in.Parts().InScope(c.key)).To(Equal(c.expected))
 		})
 	}
 }
@@ -135,7 +135,7 @@ func TestWhatDecidesNothingIsNotKnown(t *testing.T) {
 var widgetsResource = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
 
 func mappingOf[T informer.Object](g *WithT, in *informer.Informer[T]) meta.RESTMapping {
-	m, err := in.Mapping()
+	m, err := in.Parts().Mapping()
 	g.Expect(err).NotTo(HaveOccurred())
 	return m
 }
@@ -188,14 +188,14 @@ func TestAMisspeltKindIsAnError(t *testing.T) {
 	untyped, err := dynamic.NewForConfig(&rest.Config{Host: "https://localhost:1"})
 	g.Expect(err).NotTo(HaveOccurred())
 	for kind, fault := range map[string]string{"Widget": "", "Wdget": `the client reads "widgets"`, "widget": `the client reads "widgets"`} {
-		_, err := informer.For(informer.Untyped(untyped.Resource(widgetsResource)), &informer.Options{Kind: kind}).Mapping()
+		_, err := informer.For(informer.Untyped(untyped.Resource(widgetsResource)), &informer.Options{Kind: kind}).Parts().Mapping()
 		if fault == "" {
 			g.Expect(err).NotTo(HaveOccurred(), kind)
 		} else {
 			g.Expect(err).To(MatchError(ContainSubstring(fault)), kind)
 		}
 	}
-	_, err = informer.For(fake.NewClientset().CoreV1().Nodes(), &informer.Options{Kind: "Nodee"}).Mapping()
+	_, err = informer.For(fake.NewClientset().CoreV1().Nodes(), &informer.Options{Kind: "Nodee"}).Parts().Mapping()
 	g.Expect(err).To(MatchError(ContainSubstring(`Options.Kind is "Nodee"`)))
 }
 

@@ -20,15 +20,10 @@ import (
 	"github.com/homeostat/homeostat/internal/absent"
 	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/keyspace"
-	shardslots "github.com/homeostat/homeostat/internal/slots"
 )
 
-// Shards returns the informer's methods for a replica that works on some shards of the keys.
-// Package reconcile calls them if Options.Shards is a ranges.Shards.
-func (i *Informer[T]) Shards() shardslots.Cache { return shards[T]{i} }
-
-// shards implements [shardslots.Cache], by methods whose names no other interface has: a
-// program that calls none of them through [shardslots.Cache] links none of them.
+// shards implements [slots.Cache], by methods whose names no other interface has: a
+// program that calls none of them through [slots.Cache] links none of them.
 type shards[T Object] struct{ of *Informer[T] }
 
 // RunShards is [Informer.Run] for a replica that works on shards of the keys: only

@@ -91,7 +91,7 @@ func (d *divided) createInEachShard(ctx context.Context) {
 }
 
 // parts are the methods for shards.
-func (d *divided) parts() shardslots.Cache { return d.in.Shards() }
+func (d *divided) parts() shardslots.Cache { return d.in.Parts().Shards() }
 
 func (d *divided) run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -245,12 +245,12 @@ func TestShardsOfAnInformer(t *testing.T) {
 			d.Expect(d.in.HasSynced()).To(BeTrue(), "there is nothing to wait for")
 			d.Expect(d.cached()).To(BeEmpty())
 			key := types.NamespacedName{Namespace: namespacesOfShards[2][0], Name: "a"}
-			d.Expect(d.in.InScope(key)).To(BeFalse())
+			d.Expect(d.in.Parts().InScope(key)).To(BeFalse())
 
 			remove, err := d.parts().AddShards(t.Context(), shardOf(1), shardOf(2))
 			d.Expect(err).NotTo(HaveOccurred())
 			d.Expect(d.cached()).To(Equal(d.stored(1, 2)))
-			d.Expect(d.in.InScope(key)).To(BeTrue())
+			d.Expect(d.in.Parts().InScope(key)).To(BeTrue())
 			again, err := d.parts().AddShards(t.Context(), shardOf(2), shardOf(3))
 			d.Expect(err).NotTo(HaveOccurred())
 			d.Expect(d.cached()).To(Equal(d.stored(1, 2, 3)))
@@ -267,7 +267,7 @@ func TestShardsOfAnInformer(t *testing.T) {
 			again(shardOf(2), shardOf(3))
 			d.Expect(d.cached()).To(Equal(d.stored(1)))
 			d.Expect(d.told).To(Equal(d.stored(1)), "deletions are delivered before it returns")
-			d.Expect(d.in.InScope(key)).To(BeFalse())
+			d.Expect(d.in.Parts().InScope(key)).To(BeFalse())
 
 			whole, leave := context.WithCancel(t.Context())
 			done := make(chan error, 1)
@@ -296,10 +296,10 @@ func TestObjectsOfAKindOfUnknownScopeMayHaveNoNamespace(t *testing.T) {
 		in := informer.For(informer.Untyped(nodes), &informer.Options{Kind: "Node"})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
-		go func() { done <- in.Shards().RunShards(ctx, nil) }()
+		go func() { done <- in.Parts().Shards().RunShards(ctx, nil) }()
 		synctest.Wait()
 		other := (int(keyspace.Of("")>>61) + 1) % shardCount
-		_, err = in.Shards().AddShards(ctx, shardOf(other))
+		_, err = in.Parts().Shards().AddShards(ctx, shardOf(other))
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(in.Status().Divided).To(BeTrue())
 		g.Expect(keys(in)).To(Equal([]string{"/a"}))
@@ -332,11 +332,11 @@ func TestInformersThatAreWholeAllTheSame(t *testing.T) {
 		} {
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan error, 1)
-			go func() { done <- in.Shards().RunShards(ctx, nil) }()
+			go func() { done <- in.Parts().Shards().RunShards(ctx, nil) }()
 			g.Expect(in.WaitForSync(ctx)).To(Succeed())
 			g.Expect(in.Status().Divided).To(BeFalse())
 			g.Expect(in.Snapshot().Len()).To(Equal(2))
-			remove, err := in.Shards().AddShards(ctx, shardOf(0))
+			remove, err := in.Parts().Shards().AddShards(ctx, shardOf(0))
 			g.Expect(err).NotTo(HaveOccurred())
 			remove(shardOf(0))
 			g.Expect(in.Snapshot().Len()).To(Equal(2))
@@ -478,7 +478,7 @@ func staysWhole[T informer.Object](t *testing.T, in *informer.Informer[T]) {
 	g := NewWithT(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- in.Shards().RunShards(ctx, nil) }()
+	go func() { done <- in.Parts().Shards().RunShards(ctx, nil) }()
 	g.Expect(in.WaitForSync(ctx)).To(Succeed())
 	g.Expect(in.Status().Divided).To(BeFalse())
 	g.Expect(in.Snapshot().Len()).To(Equal(1))

@@ -59,11 +59,11 @@ func (i *Informer[T]) Unreadable(key types.NamespacedName) error {
 	return nil
 }
 
-// HandleUnreadable calls h with the key of each object that is unreadable already,
+// handleUnreadable calls h with the key of each object that is unreadable already,
 // and later of each one that becomes so, or ceases to be so, until remove is called.
 // See [Informer.Unreadable]. Calls come in the order of the changes that handlers
 // receive; h must not block.
-func (i *Informer[T]) HandleUnreadable(h func(key types.NamespacedName)) (remove func()) {
+func (i *Informer[T]) handleUnreadable(h func(key types.NamespacedName)) (remove func()) {
 	u := &i.store.unreadable
 	u.mu.Lock()
 	at := &h

@@ -621,7 +621,7 @@ func TestHandleUnreadableIsToldOfBothEnds(t *testing.T) {
 	withJobs(t, &apisim.Options{}, bad, func(x *jobs) {
 		x.run(x.client.In(""), nil)
 		var told []string
-		remove := x.in.HandleUnreadable(func(key types.NamespacedName) {
+		remove := x.in.Parts().HandleUnreadable(func(key types.NamespacedName) {
 			told = append(told, fmt.Sprintf("%s %v", key.Name, x.in.Unreadable(key) != nil))
 		})
 		x.Expect(told).To(Equal([]string{"b true"}))
@@ -671,19 +671,19 @@ func TestAnUnreadableObjectOfAShard(t *testing.T) {
 				x.in = in
 				ctx, cancel := context.WithCancel(x.t.Context())
 				ended := make(chan error)
-				go func() { ended <- in.Shards().RunShards(ctx, nil) }()
+				go func() { ended <- in.Parts().Shards().RunShards(ctx, nil) }()
 				synctest.Wait()
 				home := slices.IndexFunc([]int{0, 1, 2, 3, 4, 5, 6, 7}, func(n int) bool {
 					r, _, _ := keyspace.Parse(keyspace.Requirement(shardOf(n)))
 					return keyspace.Has(keyspace.Set{r}, "d")
 				})
 				other := (home + 1) % shardCount
-				_, err := in.Shards().AddShards(x.t.Context(), shardOf(other))
+				_, err := in.Parts().Shards().AddShards(x.t.Context(), shardOf(other))
 				x.Expect(err).NotTo(HaveOccurred())
 				x.update("b", bad)
 				pass(5 * time.Second)
 				x.Expect(x.in.Status().Problems).To(BeEmpty(), "it is another replica's")
-				remove, err := in.Shards().AddShards(x.t.Context(), shardOf(home))
+				remove, err := in.Parts().Shards().AddShards(x.t.Context(), shardOf(home))
 				x.Expect(err).NotTo(HaveOccurred())
 				synctest.Wait()
 				x.Expect(x.in.Status().Problems).To(HaveLen(1))

@@ -10,9 +10,9 @@ import (
 	"github.com/homeostat/homeostat/queue/internal/keyed"
 )
 
-// ByKey returns the operations that package queue/workqueue is made of. They
-// take a key instead of an item, and are for that package alone.
-func (q *Queue[K]) ByKey() keyed.Queue[K] { return byKey[K]{q} }
+// Parts returns what only other packages of this module need: operations that take a key
+// instead of an item.
+func (q *Queue[K]) Parts() keyed.Queue[K] { return byKey[K]{q} }
 
 // byKey is a queue without items. A delayed addition is not merged with one
 // without delay: both lead to a dispatch. The time of the delayed one is

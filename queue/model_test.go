@@ -307,7 +307,7 @@ func (c *comparison) rarely(arg byte, name string) {
 		c.queue.Drain()
 		c.model.drain()
 	case arg%16 == 1:
-		c.queue.ByKey().Reopen()
+		c.queue.Parts().Reopen()
 		c.model.reopen()
 	case arg%2 == 0 && arg>>3 > 0:
 		d := time.Duration(arg>>3)*time.Second/2 + time.Duration(c.later)

@@ -137,7 +137,7 @@ func TestLaterAdditionsByKeyAreMerged(t *testing.T) {
 		b.Add("a")
 		item := b.take()
 		for merged := range 3 {
-			b.Expect(b.ByKey().AddLater("a", time.Hour, false)).To(BeTrue())
+			b.Expect(b.Parts().AddLater("a", time.Hour, false)).To(BeTrue())
 			b.Expect(b.Stats().Merged).To(BeNumerically("==", merged))
 		}
 		item.Done()

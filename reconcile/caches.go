@@ -156,7 +156,7 @@ func (s *shardCaches) overdue() error {
 // replay looks for objects that were deleted before their slots came: the last owner may
 // have drained already, or have failed to clean up.
 func (s *shardCaches) replay(ctx context.Context, of []int) {
-	err := s.ranger.Deleted(ctx, s.controller.sources[0].Shards(), of, s.keep, s.deleted)
+	err := s.ranger.Deleted(ctx, s.controller.sources[0].Parts().Shards(), of, s.keep, s.deleted)
 	if err != nil && ctx.Err() == nil {
 		klog.FromContext(ctx).Error(err, "objects that were deleted before their shard came may not be reconciled",
 			"controller", s.controller.name)
@@ -169,7 +169,7 @@ func (all sources) caches() []slots.Cache {
 	caches := make([]slots.Cache, 0, len(all))
 	for _, s := range all {
 		if referencesOf(s) == nil {
-			caches = append(caches, s.Shards())
+			caches = append(caches, s.Parts().Shards())
 		}
 	}
 	return caches

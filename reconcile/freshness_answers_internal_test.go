@@ -17,6 +17,7 @@ import (
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/answer"
 	"github.com/homeostat/homeostat/internal/ownwrites"
+	"github.com/homeostat/homeostat/internal/parts"
 	"github.com/homeostat/homeostat/queue"
 )
 
@@ -55,7 +56,15 @@ func (v *view) WaitForLatest(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-func (v *view) OnSeen(_, _ string, f func()) (cancel func()) {
+func (v *view) Parts() parts.Cache { return viewed{v.source.Parts(), v} }
+
+// viewed are the parts of a view.
+type viewed struct {
+	parts.Cache
+	*view
+}
+
+func (v viewed) OnSeen(_, _ string, f func()) (cancel func()) {
 	n := len(v.waiting)
 	v.waiting = append(v.waiting, f)
 	return func() { v.waiting[n] = nil }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/ownwrites"
+	"github.com/homeostat/homeostat/internal/parts"
 )
 
 // leased counts the keys that wait for a resourceVersion.
@@ -22,9 +23,17 @@ type leased struct {
 	waiting *int
 }
 
-func (l leased) OnSeen(namespace, version string, f func()) (cancel func()) {
+func (l leased) Parts() parts.Cache { return counting{l.source.Parts(), l.waiting} }
+
+// counting are the parts of a leased.
+type counting struct {
+	parts.Cache
+	waiting *int
+}
+
+func (l counting) OnSeen(namespace, version string, f func()) (cancel func()) {
 	*l.waiting++
-	inner := l.source.OnSeen(namespace, version, f)
+	inner := l.Cache.OnSeen(namespace, version, f)
 	return func() {
 		*l.waiting--
 		inner()

@@ -143,6 +143,12 @@ type noting struct {
 	remembered, deleted slots.Cache
 }
 
+func (n *noting) Parts() slots.Handover { return n }
+
+func (*noting) Leave(int, []Key) {}
+
+func (*noting) Left(int) []Key { return nil }
+
 func (*noting) Slot(Key) int { return 0 }
 
 func (*noting) Run(ctx context.Context, fn func(ctx context.Context, slot int) error) error {
@@ -188,9 +194,9 @@ func TestDeletionsAreOnesOfTheControllersOwnObjects(t *testing.T) {
 		<-time.After(time.Minute)
 		cancel()
 		g.Expect(<-done).To(Succeed())
-		g.Expect(n.all).To(Equal([]slots.Cache{maps.Shards(), secrets.Shards()}))
-		g.Expect(n.remembered).To(BeIdenticalTo(maps.Shards()))
-		g.Expect(n.deleted).To(BeIdenticalTo(maps.Shards()))
+		g.Expect(n.all).To(Equal([]slots.Cache{maps.Parts().Shards(), secrets.Parts().Shards()}))
+		g.Expect(n.remembered).To(BeIdenticalTo(maps.Parts().Shards()))
+		g.Expect(n.deleted).To(BeIdenticalTo(maps.Parts().Shards()))
 	})
 }
 
@@ -234,6 +240,8 @@ type undivided struct {
 	noting
 	err error
 }
+
+func (u *undivided) Parts() slots.Handover { return u }
 
 func (u *undivided) Divide(ctx context.Context, _ []slots.Cache) error {
 	if u.err == nil {

@@ -11,6 +11,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"github.com/homeostat/homeostat/internal/slots"
 	"github.com/homeostat/homeostat/reconcile"
 )
 
@@ -20,6 +21,8 @@ type handing struct {
 	mu   sync.Mutex
 	keys map[int][]reconcile.Key
 }
+
+func (h *handing) Parts() slots.Handover { return h }
 
 func (h *handing) Leave(slot int, keys []reconcile.Key) {
 	h.mu.Lock()

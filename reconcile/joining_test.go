@@ -73,10 +73,10 @@ func TestAControllerWithoutShardsBeginsWithAWholeCache(t *testing.T) {
 		in := informer.For(kubernetes.NewForConfigOrDie(x.sim.Config("c")).CoreV1().ConfigMaps(""), nil)
 		ctx, cancel := context.WithCancel(x.t.Context())
 		var running sync.WaitGroup
-		running.Go(func() { x.Expect(in.Shards().RunShards(ctx, nil)).To(Succeed()) })
+		running.Go(func() { x.Expect(in.Parts().Shards().RunShards(ctx, nil)).To(Succeed()) })
 		pass(time.Second)
 		of := keyspace.Of(namespace(3))
-		_, err := in.Shards().AddShards(ctx, sharding.ShardRangeRequirement(keyspace.Range{First: of, Last: of}.Requirement()))
+		_, err := in.Parts().Shards().AddShards(ctx, sharding.ShardRangeRequirement(keyspace.Range{First: of, Last: of}.Requirement()))
 		x.Expect(err).NotTo(HaveOccurred())
 		x.Expect(in.HasSynced()).To(BeTrue())
 		fewest := 8

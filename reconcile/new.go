@@ -127,7 +127,7 @@ func (o Options) validate(own source) error {
 	}
 	var errs []error
 	for _, s := range sourcesOf(own, o.Triggers) {
-		errs = append(errs, s.Validate())
+		errs = append(errs, s.Parts().Validate())
 		if s.Status().Wrapped && (o.Shards != nil || o.Leader != nil) {
 			field, last := "Leader", "leader"
 			if o.Shards != nil {
@@ -213,7 +213,7 @@ func ownersFor(in source, triggers []Trigger) (owners, error) {
 	if !slices.ContainsFunc(triggers, func(t Trigger) bool { return t.triggerType() == "owned" }) {
 		return owners{}, nil
 	}
-	mapping, err := in.Mapping()
+	mapping, err := in.Parts().Mapping()
 	if err != nil {
 		return owners{}, fmt.Errorf("%w: correct it, or use Mapped instead of Owned", err)
 	}

@@ -34,7 +34,7 @@ func newOrphans(c *core, owns func(Key) bool) (*orphans, error) {
 	options := ptr.Deref(c.options.Sweep, names.Options{})
 	scope, refused := options.Scope, options.Refused
 	options.Scope = func(n names.Name) bool {
-		return c.primary.InScope(n.Key) && c.primary.Parts().WellIn(n.Key.Namespace) &&
+		return c.primary.Parts().InScope(n.Key) && c.primary.Parts().WellIn(n.Key.Namespace) &&
 			(scope == nil || scope(n)) && owns(n.Key)
 	}
 	options.Refused = func(e *names.RefusedError) {

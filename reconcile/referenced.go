@@ -5,6 +5,7 @@ import (
 	"errors"
 	"reflect"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -39,26 +40,14 @@ func (s referenced[O]) WaitForObject(ctx context.Context, key Key) error {
 
 func (s referenced[O]) LastResourceVersion() string { return s.references().LastResourceVersion() }
 
-// InScope reports whether something refers to key.
-func (s referenced[O]) InScope(key Key) bool { return s.references().Holds(key) }
-
-// OnSeen is not called: see onSeen.
-func (s referenced[O]) OnSeen(_, _ string, f func()) (cancel func()) {
-	f()
-	return func() {}
-}
-
-// Shards is not called: see sources.caches.
-func (s referenced[O]) Shards() slots.Cache { return nil }
-
 func (s referenced[O]) Parts() parts.Cache { return referencedParts{s.references()} }
 
 func (s referenced[O]) matches(w *write) bool {
 	key := w.key()
-	return isToKind[O](s, w) && (key.Name == "" || s.InScope(key))
+	return isToKind[O](s, w) && (key.Name == "" || s.references().Holds(key))
 }
 
-func (s referenced[O]) covers(w *write) (in, known bool) { return s.InScope(w.key()), true }
+func (s referenced[O]) covers(w *write) (in, known bool) { return s.references().Holds(w.key()), true }
 
 func (s referenced[O]) cached(key Key) metav1.Object {
 	if cached, ok := s.Get(key); ok {
@@ -104,6 +93,25 @@ func observing[O informer.Object](f func(before, after metav1.Object)) func(info
 
 // referencedParts implements [parts.Cache].
 type referencedParts struct{ cache parts.References }
+
+func (p referencedParts) Validate() error { return p.cache.Validate() }
+
+func (p referencedParts) Mapping() (meta.RESTMapping, error) { return p.cache.Mapping() }
+
+// InScope reports whether something refers to key.
+func (p referencedParts) InScope(key types.NamespacedName) bool { return p.cache.Holds(key) }
+
+// Shards is not called: see sources.caches.
+func (referencedParts) Shards() slots.Cache { return nil }
+
+// OnSeen is not called: see onSeen.
+func (referencedParts) OnSeen(_, _ string, f func()) (cancel func()) {
+	f()
+	return func() {}
+}
+
+// HandleUnreadable is not called: that an object is unreadable is a State.
+func (referencedParts) HandleUnreadable(func(types.NamespacedName)) (remove func()) { return func() {} }
 
 func (p referencedParts) RunWhole(ctx context.Context, joined func()) error {
 	return p.cache.Run(ctx, joined)

@@ -454,5 +454,5 @@ func onSeen(s source, key Key, version string, f func()) (cancel func()) {
 	if r := referencesOf(s); r != nil {
 		return r.OnSeen(key, version, f)
 	}
-	return s.OnSeen(key.Namespace, version, f)
+	return s.Parts().OnSeen(key.Namespace, version, f)
 }

@@ -121,7 +121,7 @@ func (c *Controller) run(ctx context.Context, errs []error) error {
 		running.Go(func() {
 			defer join()
 			if c.slots != nil && c.slots.caches != nil && referencesOf(s) == nil {
-				errs[i] = c.slots.caches.ranger.RunCache(background, s.Shards(), join)
+				errs[i] = c.slots.caches.ranger.RunCache(background, s.Parts().Shards(), join)
 			} else {
 				errs[i] = s.Parts().RunWhole(background, join)
 			}
@@ -177,7 +177,7 @@ func (c *Controller) lead(ctx context.Context) error {
 	c.enter(inspect.Standby)
 	return c.options.Leader.Run(ctx, func(leading context.Context) error {
 		c.takeOver(leading)
-		c.queue.ByKey().Reopen()
+		c.queue.Parts().Reopen()
 		c.work(ctx, leading)
 		if ctx.Err() == nil {
 			c.endTerm()
@@ -256,7 +256,7 @@ func (c *Controller) runShards(ctx context.Context) error {
 		} else if err != nil {
 			return err
 		}
-		running.Go(func() { s.caches.ranger.Remember(background, c.sources[0].Shards(), s.keepDeleted()) })
+		running.Go(func() { s.caches.ranger.Remember(background, c.sources[0].Parts().Shards(), s.keepDeleted()) })
 		running.Go(func() { s.caches.ranger.Measure(background, s.objects) })
 	}
 	s.fill = coalescer{running: &running, do: s.enqueue}

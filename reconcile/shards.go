@@ -43,9 +43,17 @@ type shardRunner struct {
 	failed, waiting unfinished
 }
 
+// partsOf returns what shards of this module show beyond [Shards], nil for others.
+func partsOf(s Shards) slots.Handover {
+	if of, ok := s.(interface{ Parts() slots.Handover }); ok {
+		return of.Parts()
+	}
+	return nil
+}
+
 // cachesOf returns nil if the slots of a controller are no ranges.
 func cachesOf(s *shardRunner) *shardCaches {
-	ranger, ok := s.controller.options.Shards.(slots.Ranger)
+	ranger, ok := partsOf(s.controller.options.Shards).(slots.Ranger)
 	if !ok {
 		return nil
 	}
@@ -195,7 +203,7 @@ func (s *shardRunner) enter(key Key) *slotRun {
 // last owner may be draining, or have failed to clean up.
 func (s *shardRunner) pass(key Key) {
 	c := s.controller
-	if c.has(key) || s.caches != nil && !c.primary.InScope(key) { // of other shards the cache has none
+	if c.has(key) || s.caches != nil && !c.primary.Parts().InScope(key) { // of other shards the cache has none
 		return
 	}
 	s.keep(key)
@@ -331,15 +339,15 @@ func (s *shardRunner) leave(slot int) {
 		}
 	}
 	s.mu.Unlock()
-	if h, ok := s.controller.options.Shards.(slots.Handover); ok {
+	if h := partsOf(s.controller.options.Shards); h != nil {
 		h.Leave(slot, slices.DeleteFunc(moving, s.controller.has)) // a new object leads to its key
 	}
 }
 
 // left returns the keys that the last owners have left with slots.
 func (s *shardRunner) left(of map[int]bool) (keys []Key) {
-	h, ok := s.controller.options.Shards.(slots.Handover)
-	if !ok {
+	h := partsOf(s.controller.options.Shards)
+	if h == nil {
 		return nil
 	}
 	for slot := range of {

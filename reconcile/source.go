@@ -20,7 +20,6 @@ import (
 	"github.com/homeostat/homeostat/internal/answer"
 	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/parts"
-	"github.com/homeostat/homeostat/internal/slots"
 )
 
 // source is an informer without its type parameter.
@@ -32,16 +31,11 @@ type source interface { //nolint:interfacebloat // it hides a type parameter, no
 	Name() string
 	Kind() string
 	Resource() schema.GroupResource
-	Validate() error
 	WaitForSync(ctx context.Context) error
 	WaitForLatest(ctx context.Context) error
 	WaitForObject(ctx context.Context, key Key) error
 	LastResourceVersion() string
 	Status() informer.Status
-	Mapping() (meta.RESTMapping, error)
-	InScope(key Key) bool
-	OnSeen(namespace, version string, f func()) (cancel func())
-	Shards() slots.Cache
 	Parts() parts.Cache
 
 	// matches reports whether w is to a kind that the informer watches, and in a
@@ -75,7 +69,7 @@ func (s typed[T]) matches(w *write) bool {
 	}
 	key := w.key()
 	ofMany := key.Name == "" && w.resource.Resource != ""
-	if ofMany && (key.Namespace == "" || s.Status().FieldSelector != "") || s.InScope(key) {
+	if ofMany && (key.Namespace == "" || s.Status().FieldSelector != "") || s.Parts().InScope(key) {
 		return true
 	}
 	_, known := s.Parts().Reads(key.Namespace)

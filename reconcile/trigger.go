@@ -100,14 +100,14 @@ func attachPrimary[T informer.Object](c *intake, in *informer.Informer[T], delet
 	feed := feedOf(in)
 	removeHandler := in.Handle(func(e informer.Event[T]) {
 		key := bound.KeyOf(objectOf(e))
-		if e.Type == informer.Deleted && in.InScope(key) { // a shard that goes has its objects deleted, too
+		if e.Type == informer.Deleted && in.Parts().InScope(key) { // a shard that goes has its objects deleted, too
 			deleted(key)
 		}
 		c.references.update(key)
 		of := changeOf(0, e)
 		c.loops.add(key, &of, feed.addition(e))
 	})
-	removeUnreadable := in.HandleUnreadable(func(key Key) { c.enqueueOf(key, in.Name(), "unreadable") })
+	removeUnreadable := in.Parts().HandleUnreadable(func(key Key) { c.enqueueOf(key, in.Name(), "unreadable") })
 	return func() {
 		removeHandler()
 		removeUnreadable()

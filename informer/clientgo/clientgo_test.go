@@ -148,7 +148,7 @@ func TestWrappedInformerSeesVersions(t *testing.T) {
 		defer cancel()
 		run(t, g, pods)
 		var seen bool
-		pods.OnSeen("", "500", func() { seen = true })
+		pods.Parts().OnSeen("", "500", func() { seen = true })
 		g.Expect(seen).To(BeFalse())
 		made := pod("d", "1")
 		made.ResourceVersion = "600"
@@ -164,5 +164,5 @@ func TestANilSharedInformerIsNamed(t *testing.T) {
 	g := NewWithT(t)
 	const why = "clientgo.Wrap: the shared informer is nil"
 	g.Expect(clientgo.Wrap[*corev1.Pod](nil, nil).Run(t.Context())).To(MatchError(ContainSubstring(why)))
-	g.Expect(clientgo.Wrap[*corev1.Pod](cache.SharedIndexInformer(nil), nil).Validate()).To(MatchError(ContainSubstring(why)))
+	g.Expect(clientgo.Wrap[*corev1.Pod](cache.SharedIndexInformer(nil), nil).Parts().Validate()).To(MatchError(ContainSubstring(why)))
 }

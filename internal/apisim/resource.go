@@ -4,6 +4,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
+// Definitions are custom resources that a user's test passes on without naming their type.
+type Definitions []Resource
+
+// Parts returns them.
+func (d Definitions) Parts() []Resource { return d }
+
 // Resource describes one kind of object that the server serves.
 type Resource struct {
 	Group, Version, Resource, Kind string

@@ -1,11 +1,15 @@
-// Package parts has the methods of an informer by which package reconcile treats each
-// namespace by itself, and tells a deleted object from one that is out of scope.
+// Package parts has what an informer shows to other packages of this module only, above
+// all to package reconcile: by its methods a controller treats each namespace by itself,
+// tells a deleted object from one that is out of scope, and waits for its own writes.
 package parts
 
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/internal/slots"
 )
 
 // Absence is why a cache does not have an object.
@@ -23,9 +27,50 @@ const (
 	OutOfScope
 )
 
-// Cache has the methods of an informer that treat one namespace. Those of package
-// informer implement it.
+// Cache has the methods of an informer for its siblings. Those of package informer
+// implement it.
 type Cache interface { //nolint:interfacebloat // it hides a type parameter, not an implementation
+	// Shards returns the methods for a replica that works on some shards of the keys.
+	Shards() slots.Cache
+	// Validate returns everything that is wrong with the options and the client, joined,
+	// or nil. Run and WaitForSync return the same error.
+	Validate() error
+	// Mapping returns the kind, the resource and the scope of the objects, as far as
+	// they are known from Options, the client and the Go type: an unknown scope is nil,
+	// an unknown resource is empty, and so is the version if the group is unknown. It
+	// sends no request.
+	//
+	// Errors: an Options.Kind other than the kind that the client reads.
+	Mapping() (meta.RESTMapping, error)
+	// InScope reports whether an object of key could be in the cache: false if key is
+	// outside the informer's namespaces, or in a shard that is not added, or if the
+	// field selector requires a different name or namespace, or if the key has a namespace
+	// and the kind is known to have none. Labels and other fields are
+	// not considered, as a key has none: with a selector, true does not mean that an
+	// object that is not cached is deleted.
+	//
+	// A client that does not show which namespaces it reads, such as one written by hand,
+	// has only the namespaces in scope of which objects have been cached. State the
+	// namespaces with informer.ForNamespaces, even if it is all of them.
+	InScope(key types.NamespacedName) bool
+	// OnSeen calls f once, when everything up to a resourceVersion has been stored and
+	// delivered for a namespace ("" for all): before OnSeen returns if that is already
+	// the case, otherwise on the goroutine of the watch, in the order of the OnSeen
+	// calls. f must not block. After cancel, f is not called, unless the call has
+	// already begun. There is no time limit: f stays registered when Run ends and is
+	// started again.
+	//
+	// A namespace with its own watch (ForNamespaces) does not wait for the watches of
+	// others, which may be silent for a minute. A resourceVersion that cannot be
+	// compared, as with fakes, is seen when the cache has synced. A server that was
+	// restored from a backup counts anew: until the informer has noticed that and listed
+	// everything again, it may take a new resourceVersion for an old one.
+	OnSeen(namespace, resourceVersion string, f func()) (cancel func())
+	// HandleUnreadable calls h with the key of each object that is unreadable already, and
+	// later of each one that becomes so, or ceases to be so, until remove is called. Calls
+	// come in the order of the changes that handlers receive; h must not block.
+	HandleUnreadable(h func(key types.NamespacedName)) (remove func())
+
 	// RunWhole is informer.Run. It calls joined, which may be nil, when it has joined the
 	// other calls: from then on the informer is synced only if it is for this one, too.
 	RunWhole(ctx context.Context, joined func()) error
@@ -63,6 +108,10 @@ type Cache interface { //nolint:interfacebloat // it hides a type parameter, not
 // References has the methods of an informer.References that package reconcile calls.
 // Those of package informer implement it.
 type References interface { //nolint:interfacebloat // it hides a type parameter, not an implementation
+	// Validate and Mapping are as those of Cache.
+	Validate() error
+	Mapping() (meta.RESTMapping, error)
+
 	// Run watches what is held until ctx ends, and calls joined when this caller has joined
 	// the others.
 	Run(ctx context.Context, joined func()) error

@@ -1,5 +1,7 @@
-// Package slots has the optional interfaces of a reconcile.Shards by which controllers
-// hold their own part of the objects, and hand over what the next owner must know.
+// Package slots has what a reconcile.Shards of this module shows to controllers by its
+// method Parts, which returns a [Handover]: how they hand over what the next owner of a
+// slot must know, and, if that is a [Ranger] as well, how they hold their own part of the
+// objects.
 package slots
 
 import (
@@ -10,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Ranger is an optional interface of a reconcile.Shards whose slots are ranges of the hash
+// Ranger is the parts of a reconcile.Shards whose slots are ranges of the hash
 // of the namespace, as the API server's shard selectors have them: then the caches of a
 // replica hold the objects of its own slots only. ranges.Shards implement it.
 type Ranger interface { //nolint:interfacebloat // one implementation, for which packages must not know each other
@@ -50,14 +52,16 @@ type Cache interface { //nolint:interfacebloat // it hides a type parameter, not
 	) error
 }
 
-// Handover is an optional interface of a reconcile.Shards that takes a few keys from one
+// Handover is the parts of a reconcile.Shards: it takes a few keys from one
 // owner of a slot to the next: those of deleted objects that are still to be cleaned up.
 // It may know of them by nothing else, above all where that has failed.
 type Handover interface {
-	// Leave replaces the keys that the next owner of a slot gets. Call it before the
-	// function of the slot returns. The first 100 keys are kept, of 16 KiB in all.
+	// Leave replaces the keys that the next owner of a slot gets. Put keys that the next
+	// owner cannot find in any other way first. Call it before the function of the slot
+	// returns. The first 100 keys are kept, of 16 KiB in all. The slice is retained; do not
+	// modify it.
 	Leave(slot int, keys []types.NamespacedName)
 	// Left returns the keys that the last owner of a slot has left. Call it while the
-	// function of the slot runs.
+	// function of the slot runs. The slice is shared; do not modify it.
 	Left(slot int) []types.NamespacedName
 }

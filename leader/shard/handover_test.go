@@ -45,10 +45,10 @@ func (x *fixture) leaving(identity string, keys func(slot int) []types.Namespace
 			x.Take(slot, identity)
 			defer x.Leave(slot)
 			l.mu.Lock()
-			l.found[slot] = l.Left(slot)
+			l.found[slot] = l.Parts().Left(slot)
 			l.mu.Unlock()
 			<-ctx.Done()
-			l.Leave(slot, keys(slot))
+			l.Parts().Leave(slot, keys(slot))
 			return nil
 		})
 	})

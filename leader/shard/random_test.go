@@ -102,7 +102,7 @@ func (w *world) shards(l *leaseapi.Link, identity string) *shard.Shards {
 			panic(err)
 		}
 		cache := counted{of: w.ranges.objects}
-		if err := r.Divide(context.Background(), []slots.Cache{cache}); err != nil {
+		if err := r.Parts().(slots.Ranger).Divide(context.Background(), []slots.Cache{cache}); err != nil {
 			panic(err)
 		}
 		return r.Shards

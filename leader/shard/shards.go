@@ -30,7 +30,7 @@ type Shards struct {
 	running atomic.Bool
 }
 
-var _ slots.Handover = (*Shards)(nil)
+var _ fleet.Parts = parts{}
 
 // New checks lease and options. It starts nothing and sends nothing. Besides get,
 // create and update, the Lease's client needs the verbs list, watch and delete on
@@ -162,28 +162,27 @@ func (s *Shards) agree(ctx context.Context) error {
 	return r.Compare(recorded.Annotations, s.replica.Settings)
 }
 
-// Leave replaces the keys that the next owner of a slot gets, such as those of deleted
-// objects that still have to be cleaned up. Put keys that the next owner cannot find in any
-// other way first. Call it before the function of the slot returns. At most 100 keys and 16 KiB
-// are kept; the number of dropped keys is logged. Keys are lost if this replica dies before it
-// has released the slot. The slice is retained; do not modify it.
+// Parts returns what only package reconcile and package ranges need.
+func (s *Shards) Parts() slots.Handover { return parts{s} }
+
+// parts implements [slots.Handover] and [fleet.Parts].
+type parts struct{ *Shards }
+
+// Leave replaces the keys that the next owner of a slot gets. The number of those that are
+// dropped is logged. Keys are lost if this replica dies before it has released the slot.
 //
 // Leave and Left may be called from any goroutine, and send no request: the keys are written when
 // the slot is released.
-func (s *Shards) Leave(slot int, keys []types.NamespacedName) { s.replica.Leave(slot, keys) }
+func (p parts) Leave(slot int, keys []types.NamespacedName) { p.replica.Leave(slot, keys) }
 
 // Left returns the keys that the last owner of a slot has left, or nil if there are
-// none. Call it while the function of the slot runs. The slice is shared; do not modify
-// it.
-func (s *Shards) Left(slot int) []types.NamespacedName { return s.replica.Left(slot) }
+// none.
+func (p parts) Left(slot int) []types.NamespacedName { return p.replica.Left(slot) }
 
-// Parts is for package ranges.
-func (s *Shards) Parts() fleet.Parts { return parts{s} }
-
-type parts struct{ *Shards }
-
+// Replica implements [fleet.Parts].
 func (p parts) Replica() *fleet.Replica { return p.replica }
 
+// DivideBy implements [fleet.Parts].
 func (p parts) DivideBy(d fleet.Divider) { p.divider = d }
 
 // Status returns the owners of all slots, and since when they have owned them, as

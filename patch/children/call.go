@@ -46,7 +46,7 @@ func (s *Set[T]) begin(ctx context.Context, owner metav1.Object) (*call[T], erro
 		return c, fmt.Errorf("reading the owner: %w", err)
 	}
 	c.confirm = sync.OnceValue(func() error { return c.confirmOwner(ctx, read) })
-	mapping, err := s.in.Mapping()
+	mapping, err := s.in.Parts().Mapping()
 	if mapping.Scope != nil {
 		c.scope = mapping.Scope.Name()
 	}
@@ -173,7 +173,7 @@ func (c *call[T]) blank(key types.NamespacedName) (T, error) {
 	obj.SetNamespace(key.Namespace)
 	obj.SetName(key.Name)
 	if u, ok := any(obj).(runtime.Unstructured); ok {
-		mapping, err := c.in.Mapping()
+		mapping, err := c.in.Parts().Mapping()
 		if err != nil || mapping.GroupVersionKind.Kind == "" || mapping.GroupVersionKind.Version == "" {
 			return obj, errors.Join(err, fmt.Errorf("the kind of %q is unknown: set informer.Options.Kind", key))
 		}

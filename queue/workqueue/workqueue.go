@@ -28,7 +28,7 @@ type Options[K comparable] struct {
 // runs while keys are held; otherwise nothing runs in the background. A nil o means
 // the defaults; q must not be nil.
 func New[K comparable](q *queue.Queue[K], o *Options[K]) workqueue.TypedRateLimitingInterface[K] {
-	w := &adapter[K]{queue: q, keys: q.ByKey()}
+	w := &adapter[K]{queue: q, keys: q.Parts()}
 	if o != nil {
 		w.limiter = o.RateLimiter
 		if o.Metrics != nil {

@@ -32,7 +32,7 @@ type Case struct {
 	Resources []metav1.APIResource
 	// Definitions are custom resources with a schema, by which the server prunes, defaults and validates their objects:
 	// crd.Read makes them of the manifests of CustomResourceDefinitions. Package crd is a module of its own.
-	Definitions []apisim.Resource
+	Definitions Definitions
 	// Outside makes the state that is not in the API server and survives a crash, such as machines. It is called once
 	// per run, before the first boot; [Env.Outside] and [World.Outside] return its result. Defaults to nil.
 	Outside func() any
@@ -94,6 +94,9 @@ func (c *Case) Validate() error {
 	return check.Err()
 }
 
+// Definitions are what crd.Read and crd.Parse return.
+type Definitions interface{ Parts() []apisim.Resource }
+
 // resources are the custom resources as the simulated server takes them.
 func (c *Case) resources() []apisim.Resource {
 	var all []apisim.Resource
@@ -103,7 +106,10 @@ func (c *Case) resources() []apisim.Resource {
 			Singular: r.SingularName, ShortNames: r.ShortNames, Categories: r.Categories,
 		})
 	}
-	return append(all, c.Definitions...)
+	if c.Definitions != nil {
+		all = append(all, c.Definitions.Parts()...)
+	}
+	return all
 }
 
 // custom reports whether the case itself defines a resource, such as "widgets.example.com".
@@ -112,23 +118,28 @@ func (c *Case) custom(resource string) bool {
 	return slices.ContainsFunc(c.resources(), is)
 }
 
-// On returns the World of the case on a server, and calls Case.Outside for it. It is for package live: a server can
-// only be made in this module.
-func (c *Case) On(server backend.Server) *World {
+// Parts returns what only other packages of this module need, such as live: they make the server and the boots.
+func (c *Case) Parts() backend.Parts[*World] { return parts{c} }
+
+// parts implements [backend.Parts].
+type parts struct{ *Case }
+
+// On returns the World of the case on a server, and calls Case.Outside for it.
+func (p parts) On(server backend.Server) *World {
 	w := &World{server: server, found: map[string]apisim.Resource{}}
-	if c.Outside != nil {
-		w.outside = c.Outside()
+	if p.Outside != nil {
+		w.outside = p.Outside()
 	}
 	return w
 }
+
+// Boot calls Run with an Env of b, and returns its error.
+func (p parts) Boot(b backend.Boot) error { return p.Run(&Env{boot: b}) }
 
 // Env is the environment of one boot of the program: one process, from its start to its stop or crash.
 //
 // Concurrency: its methods may be called from any goroutine of that boot.
 type Env struct{ boot backend.Boot }
-
-// Boot calls Run with an Env of b, and returns its error. It is for package live: b can only be made in this module.
-func (c *Case) Boot(b backend.Boot) error { return c.Run(&Env{boot: b}) }
 
 // Context returns the context of this boot. It ends when the program has to stop, and when it has crashed. Run must
 // return within two minutes after that, in virtual time. Errors that its logger gets appear in the trace; it discards

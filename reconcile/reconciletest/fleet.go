@@ -86,7 +86,7 @@ func (f *fleet) boot(ctx context.Context, p *replica) {
 		Remember: func(c state.Cache) { p.caches = append(p.caches, c) },
 	}
 	go func() {
-		done <- f.c.Boot(b)
+		done <- f.c.Parts().Boot(b)
 		f.sched.Wake()
 	}()
 	f.progress = time.Now()

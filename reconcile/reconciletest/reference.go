@@ -97,7 +97,7 @@ func (x *explorer) idle(o *outcome) []*report.Finding {
 			end()
 			boot := env.boot
 			boot.Context = ended
-			_ = x.c.Boot(boot)
+			_ = x.c.Parts().Boot(boot)
 			<-env.Context().Done()
 			return nil
 		}

@@ -56,7 +56,7 @@ func newRun(of subject, p plan.Plan, s setting) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.world = c.On(backend.Simulated{Server: r.sim})
+	r.world = c.Parts().On(backend.Simulated{Server: r.sim})
 	if err := backend.Begin(r.world.server, c.Objects...); err != nil {
 		return nil, err
 	}

@@ -180,7 +180,7 @@ func TestACustomResourceIsEdited(t *testing.T) {
 	for name, change := range map[string]func(c *reconciletest.Case){
 		"a name": func(*reconciletest.Case) {},
 		"a definition": func(c *reconciletest.Case) {
-			c.Resources, c.Definitions = nil, []apisim.Resource{{
+			c.Resources, c.Definitions = nil, apisim.Definitions{{
 				Group: widgets.Group, Version: widgets.Version, Resource: widgets.Resource, Kind: "Widget", Namespaced: true,
 			}}
 		},

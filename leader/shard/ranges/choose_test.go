@@ -298,10 +298,16 @@ func TestTheHeaviestReplicaIsTold(t *testing.T) {
 		var ofA, ofB atomic.Int64
 		ofA.Store(90)
 		ofB.Store(30)
-		stopA := x.Run(func(ctx context.Context) error { a.Measure(ctx, func() int { return int(ofA.Load()) }); return nil })
+		stopA := x.Run(func(ctx context.Context) error {
+			ranger(a).Measure(ctx, func() int { return int(ofA.Load()) })
+			return nil
+		})
 		pass(10 * time.Second)
 		x.Expect(a.Status().Imbalance).To(BeZero(), "it is not known how many bb has")
-		stopB := x.Run(func(ctx context.Context) error { b.Measure(ctx, func() int { return int(ofB.Load()) }); return nil })
+		stopB := x.Run(func(ctx context.Context) error {
+			ranger(b).Measure(ctx, func() int { return int(ofB.Load()) })
+			return nil
+		})
 		pass(10 * time.Second)
 		for _, r := range []*ranged{a, b} {
 			x.Expect(r.Status().Imbalance).To(BeNumerically("~", 1.5, 0.001))

@@ -38,7 +38,7 @@ func TestWhatIsDroppedIsTheRangeThatWasAdded(t *testing.T) {
 		a := x.ranged("a", nil)
 		pass(10 * time.Second)
 		cache := &filling{}
-		drop, err := a.Fill(x.T.Context(), []slots.Cache{cache}, []int{2, 3})
+		drop, err := ranger(a).Fill(x.T.Context(), []slots.Cache{cache}, []int{2, 3})
 		x.Expect(err).NotTo(HaveOccurred())
 		x.Expect(cache.has).To(HaveLen(2))
 		drop(3)
@@ -54,7 +54,7 @@ func TestCachesAreFilledTogetherOrNotAtAll(t *testing.T) {
 		a := x.ranged("a", nil)
 		pass(10 * time.Second)
 		cache, broken := &filling{}, &filling{err: leaseapi.ErrForbidden}
-		_, err := a.Fill(x.T.Context(), []slots.Cache{cache, broken}, []int{2, 3})
+		_, err := ranger(a).Fill(x.T.Context(), []slots.Cache{cache, broken}, []int{2, 3})
 		x.Expect(err).To(MatchError(leaseapi.ErrForbidden))
 		x.Expect(cache.has).To(BeEmpty())
 		a.end()

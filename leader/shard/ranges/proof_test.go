@@ -38,13 +38,13 @@ func TestAPageIsNoExpiredResourceVersion(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		a := x.ranged("a", nil)
 		cache := &unremembering{aging: aging{began: time.Now()}}
-		stop := x.Run(func(ctx context.Context) error { a.Remember(ctx, cache, time.Hour); return nil })
+		stop := x.Run(func(ctx context.Context) error { ranger(a).Remember(ctx, cache, time.Hour); return nil })
 		pass(time.Hour)
 		cache.err = apierrors.NewGenericServerResponse(http.StatusGone, "get", schema.GroupResource{}, "", "", 0, true)
-		x.Expect(a.Deleted(x.T.Context(), cache, nil, time.Hour, nil)).To(MatchError(cache.err))
+		x.Expect(ranger(a).Deleted(x.T.Context(), cache, nil, time.Hour, nil)).To(MatchError(cache.err))
 		x.Expect(cache.calls).To(Equal(1))
 		cache.err, cache.calls = apierrors.NewResourceExpired("too old"), 0
-		x.Expect(a.Deleted(x.T.Context(), cache, nil, time.Hour, nil)).To(MatchError(cache.err))
+		x.Expect(ranger(a).Deleted(x.T.Context(), cache, nil, time.Hour, nil)).To(MatchError(cache.err))
 		x.Expect(cache.calls).To(BeNumerically(">", 1))
 		stop()
 		a.end()

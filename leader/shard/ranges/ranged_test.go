@@ -74,7 +74,7 @@ func (x *fixture) ranged(identity string, objects map[string]int) *ranged {
 func (x *fixture) rangedBy(identity string, objects map[string]int, client coordinationclient.LeasesGetter) *ranged {
 	x.T.Helper()
 	r := x.newRanged(identity, client)
-	x.Expect(r.Divide(x.T.Context(), []slots.Cache{counted{of: func() map[string]int { return objects }}})).To(Succeed())
+	x.Expect(ranger(r).Divide(x.T.Context(), []slots.Cache{counted{of: func() map[string]int { return objects }}})).To(Succeed())
 	r.start()
 	return r
 }
@@ -88,6 +88,9 @@ func (x *fixture) newRanged(identity string, client coordinationclient.LeasesGet
 	link, _ := client.(*leaseapi.Link)
 	return &ranged{Shards: s, name: identity, fixture: x, link: link, found: map[string]int{}}
 }
+
+// ranger returns what package reconcile needs of shards.
+func ranger(of interface{ Parts() slots.Handover }) slots.Ranger { return of.Parts().(slots.Ranger) }
 
 func (r *ranged) start() {
 	var ctx context.Context
@@ -104,7 +107,7 @@ func (r *ranged) work(ctx context.Context, slot int) error {
 		}
 	}
 	r.mu.Lock()
-	for _, key := range r.Left(slot) {
+	for _, key := range r.Parts().Left(slot) {
 		if r.Slot(key) == slot {
 			r.found[key.String()]++
 		}
@@ -118,7 +121,7 @@ func (r *ranged) work(ctx context.Context, slot int) error {
 			left = append(left, key)
 		}
 	}
-	r.Leave(slot, left)
+	r.Parts().Leave(slot, left)
 	r.mu.Unlock()
 	for _, n := range mine {
 		r.fixture.Leave(n)

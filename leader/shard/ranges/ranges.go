@@ -60,9 +60,8 @@ const (
 )
 
 var (
-	_ slots.Handover = (*Shards)(nil)
-	_ slots.Ranger   = (*Shards)(nil)
-	_ fleet.Divider  = (*divider)(nil)
+	_ slots.Ranger  = (*parts)(nil)
+	_ fleet.Divider = (*divider)(nil)
 )
 
 // New is [shard.New] for ranges. Options.By must be [shard.ByNamespace]. Replicas with and
@@ -79,11 +78,21 @@ func New(lease leader.Lease, o *shard.Options) (*Shards, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Shards{Shards: shards, replica: shards.Parts().Replica()}
+	inner := shards.Parts().(fleet.Parts)
+	r := &Shards{Shards: shards, replica: inner.Replica()}
 	r.replica.Settings[fleet.ByAnnotation], r.replica.Settings[fleet.HashAnnotation] = byRange, rangeHash
 	r.equal = &adopted{Division: plan.Divide(nil, len(r.replica.View.Slots))}
-	shards.Parts().DivideBy(divider{r})
+	inner.DivideBy(divider{r})
 	return r, nil
+}
+
+// Parts returns what only package reconcile needs: it is a [slots.Ranger] as well.
+func (r *Shards) Parts() slots.Handover { return parts{r.Shards.Parts(), r} }
+
+// parts has the methods that only package reconcile calls.
+type parts struct {
+	slots.Handover
+	*Shards
 }
 
 // divider has the methods that only package shard calls.
@@ -96,7 +105,7 @@ type divider struct{ *Shards }
 //
 // Errors: the cause of ctx when that ends. After any other error it logs, reports it by
 // Ready, and tries again after RetryPeriod.
-func (r *Shards) Divide(ctx context.Context, caches []slots.Cache) error {
+func (r parts) Divide(ctx context.Context, caches []slots.Cache) error {
 	r.primary = caches[0]
 	_ = r.replica.Retry(ctx, "listing the cached kinds", func(ctx context.Context) error {
 		err := r.sample(ctx, caches[0]) // from the last sample that the server still remembers
@@ -153,7 +162,7 @@ func (r *Shards) Status() shard.Status {
 // calls joined when this caller has joined the others that use the cache.
 //
 // Errors: those with which the cache gives up; nil if ctx ended.
-func (r *Shards) RunCache(ctx context.Context, c slots.Cache, joined func()) error {
+func (r parts) RunCache(ctx context.Context, c slots.Cache, joined func()) error {
 	return c.RunShards(ctx, joined)
 }
 
@@ -162,7 +171,7 @@ func (r *Shards) RunCache(ctx context.Context, c slots.Cache, joined func()) err
 //
 // Errors: those of all caches, joined; then no cache keeps the slots. The caches are filled
 // at the same time.
-func (r *Shards) Fill(ctx context.Context, caches []slots.Cache, of []int) (drop func(slot int), err error) {
+func (r parts) Fill(ctx context.Context, caches []slots.Cache, of []int) (drop func(slot int), err error) {
 	ranges := r.rangesOf(of)
 	errs := make([]error, len(caches))
 	removes := make([]func(...sharding.ShardRangeRequirement), len(caches))
@@ -203,7 +212,7 @@ const measureEvery = time.Minute
 // Measure publishes how many objects this replica's slots have, as returned by objects,
 // once a minute until ctx ends. The number is written with the next renewal of the
 // membership, without an extra request.
-func (r *Shards) Measure(ctx context.Context, objects func() int) {
+func (r parts) Measure(ctx context.Context, objects func() int) {
 	for ctx.Err() == nil {
 		r.replica.Member.Publish(strconv.Itoa(objects()))
 		r.replica.Sleep(ctx, measureEvery)
@@ -238,7 +247,7 @@ func (r *Shards) imbalance() float64 {
 // Remember records the state of a cache from time to time until ctx ends, so that Deleted
 // can look that far back. Servers remember events for about five minutes. Sends one request
 // each time; an error is logged, and the next one tried as usual.
-func (r *Shards) Remember(ctx context.Context, primary slots.Cache, ago time.Duration) {
+func (r parts) Remember(ctx context.Context, primary slots.Cache, ago time.Duration) {
 	for {
 		r.replica.Sleep(ctx, sampleEvery)
 		if ctx.Err() != nil {
@@ -286,7 +295,7 @@ func since(samples []sample, moment time.Time) []sample {
 //
 // Errors: the server's, that of a cache that is not running, or that of ctx; then some keys
 // may be missing.
-func (r *Shards) Deleted(
+func (r parts) Deleted(
 	ctx context.Context, primary slots.Cache, of []int, ago time.Duration, found func(types.NamespacedName),
 ) (err error) {
 	r.mu.Lock()

@@ -53,7 +53,7 @@ func TestRangesAreNotChosenBeforeEverythingIsKnown(t *testing.T) {
 				fail(primary, other, l, true)
 				stop := x.Run(func(ctx context.Context) error {
 					ctx = logs.Log(ctx)
-					if err := r.Divide(ctx, []slots.Cache{primary, other}); err != nil {
+					if err := ranger(r).Divide(ctx, []slots.Cache{primary, other}); err != nil {
 						return err
 					}
 					return r.Run(ctx, x.Work("a", 0))
@@ -91,7 +91,7 @@ func TestDivideEndsWithItsContext(t *testing.T) {
 		refusing, why := &waiting{}, errors.New("no longer needed")
 		refusing.refuses.Store(true)
 		ctx, cancel := context.WithCancelCause(x.T.Context())
-		wait := background(func() error { return r.Divide(ctx, []slots.Cache{refusing}) })
+		wait := background(func() error { return ranger(r).Divide(ctx, []slots.Cache{refusing}) })
 		pass(time.Minute)
 		cancel(why)
 		x.Expect(wait()).To(MatchError(why))
@@ -106,7 +106,7 @@ func TestRangesRememberAgainWhenTheServerAnswers(t *testing.T) {
 		x.Expect(err).NotTo(HaveOccurred())
 		cache := &waiting{}
 		cache.refuses.Store(true)
-		stop := x.Run(func(ctx context.Context) error { r.Remember(logs.Log(ctx), cache, time.Minute); return nil })
+		stop := x.Run(func(ctx context.Context) error { ranger(r).Remember(logs.Log(ctx), cache, time.Minute); return nil })
 		pass(time.Minute)
 		x.Expect(logs.Count("cannot ask how new the server is")).To(Equal(4))
 		cache.refuses.Store(false)

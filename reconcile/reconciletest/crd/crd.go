@@ -24,8 +24,8 @@ import (
 //
 // File names do not matter, and the order is that of their paths: the output of controller-gen, a kustomize folder or
 // a Helm chart's crds/ will do.
-func Read(folder fs.FS) ([]apisim.Resource, error) {
-	var all []apisim.Resource
+func Read(folder fs.FS) (apisim.Definitions, error) {
+	var all apisim.Definitions
 	err := fs.WalkDir(folder, ".", func(name string, entry fs.DirEntry, err error) error {
 		if ext := path.Ext(name); err != nil || entry.IsDir() || ext != ".yaml" && ext != ".yml" && ext != ".json" {
 			return err
@@ -54,8 +54,8 @@ func Read(folder fs.FS) ([]apisim.Resource, error) {
 // another module.
 //
 // Errors: those of Read, without a file name. A text without definitions is not an error.
-func Parse(text []byte) ([]apisim.Resource, error) {
-	var all []apisim.Resource
+func Parse(text []byte) (apisim.Definitions, error) {
+	var all apisim.Definitions
 	for docs := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096); ; {
 		var definition apiextensionsv1.CustomResourceDefinition
 		switch err := docs.Decode(&definition); {

@@ -16,8 +16,8 @@ func ExampleRead() {
 		return
 	}
 	test := reconciletest.Case{Definitions: definitions}
-	fmt.Println(len(test.Definitions), err)
-	// Output: 5 <nil>
+	fmt.Println(len(definitions), test.Definitions != nil, err)
+	// Output: 5 true <nil>
 }
 
 // The definitions in a file are the value of reconciletest.Case.Definitions.

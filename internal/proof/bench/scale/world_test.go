@@ -91,7 +91,8 @@ func (w *world) join(name string) {
 }
 
 func (m *member) run(ctx context.Context) error {
-	if ranges, ok := m.Shards.(slots.Ranger); ok {
+	of := m.Shards.(interface{ Parts() slots.Handover })
+	if ranges, ok := of.Parts().(slots.Ranger); ok {
 		if err := ranges.Divide(ctx, []slots.Cache{tally{weights: m.world.weights}}); err != nil {
 			return err
 		}

@@ -92,8 +92,8 @@ func (silent) Warnf(runtime.Object, record.EventOptions, string, ...any)  {}
 func (silent) K8sRecorder() events.EventRecorder                          { return &events.FakeRecorder{} }
 
 // definitions are its custom resources, which have no status subresource.
-func definitions() []apisim.Resource {
-	var all []apisim.Resource
+func definitions() apisim.Definitions {
+	var all apisim.Definitions
 	for kind, resource := range map[string]string{
 		"Experiment": "experiments", "AnalysisRun": "analysisruns", "AnalysisTemplate": "analysistemplates",
 		"ClusterAnalysisTemplate": "clusteranalysistemplates",

@@ -50,6 +50,14 @@ type Boot struct {
 	Remember func(c state.Cache)
 }
 
+// Parts is what a Case shows to other packages of this module. W is *reconciletest.World.
+type Parts[W any] interface {
+	// On returns the World of the case on a server, and calls Case.Outside for it.
+	On(server Server) W
+	// Boot calls Case.Run with an Env of b, and returns its error.
+	Boot(b Boot) error
+}
+
 // Simulated is the simulated server.
 type Simulated struct{ *apisim.Server }
 

@@ -56,7 +56,7 @@ func (t *trial) boot(ctx context.Context, replica int) *life {
 			l.caches = append(l.caches, c)
 		},
 	}
-	go func() { l.done <- t.s.c.Boot(b) }()
+	go func() { l.done <- t.s.c.Parts().Boot(b) }()
 	t.journal.moved()
 	return l
 }

@@ -52,7 +52,7 @@ func (s *smoker) newTrial(killing bool) (*trial, error) {
 	if s.remote.dynamic, err = dynamic.NewForConfig(s.remote.config); err != nil {
 		return nil, err
 	}
-	t.world = s.c.On(s.remote)
+	t.world = s.c.Parts().On(s.remote)
 	return t, nil
 }
 
