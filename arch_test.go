@@ -51,8 +51,8 @@ var table = map[string][]string{
 	"leader/shard/ranges": {"leader", "leader/shard", "internal"},
 	// The loop, and the readers of its state.
 	"reconcile":         {"informer", "queue", "names", "reconcile/inspect", "internal"},
-	"reconcile/inspect": {"informer", "queue", "leader/shard"},
-	"metrics":           {"leader/shard", "names", "queue", "reconcile", "reconcile/inspect", "internal"},
+	"reconcile/inspect": {"informer", "queue"},
+	"metrics":           {"names", "queue", "reconcile", "reconcile/inspect", "internal"},
 	"status":            {"metrics", "names", "queue", "reconcile", "reconcile/inspect", "internal"},
 	// One API server.
 	"cluster": {"informer", "internal"},

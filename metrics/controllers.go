@@ -3,7 +3,6 @@ package metrics
 import (
 	"strconv"
 
-	"github.com/homeostat/homeostat/leader/shard"
 	"github.com/homeostat/homeostat/names"
 	"github.com/homeostat/homeostat/queue"
 	"github.com/homeostat/homeostat/reconcile"
@@ -202,7 +201,7 @@ func (s sender) slots(c *reconcile.Controller, of inspect.Status) {
 		return
 	}
 	// With each state, so that one without a slot is 0 and does not vanish from a graph.
-	counts := map[shard.State]int{shard.Here: 0, shard.Elsewhere: 0, shard.Claimable: 0, shard.Unavailable: 0}
+	counts := map[string]int{inspect.Here: 0, inspect.Elsewhere: 0, inspect.Claimable: 0, inspect.Unavailable: 0}
 	heavy, weighed := 0, false
 	for slot, status := range of.Slots {
 		counts[status.State]++
@@ -210,10 +209,10 @@ func (s sender) slots(c *reconcile.Controller, of inspect.Status) {
 		if status.Heavy != "" {
 			heavy++
 		}
-		s.gauge(valueOf(status.State == shard.Here), slotOwned, c.Name(), strconv.Itoa(slot))
+		s.gauge(valueOf(status.State == inspect.Here), slotOwned, c.Name(), strconv.Itoa(slot))
 	}
 	for state, n := range counts {
-		s.gauge(float64(n), slots, c.Name(), string(state))
+		s.gauge(float64(n), slots, c.Name(), state)
 	}
 	if weighed {
 		s.gauge(float64(heavy), heavyNamespaces, c.Name())

@@ -3,19 +3,19 @@ package metrics_test
 import (
 	"testing"
 
-	"github.com/homeostat/homeostat/leader/shard"
 	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
 // threeSlots are shards that only report their owners.
 type threeSlots struct{ reconcile.Shards }
 
-func (threeSlots) Status() shard.Status {
-	return shard.Status{Imbalance: 1.7, Slots: []shard.SlotStatus{
-		{State: shard.Here, Owner: "me", Weight: 0.7, Heavy: "team-a"},
-		{State: shard.Elsewhere, Owner: "another", Weight: 0.3},
-		{State: shard.Claimable},
-	}}
+func (threeSlots) Owners() ([]inspect.SlotStatus, float64) {
+	return []inspect.SlotStatus{
+		{State: inspect.Here, Owner: "me", Weight: 0.7, Heavy: "team-a"},
+		{State: inspect.Elsewhere, Owner: "another", Weight: 0.3},
+		{State: inspect.Claimable},
+	}, 1.7
 }
 
 func TestSlotsAreGauges(t *testing.T) {

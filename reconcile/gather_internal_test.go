@@ -145,6 +145,8 @@ type noting struct {
 
 func (n *noting) Parts() slots.Handover { return n }
 
+func (*noting) Owners() ([]slots.Status, float64) { return nil, 0 }
+
 func (*noting) Leave(int, []Key) {}
 
 func (*noting) Left(int) []Key { return nil }

@@ -24,6 +24,8 @@ type handing struct {
 
 func (h *handing) Parts() slots.Handover { return h }
 
+func (*handing) Owners() ([]slots.Status, float64) { return nil, 0 }
+
 func (h *handing) Leave(slot int, keys []reconcile.Key) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

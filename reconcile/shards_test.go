@@ -16,7 +16,6 @@ import (
 
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/informer/clientgo"
-	"github.com/homeostat/homeostat/leader/shard"
 	"github.com/homeostat/homeostat/reconcile"
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
@@ -80,8 +79,8 @@ func (p *parts) leave(letter byte, why error) (wait func() error) {
 	return func() error { return <-ended }
 }
 
-func (p *parts) Status() shard.Status {
-	return shard.Status{Slots: []shard.SlotStatus{{State: shard.Here, Owner: "me"}, {State: shard.Claimable}}}
+func (p *parts) Owners() ([]inspect.SlotStatus, float64) {
+	return []inspect.SlotStatus{{State: inspect.Here, Owner: "me"}, {State: inspect.Claimable}}, 0
 }
 
 func (p *parts) String() string { return "1 of 2" }
@@ -265,8 +264,8 @@ func TestAControllerForgetsTheFailuresOfASlotThatGoes(t *testing.T) {
 		s := c.Status(0)
 		w.Expect(s.Elects).To(BeTrue())
 		w.Expect(s.LeaderName).To(Equal("1 of 2"))
-		w.Expect(s.Slots).To(Equal([]shard.SlotStatus{
-			{State: shard.Here, Owner: "me"}, {State: shard.Claimable},
+		w.Expect(s.Slots).To(Equal([]inspect.SlotStatus{
+			{State: inspect.Here, Owner: "me"}, {State: inspect.Claimable},
 		}))
 		w.Expect(c.LeaderReady()).To(MatchError(errLost))
 		w.Expect(c.Healthy()).To(Succeed())

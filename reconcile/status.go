@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/homeostat/homeostat/internal/redact"
+	"github.com/homeostat/homeostat/internal/slots"
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
@@ -32,8 +33,13 @@ func (c *Controller) Status(keys int) inspect.Status {
 		s.LeaseName = lease.LeaseName()
 	}
 	if r, ok := c.options.Shards.(inspect.Slots); ok {
-		of := r.Status()
-		s.Slots, s.Imbalance = of.Slots, of.Imbalance
+		s.Slots, s.Imbalance = r.Owners()
+	} else if own := partsOf(c.options.Shards); own != nil {
+		var owners []slots.Status
+		owners, s.Imbalance = own.Owners()
+		for _, of := range owners {
+			s.Slots = append(s.Slots, inspect.SlotStatus(of))
+		}
 	}
 	for _, t := range c.options.Triggers {
 		if e, ok := t.(external); ok {

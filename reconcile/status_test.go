@@ -243,7 +243,7 @@ func TestStatusShowsALease(t *testing.T) {
 			"LeaderName": ContainSubstring("leads since"), "LeaseName": Equal("test"), "Slots": BeEmpty(),
 		}))
 		w.Expect(sharded.Status(0)).To(MatchFields(IgnoreExtras, Fields{
-			"LeaderName": Equal(shards.String()), "Slots": HaveEach(HaveField("State", shard.Here)),
+			"LeaderName": Equal(shards.String()), "Slots": HaveEach(HaveField("State", inspect.Here)),
 		}))
 		w.Expect(sharded.Status(0).Slots).To(HaveLen(3))
 		w.Expect(stopLed()).To(Succeed())

@@ -16,10 +16,10 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/homeostat/homeostat/informer"
-	"github.com/homeostat/homeostat/leader/shard"
 	"github.com/homeostat/homeostat/names"
 	"github.com/homeostat/homeostat/queue"
 	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
 // hostile is a name that no API server would take, but a display must.
@@ -74,13 +74,13 @@ func (sharing) String() string         { return "1 of 4 slots here" }
 func (sharing) Ready() error           { return nil }
 func (sharing) Healthy() error         { return nil }
 
-func (sharing) Status() shard.Status {
-	return shard.Status{Imbalance: 1.72, Slots: []shard.SlotStatus{
-		{State: shard.Here, Owner: "a", Since: time.Now().Add(-time.Minute)},
-		{State: shard.Elsewhere, Owner: hostile, Since: time.Now().Add(-time.Hour), Weight: 0.613, Heavy: "team-a"},
-		{State: shard.Claimable},
-		{State: shard.Unavailable, Owner: "c"},
-	}}
+func (sharing) Owners() ([]inspect.SlotStatus, float64) {
+	return []inspect.SlotStatus{
+		{State: inspect.Here, Owner: "a", Since: time.Now().Add(-time.Minute)},
+		{State: inspect.Elsewhere, Owner: hostile, Since: time.Now().Add(-time.Hour), Weight: 0.613, Heavy: "team-a"},
+		{State: inspect.Claimable},
+		{State: inspect.Unavailable, Owner: "c"},
+	}, 1.72
 }
 
 func newFixture(t *testing.T) *fixture {

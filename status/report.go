@@ -35,7 +35,7 @@ type controllerReport struct {
 	Phase  inspect.Phase `json:"phase"`
 	Leader string        `json:"leader,omitempty"`
 	Slots  []slotReport  `json:"slots,omitempty"`
-	// Imbalance is the field of shard.Status, where it is explained.
+	// Imbalance is the field of inspect.Status, where it is explained.
 	Imbalance float64         `json:"imbalance,omitempty"`
 	Triggers  []triggerReport `json:"triggers"`
 	Outputs   []outputReport  `json:"outputs"`
@@ -69,7 +69,7 @@ type slotReport struct {
 	State string    `json:"state"` // here, elsewhere, claimable or unavailable
 	Owner string    `json:"owner,omitempty"`
 	Since time.Time `json:"since,omitzero"`
-	// Weight and Heavy are those of shard.SlotStatus, where they are explained.
+	// Weight and Heavy are those of inspect.SlotStatus, where they are explained.
 	Weight float64 `json:"weight,omitempty"`
 	Heavy  string  `json:"heavy,omitempty"`
 }
@@ -225,7 +225,7 @@ func controllerOf(c *reconcile.Controller, informers []inspect.InformerStatus, k
 	}
 	r.Imbalance = status.Imbalance
 	for _, s := range status.Slots {
-		r.Slots = append(r.Slots, slotReport{string(s.State), s.Owner, s.Since, s.Weight, s.Heavy})
+		r.Slots = append(r.Slots, slotReport{s.State, s.Owner, s.Since, s.Weight, s.Heavy})
 	}
 	for _, t := range status.Triggers {
 		r.Triggers = append(r.Triggers, triggerReport{nameOf(t, informers), t.Kind, t.Type})

@@ -1,6 +1,6 @@
 // Package slots has what a reconcile.Shards of this module shows to controllers by its
-// method Parts, which returns a [Handover]: how they hand over what the next owner of a
-// slot must know, and, if that is a [Ranger] as well, how they hold their own part of the
+// method Parts, which returns a [Handover]: who owns their slots, how they hand over what
+// the next owner of a slot must know, and, if that is a [Ranger] as well, how they hold their own part of the
 // objects.
 package slots
 
@@ -52,10 +52,14 @@ type Cache interface { //nolint:interfacebloat // it hides a type parameter, not
 	) error
 }
 
-// Handover is the parts of a reconcile.Shards: it takes a few keys from one
+// Handover is the parts of a reconcile.Shards. It tells who owns a slot, and takes a few keys from one
 // owner of a slot to the next: those of deleted objects that are still to be cleaned up.
 // It may know of them by nothing else, above all where that has failed.
 type Handover interface {
+	// Owners returns the owners of all slots, by number, as this replica sees them, and how
+	// many objects the replica with the most has, relative to the mean of all: zero while
+	// that is not known, or even. It sends no request.
+	Owners() (slots []Status, imbalance float64)
 	// Leave replaces the keys that the next owner of a slot gets. Put keys that the next
 	// owner cannot find in any other way first. Call it before the function of the slot
 	// returns. The first 100 keys are kept, of 16 KiB in all. The slice is retained; do not
@@ -64,4 +68,13 @@ type Handover interface {
 	// Left returns the keys that the last owner of a slot has left. Call it while the
 	// function of the slot runs. The slice is shared; do not modify it.
 	Left(slot int) []types.NamespacedName
+}
+
+// Status describes the owner of one slot; see shard.SlotStatus.
+type Status struct {
+	State  string
+	Owner  string
+	Since  time.Time
+	Weight float64
+	Heavy  string
 }

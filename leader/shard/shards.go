@@ -179,6 +179,14 @@ func (p parts) Leave(slot int, keys []types.NamespacedName) { p.replica.Leave(sl
 // none.
 func (p parts) Left(slot int) []types.NamespacedName { return p.replica.Left(slot) }
 
+// Owners returns the owners of all slots.
+func (p parts) Owners() (owners []slots.Status, imbalance float64) {
+	for _, s := range p.Status().Slots {
+		owners = append(owners, slots.Status{State: string(s.State), Owner: s.Owner, Since: s.Since})
+	}
+	return owners, 0
+}
+
 // Replica implements [fleet.Parts].
 func (p parts) Replica() *fleet.Replica { return p.replica }
 

@@ -8,7 +8,7 @@
 //
 //	Controller.Status ──▶ Status ─┬─▶ TriggerStatus ──Feeds── InformerStatus ◀── Informers
 //	                              ├─▶ KeyStatus
-//	                              └─▶ shard.SlotStatus
+//	                              └─▶ SlotStatus
 //	Controller.Stats ───▶ Stats, by Outcome
 //	Controller.History ─▶ Attempt ──▶ Write
 package inspect

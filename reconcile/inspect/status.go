@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat/homeostat/informer"
-	"github.com/homeostat/homeostat/leader/shard"
 	"github.com/homeostat/homeostat/queue"
 )
 
@@ -42,10 +41,11 @@ type Status struct {
 	// LeaseName is the name of the Leader's Lease; empty if it does not implement
 	// [LeaseNamer].
 	LeaseName string
-	// Slots are the owners of the slots, by number; nil unless Options.Shards is a
-	// [Slots].
-	Slots []shard.SlotStatus
-	// Imbalance is the field of [shard.Status].
+	// Slots are the owners of the slots, by number; nil unless Options.Shards is of package
+	// shard or ranges, or a [Slots].
+	Slots []SlotStatus
+	// Imbalance is how many objects the replica with the most has, relative to the mean of
+	// all: 1.5 is half more. It is zero while they are balanced, and while that is not known.
 	Imbalance float64
 	// Triggers lead to reconciles; the primary informer comes first.
 	Triggers []TriggerStatus
@@ -89,11 +89,34 @@ type Reference struct {
 	State string
 }
 
-// Slots is implemented by reconcile.Shards that know the owners of their slots.
+// The states of a slot.
+const (
+	Here        = "here"        // this replica works on it
+	Elsewhere   = "elsewhere"   // another live replica owns it
+	Claimable   = "claimable"   // it may be taken
+	Unavailable = "unavailable" // requests of its last owner may still arrive
+)
+
+// SlotStatus describes the owner of one slot, as this replica sees it.
+type SlotStatus struct {
+	State string
+	Owner string    // empty if there is none
+	Since time.Time // when this replica saw the slot's record change
+	// Weight is the slot's share of all objects, from 0 to 1, by which slots are assigned;
+	// zero if they are not weighed.
+	Weight float64
+	// Heavy is a namespace of the slot that has more objects than a replica's fair share;
+	// empty if there is none.
+	Heavy string
+}
+
+// Slots is implemented by a caller's own reconcile.Shards that know the owners of their
+// slots.
 type Slots interface {
-	// Status may be called at any time, from any goroutine. It must not send requests, since
-	// it is called on every scrape.
-	Status() shard.Status
+	// Owners returns the values of [Status].Slots and [Status].Imbalance. It may be called
+	// at any time, from any goroutine. It must not send requests, since it is called on
+	// every scrape.
+	Owners() (slots []SlotStatus, imbalance float64)
 }
 
 // Elector is implemented by a reconcile.Leader or reconcile.Shards that can

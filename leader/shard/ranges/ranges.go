@@ -95,6 +95,16 @@ type parts struct {
 	*Shards
 }
 
+// Owners returns the owners of all slots, with their weights, and the imbalance.
+func (p parts) Owners() ([]slots.Status, float64) {
+	status := p.Status()
+	all := make([]slots.Status, len(status.Slots))
+	for n, s := range status.Slots {
+		all[n] = slots.Status{State: string(s.State), Owner: s.Owner, Since: s.Since, Weight: s.Weight, Heavy: s.Heavy}
+	}
+	return all, status.Imbalance
+}
+
 // divider has the methods that only package shard calls.
 type divider struct{ *Shards }
 
