@@ -111,7 +111,9 @@ func (d *divided[T]) Replace(rv string, items []*tree.Item[T], how versions.Occa
 	upTo := ""
 	if d.cover.IsLate() {
 		upTo = rv
-		items = slices.DeleteFunc(d.newest(items, within, rv), func(it *tree.Item[T]) bool { return d.isPast(s.changeTo(it)) })
+		items = slices.DeleteFunc(d.newest(items, within, rv), func(it *tree.Item[T]) bool {
+			return d.isPast(s.changeTo(it))
+		})
 	}
 	tree.Sort(items)
 	s.publishList(within, items, how, upTo, nil)

@@ -324,7 +324,8 @@ func (s *store[T]) settleUnreadable(
 			return false
 		}
 		cached := s.table.Get(e.Key)
-		return !e.stored || how == versions.RestoredList || cached == nil || cached.Object.GetResourceVersion() != e.ResourceVersion
+		return !e.stored || how == versions.RestoredList ||
+			cached == nil || cached.Object.GetResourceVersion() != e.ResourceVersion
 	})
 	return append(changed, ended...)
 }
