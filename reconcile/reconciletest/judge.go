@@ -143,11 +143,7 @@ func (r *judge) wrote(e apisim.Event, resource string, free bool) {
 		}
 		return
 	}
-	if r.tail && r.out.changed != "" {
-		r.unwoken(e.Call.Verb + " " + resource + " " + e.Key.String())
-	} else if r.tail || r.quiet {
-		r.find(report.Tail, report.Again(r.given, e.Call.Verb), fmt.Sprintf(
-			"all was done, and a restart wrote again: %s %s %s", e.Call.Verb, resource, e.Key))
+	if r.wroteAgain(e, resource) {
 		return
 	}
 	if e.Old != nil && r.wanted[e.Old.GetUID()] && strings.HasPrefix(e.Call.Verb, "delete") {
@@ -184,6 +180,21 @@ func (r *judge) count(e apisim.Event, what string) {
 	case watch.Deleted:
 		r.out.counts[deletes+what]++
 	}
+}
+
+// wroteAgain reports whether a restart has written although all was done. After a change of an input it may have found
+// what follows from that.
+func (r *judge) wroteAgain(e apisim.Event, resource string) bool {
+	write := e.Call.Verb + " " + resource + " " + e.Key.String()
+	switch {
+	case r.tail && r.out.changed != "":
+		r.unwoken(write)
+		return false
+	case r.tail || r.quiet:
+		r.find(report.Tail, report.Again(r.given, e.Call.Verb), "all was done, and a restart wrote again: "+write)
+		return true
+	}
+	return false
 }
 
 // The counters of each name.

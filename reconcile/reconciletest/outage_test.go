@@ -34,6 +34,12 @@ func givingUp() breeding.Breed {
 // A single failure does not show that a program gives up after a few. An outage of half a minute does.
 func TestWhoGivesUpIsFoundByAnOutage(t *testing.T) {
 	g := gomega.NewWithT(t)
+	right := breeding.Case(breeding.Right)
+	lines, found := reconciletest.TraceOf(t, right, nil, "u3")
+	g.Expect(found).To(gomega.BeEmpty())
+	g.Expect(lines).To(gomega.ContainElement(gomega.HaveSuffix("<<< UNREACHABLE")))
+
+	exhaustive(t)
 	c := breeding.Case(nil)
 	c.Run = bootEach(givingUp)
 	r := reconciletest.Search(t, c, &reconciletest.Options{Budget: breeding.Budget})
@@ -41,11 +47,6 @@ func TestWhoGivesUpIsFoundByAnOutage(t *testing.T) {
 	g.Expect(r.Failure).To(gomega.ContainSubstring("hint: it gives up after some failures"))
 	g.Expect(r.Oracle).To(gomega.Equal("state"))
 	g.Expect(reconciletest.ReplayText(t, c, nil, r.Token)).To(gomega.ContainSubstring("DOWN      the server"))
-
-	right := breeding.Case(breeding.Right)
-	lines, found := reconciletest.TraceOf(t, right, nil, "u3")
-	g.Expect(found).To(gomega.BeEmpty())
-	g.Expect(lines).To(gomega.ContainElement(gomega.HaveSuffix("<<< UNREACHABLE")))
 }
 
 // sweeping deletes children of parents that are not there. It takes a list that failed for one with nothing in it; the
