@@ -96,11 +96,8 @@ func foreign(res *http.Response, mayBeStatus bool) string {
 		after = broken{err}
 	}
 	res.Body = &putBack{Reader: io.MultiReader(bytes.NewReader(head), after), Closer: res.Body}
-	switch {
-	case !ended:
+	if !ended {
 		return "" // more than a page
-	case n == 0:
-		return "it is empty"
 	}
 	return foreignJSON(head, mayBeStatus)
 }
