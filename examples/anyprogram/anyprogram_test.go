@@ -147,7 +147,8 @@ func TestCachesThatDoNotSyncAreNamed(t *testing.T) {
 		},
 		Objects: []runtime.Object{configMap("a")},
 	}, nil)
-	if r.Reason != "never-synced" || !strings.Contains(r.Failure, "the caches of controller-runtime's manager do not sync") {
+	want := "the caches of controller-runtime's manager do not sync"
+	if r.Reason != "never-synced" || !strings.Contains(r.Failure, want) {
 		t.Errorf("it fails with %q", r.Failure)
 	}
 }
