@@ -67,7 +67,7 @@ func (d *divided[T]) Put(it *tree.Item[T]) {
 	defer s.delivery.run()
 	defer s.writing.Unlock() // also if the function of an index ends the goroutine
 	c := s.changeTo(it)
-	if keyspace.Has(d.cover.Wanted(), it.Key.Namespace) && !(d.cover.IsLate() && d.isPast(c)) {
+	if keyspace.Has(d.cover.Wanted(), it.Key.Namespace) && (!d.cover.IsLate() || !d.isPast(c)) {
 		s.putLocked(c)
 	}
 }

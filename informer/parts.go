@@ -24,7 +24,7 @@ func (i *Informer[T]) Parts() namespaces.Cache { return parts[T]{i} }
 type parts[T Object] struct{ of *Informer[T] }
 
 // Shards returns the methods for a replica that works on some shards of the keys.
-func (p parts[T]) Shards() slots.Cache { return shards[T]{p.of} }
+func (p parts[T]) Shards() slots.Cache { return shards[T](p) }
 
 // Validate returns everything that is wrong with the options and the client, joined,
 // or nil.

@@ -15,8 +15,8 @@
 //
 //   - Answers are those of the real server: status, reason, body and events. One table of calls compares both (see the
 //     conformance test).
-//   - Built-in kinds have the real server's defaults, which a table compares with it. A custom resource has those of its
-//     schema, which also prunes and validates it, if its kind was given one (package reconciletest/crd).
+//   - Built-in kinds have the real server's defaults, which a table compares with it. A custom resource has those of
+//     its schema, which also prunes and validates it, if its kind was given one (package reconciletest/crd).
 //   - resourceVersion counts all writes that change something. generation, uid, creationTimestamp,
 //     conflicts, preconditions, finalizers, two-phase delete, the split of status, selectors (leaving one is DELETED),
 //     limit and continue, streaming lists, bookmarks and 410 work.
@@ -29,9 +29,9 @@
 // # What it does not do
 //
 // Server-side apply records field owners from the first apply to an object on, unless Options.ManagedFields has
-// every write tracked; lists of custom resources without a schema are atomic. Disruption budgets, DaemonSets, Deployments
-// and the like have no controllers here: only the [Collector] acts. Package reconciletest/actors has actors for Pods and
-// Deployments.
+// every write tracked; lists of custom resources without a schema are atomic. Disruption budgets, DaemonSets,
+// Deployments and the like have no controllers here: only the [Collector] acts. Package reconciletest/actors has
+// actors for Pods and Deployments.
 //
 // It answers in JSON, and [Server.Config] asks for that. It has no admission except namespace lifecycle and quotas of
 // objects, and no conversion between versions. It validates metadata, immutable fields and the required

@@ -96,8 +96,8 @@ type parts struct {
 }
 
 // Owners returns the owners of all slots, with their weights, and the imbalance.
-func (p parts) Owners() ([]slots.Status, float64) {
-	status := p.Status()
+func (r parts) Owners() ([]slots.Status, float64) {
+	status := r.Status()
 	all := make([]slots.Status, len(status.Slots))
 	for n, s := range status.Slots {
 		all[n] = slots.Status{State: string(s.State), Owner: s.Owner, Since: s.Since, Weight: s.Weight, Heavy: s.Heavy}
