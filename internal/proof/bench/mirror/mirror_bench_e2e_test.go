@@ -162,10 +162,10 @@ func (s *stage) measure(file string) {
 	s.await(-1)
 	<-time.After(settles)
 	spent := p.processor()
-	for range rotates / time.Second {
+	for range rotates / time.Second { // what counts is how long it takes after the last one
+		<-time.After(time.Second)
 		s.version++
 		s.set("mirror-source", strconv.Itoa(s.version))
-		<-time.After(time.Second)
 	}
 	s.report("follow", p, spent, []time.Duration{s.await(-1)})
 	spent = p.processor()
