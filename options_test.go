@@ -67,8 +67,10 @@ var optionTypes = map[string]optionType{
 	"queue.AddOptions":  {taken: "Lane After Replace ResetBackoff Own Cause"},
 	"workqueue.Options": {taken: "RateLimiter Metrics"},
 	"informer.Options": {
-		refuse: func(o any) error { return informer.For(clients.CoreV1().Pods(""), o.(*informer.Options)).Parts().Validate() },
-		good:   informer.Options{},
+		refuse: func(o any) error {
+			return informer.For(clients.CoreV1().Pods(""), o.(*informer.Options)).Parts().Validate()
+		},
+		good: informer.Options{},
 		wrong: map[string]any{
 			"Scope": "World", "Namespaces": []string{"A"}, "LabelSelector": "a in", "FieldSelector": "a",
 			"MutationCheck": "maybe", "PageSize": -1,
