@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/pager"
 
+	"github.com/homeostat/homeostat/informer/internal/partial"
 	"github.com/homeostat/homeostat/informer/internal/versions"
 	"github.com/homeostat/homeostat/internal/absent"
 	"github.com/homeostat/homeostat/internal/bound"
@@ -243,4 +244,52 @@ func (d *divided[T]) replayed(p *replay, t watch.EventType, object T) (last bool
 		p.deleted(key)
 	}
 	return !versions.Older(object.GetResourceVersion(), p.to)
+}
+
+// serverSelects reports whether the server leaves out the objects of other shards. No list may have said so yet, as a
+// streaming one does not: then it asks for one object. Without an answer, it reports that the server does not.
+func (d *divided[T]) serverSelects(r *reflectorStore[T]) bool {
+	if d.Side() == "" {
+		ctx, cancel := context.WithTimeout(r.ctx, catchUpTimeout)
+		defer cancel()
+		if !r.lists.begin() {
+			return false
+		}
+		defer r.lists.end()
+		options := metav1.ListOptions{Limit: 1}
+		d.selects(&options, d.Wanted())
+		if _, err := d.List(ctx, options); err != nil {
+			return false
+		}
+	}
+	return d.Side() == sideServer
+}
+
+// extend adds shards to those that are watched: the watch is opened again where it is,
+// for more, and then what it does not bring is listed.
+func (d *divided[T]) extend(ctx context.Context, r *reflectorStore[T], set keyspace.Set) error {
+	d.keepHeld()
+	d.store.writing.Lock()
+	missing := set.Minus(d.cover.Complete())
+	if len(missing) == 0 { // another caller keeps them
+		d.store.writing.Unlock()
+		return d.feed.waitForLatest(ctx, nil)
+	}
+	d.cover.Fill(missing)
+	d.store.writing.Unlock()
+	if err := r.watched.covering(ctx, r.ended, missing); err != nil {
+		return err
+	}
+	final := func(err error) bool { return errors.Is(err, partial.ErrGivenUp) }
+	if err := d.feed.retry(ctx, r.ended, "cannot list the objects of more shards", final, func() error {
+		return d.list(ctx, r, missing)
+	}); err != nil {
+		return err
+	}
+	// Another goroutine may be calling the handlers.
+	if !versions.WaitFor(ctx, func(done func()) func() { d.store.delivery.after(done); return func() {} }) {
+		return context.Cause(ctx)
+	}
+	d.feed.updateSynced()
+	return nil
 }
