@@ -20,7 +20,8 @@ import (
 	"github.com/homeostat/homeostat/patch"
 )
 
-// A page with status 404 or 409 is a failure of every write, of every kind of client.
+// A page with status 404 or 409 is a failure of every write, of every kind of
+// client.
 func onlyItsOwnAnswer(t *testing.T) {
 	r := corev1.SchemeGroupVersion.WithResource("pods")
 	for _, page := range slices.Concat(absenttest.Pages(r.GroupResource(), "x"), absenttest.Conflicts()) {
@@ -46,8 +47,9 @@ func onlyItsOwnAnswer(t *testing.T) {
 	}
 }
 
-// An answer without fields is none, although client-go returns no error. Of a deletion it tells nothing but the
-// status, so package cluster makes an error of the answer.
+// An answer without fields is none, although client-go returns no error. Of a
+// deletion it tells nothing but the status, so package cluster makes an error
+// of the answer.
 func TestASuccessThatIsNotTheServersIsNone(t *testing.T) {
 	for _, page := range absenttest.Successes() {
 		t.Run(page.Name, func(t *testing.T) {

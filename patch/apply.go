@@ -30,9 +30,9 @@ const maxRemembered = 1 << 17
 // when etcd is restored from a backup.
 const maxLate = time.Minute
 
-// An Applier applies configurations of type C to objects of type T, server-side, and
-// does not repeat a request that cannot change anything. It is safe for concurrent
-// use.
+// An Applier applies configurations of type C to objects of type T,
+// server-side, and does not repeat a request that cannot change anything. It is
+// safe for concurrent use.
 type Applier[C any, T informer.Object] struct {
 	of    func(namespace string) applyClient[C, T]
 	limit int

@@ -38,8 +38,8 @@
 //   - Go types of k8s.io/api get a strategic merge patch: lists are merged by
 //     key, so changes by other clients survive in them.
 //   - All other types get a JSON merge patch (RFC 7386).
-//   - An edit of any other list is sent as a JSON patch (RFC 6902) of the elements that
-//     it changed, locked by the resourceVersion.
+//   - An edit of any other list is sent as a JSON patch (RFC 6902) of the
+//     elements that it changed, locked by the resourceVersion.
 //   - What the Go type or a Transform hides from the program survives, also in the
 //     elements of lists.
 //   - An edit that could lose it is refused by the server, and the error names the

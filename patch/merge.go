@@ -194,8 +194,8 @@ func merge[C Client[T], T informer.Object](
 	if log := klog.FromContext(ctx).V(4); log.Enabled() {
 		log.Info("patching", "kind", kindOf(cached), "object", cached.GetName(), "diff", Diff(before, edited))
 	}
-	// A patch by index is right only for the object that was read, so it is locked. The same goes for a list that a
-	// strategic patch cannot merge.
+	// A patch by index is right only for the object that was read, so it is
+	// locked. The same goes for a list that a strategic patch cannot merge.
 	locked := lockIf(opts, cached, p.Style != style || ignoresUID(cached, opts.Subresource))
 	got, err := send(ctx, of, cached, p, locked)
 	if err != nil {
@@ -257,7 +257,8 @@ func withoutManagedFields[T informer.Object](cached T) T {
 	return out
 }
 
-// metadataOf returns the metadata of an object that is a pointer to a struct, or nil.
+// metadataOf returns the metadata of an object that is a pointer to a struct,
+// or nil.
 func metadataOf(obj informer.Object) *metav1.ObjectMeta {
 	accessor, ok := obj.(metav1.ObjectMetaAccessor)
 	if !ok || reflect.TypeOf(obj).Kind() != reflect.Pointer {

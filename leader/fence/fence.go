@@ -17,11 +17,12 @@ import (
 	"github.com/homeostat/homeostat/leader/internal/record"
 )
 
-// podName is the key that the API server adds to the user of a token that is bound to a Pod.
+// podName is the key that the API server adds to the user of a token that is
+// bound to a Pod.
 const podName = "authentication.kubernetes.io/pod-name"
 
-// Options says whose writes are fenced, and by which Lease. Namespace, Lease, ServiceAccount
-// and Resources are required.
+// Options says whose writes are fenced, and by which Lease. Namespace, Lease,
+// ServiceAccount and Resources are required.
 type Options struct {
 	// Namespace of the Lease and of the service account.
 	Namespace string
@@ -29,9 +30,9 @@ type Options struct {
 	Lease string
 	// ServiceAccount is the one that the replicas' Pods use, and nothing else.
 	ServiceAccount string
-	// Resources are what the replicas write under the Lease, such as "configmaps",
-	// "deployments.apps" and "widgets.example.com/status". A resource without a subresource
-	// includes all its subresources.
+	// Resources are what the replicas write under the Lease, such as
+	// "configmaps", "deployments.apps" and "widgets.example.com/status". A
+	// resource without a subresource includes all its subresources.
 	Resources []string
 	// Shards reports whether the replicas are members of package leader/shard.
 	Shards bool
@@ -129,9 +130,9 @@ func (o Options) conditions() []admissionregistrationv1.MatchCondition {
 	}
 }
 
-// expression is the condition on a write of the holder. The suffix of the holder's name
-// is random, and the name of a Pod has no underscore. With shards it must hold for
-// each member's record: those of other Pods do not matter.
+// expression is the condition on a write of the holder. The suffix of the
+// holder's name is random, and the name of a Pod has no underscore. With shards
+// it must hold for each member's record: those of other Pods do not matter.
 func (o Options) expression() string {
 	held := `variables.holder.startsWith(variables.pod + "_")`
 	if o.Shards {

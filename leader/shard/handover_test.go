@@ -19,7 +19,8 @@ import (
 	"github.com/homeostat/homeostat/leader/shard"
 )
 
-// leaving is a replica that leaves keys with each slot, and records the keys left for it.
+// leaving is a replica that leaves keys with each slot, and records the keys
+// left for it.
 type leaving struct {
 	*shard.Shards
 	link *leaseapi.Link

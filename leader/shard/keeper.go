@@ -13,8 +13,8 @@ import (
 	"github.com/homeostat/homeostat/leader/shard/internal/plan"
 )
 
-// maxRequests bounds a keeper's concurrent requests, and maxPending the events it notes
-// before it decides.
+// maxRequests bounds a keeper's concurrent requests, and maxPending the events
+// it notes before it decides.
 const (
 	maxRequests = 16
 	maxPending  = 256
@@ -22,7 +22,8 @@ const (
 
 // keeper takes and releases slots during one term of the membership. One
 // goroutine decides; requests and functions run in their own goroutines and
-// report to it. That goroutine owns all fields that the mutex of Replica does not guard.
+// report to it. That goroutine owns all fields that the mutex of Replica does
+// not guard.
 type keeper struct {
 	*fleet.Replica
 

@@ -20,8 +20,8 @@ import (
 	"github.com/homeostat/homeostat/leader/shard/internal/plan"
 )
 
-// Shards are the Shards of package reconcile, based on Leases: each slot is owned by at most one
-// replica at a time. It is safe for concurrent use.
+// Shards are the Shards of package reconcile, based on Leases: each slot is
+// owned by at most one replica at a time. It is safe for concurrent use.
 type Shards struct {
 	replica *fleet.Replica
 	options Options
@@ -66,12 +66,13 @@ func New(lease leader.Lease, o *Options) (*Shards, error) {
 	}, nil
 }
 
-// Slot returns the slot of a key, from 0 to Options.Slots - 1. With [ByKey], pass it
-// the key of the root owner. With package ranges, the ranges are assumed to be equal until
-// the recorded ones are known, and the result changes only while fn runs for no slot.
+// Slot returns the slot of a key, from 0 to Options.Slots - 1. With [ByKey],
+// pass it the key of the root owner. With package ranges, the ranges are
+// assumed to be equal until the recorded ones are known, and the result changes
+// only while fn runs for no slot.
 //
-// It may be called from any goroutine, and sends no request: it computes a hash and, with
-// Ranges, searches the current ranges.
+// It may be called from any goroutine, and sends no request: it computes a hash
+// and, with Ranges, searches the current ranges.
 func (s *Shards) Slot(key types.NamespacedName) int {
 	switch {
 	case s.divider != nil:
@@ -83,21 +84,22 @@ func (s *Shards) Slot(key types.NamespacedName) int {
 	}
 }
 
-// Fence is [leader.Elector.Fence]: clients of the returned config write only while
-// no other replica can have declared this membership expired. The membership is
-// fenced, not each slot: fn must have finished its writes when it returns. A write that is
-// refused fails with [leader.ErrFenced].
+// Fence is [leader.Elector.Fence]: clients of the returned config write only
+// while no other replica can have declared this membership expired. The
+// membership is fenced, not each slot: fn must have finished its writes when it
+// returns. A write that is refused fails with [leader.ErrFenced].
 func (s *Shards) Fence(config *rest.Config) *rest.Config { return s.replica.Elector.Fence(config) }
 
-// Healthy is for livez, like [leader.Elector.Healthy]: nil, or why only a restart of
-// the process helps.
+// Healthy is for livez, like [leader.Elector.Healthy]: nil, or why only a
+// restart of the process helps.
 func (s *Shards) Healthy() error { return s.replica.Elector.Healthy() }
 
 // Ready is for readyz. It returns nil if this replica is a member and can read
 // and write the records, and otherwise why not. It sends no request.
 //
-// Errors: "not a member yet" at first; why the records cannot be read; why a write failed
-// within the last two retry periods; the reason why the membership cannot be renewed.
+// Errors: "not a member yet" at first; why the records cannot be read; why a
+// write failed within the last two retry periods; the reason why the membership
+// cannot be renewed.
 func (s *Shards) Ready() error {
 	problem := s.replica.Problems()
 	if member := s.replica.Elector.Status(); !member.Leading {
@@ -109,17 +111,17 @@ func (s *Shards) Ready() error {
 	return problem
 }
 
-// Run joins the replicas and calls fn for each slot that this replica gets, in a
-// goroutine of its own, with a context that is the ownership: it ends with a cause
-// that wraps [ErrMoved], [leader.ErrLost], [leader.ErrFenced] or
-// [leader.ErrStopping]. No other replica gets the slot before fn has returned. So fn
-// should first make sure that its caches are at least as new as its call, then
-// enqueue all keys of the slot and work. When its context has ended it should wait
-// for reconciles in flight, and return.
+// Run joins the replicas and calls fn for each slot that this replica gets, in
+// a goroutine of its own, with a context that is the ownership: it ends with a
+// cause that wraps [ErrMoved], [leader.ErrLost], [leader.ErrFenced] or
+// [leader.ErrStopping]. No other replica gets the slot before fn has returned.
+// So fn should first make sure that its caches are at least as new as its call,
+// then enqueue all keys of the slot and work. When its context has ended it
+// should wait for reconciles in flight, and return.
 //
 // Errors: [ErrConfig], if the replicas divide the keys differently; fn's, if it
-// returned before its context ended; nil if ctx ended. Run may be called again after
-// it has returned.
+// returned before its context ended; nil if ctx ended. Run may be called again
+// after it has returned.
 func (s *Shards) Run(ctx context.Context, fn func(ctx context.Context, slot int) error) error {
 	if !s.running.CompareAndSwap(false, true) {
 		return fmt.Errorf("running shards %q: they run already", s.replica.Records.Key())
@@ -168,11 +170,12 @@ func (s *Shards) Parts() slots.Handover { return parts{s} }
 // parts implements [slots.Handover] and [fleet.Parts].
 type parts struct{ *Shards }
 
-// Leave replaces the keys that the next owner of a slot gets. The number of those that are
-// dropped is logged. Keys are lost if this replica dies before it has released the slot.
+// Leave replaces the keys that the next owner of a slot gets. The number of
+// those that are dropped is logged. Keys are lost if this replica dies before
+// it has released the slot.
 //
-// Leave and Left may be called from any goroutine, and send no request: the keys are written when
-// the slot is released.
+// Leave and Left may be called from any goroutine, and send no request: the
+// keys are written when the slot is released.
 func (p parts) Leave(slot int, keys []types.NamespacedName) { p.replica.Leave(slot, keys) }
 
 // Left returns the keys that the last owner of a slot has left, or nil if there are

@@ -162,7 +162,8 @@ func TestMemberThatTakesNothingIsPassedOver(t *testing.T) {
 	})
 }
 
-// slotless is a way to the API on which slots cannot be taken while it has an error for their records.
+// slotless is a way to the API on which slots cannot be taken while it has an
+// error for their records.
 type slotless struct {
 	*leaseapi.Link
 	err atomic.Pointer[func(record string) error]

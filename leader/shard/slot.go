@@ -43,8 +43,9 @@ func (k *keeper) claim(ctx context.Context, slot int, now time.Time) {
 	}
 }
 
-// check reads the record of a slot for which the view has shown a different holder for
-// longer than a watch can be late: another client may have edited or deleted it.
+// check reads the record of a slot for which the view has shown a different
+// holder for longer than a watch can be late: another client may have edited or
+// deleted it.
 func (k *keeper) check(ctx context.Context, slot int, h *holding, now time.Time) {
 	if record.Holder(k.View.Slots[slot].Lease) == k.self || now.Sub(h.checked) < k.Member.Timing.RetryPeriod {
 		return
@@ -85,8 +86,8 @@ func (k *keeper) hold(ctx context.Context, slot int, lease *coordinationv1.Lease
 	}()
 }
 
-// fault returns the error with which Run ends after the function of a slot has returned
-// err, or nil if err is a normal result after the end of its context.
+// fault returns the error with which Run ends after the function of a slot has
+// returned err, or nil if err is a normal result after the end of its context.
 func (k *keeper) fault(slot int, ended bool, err error) error {
 	if err == nil && !ended {
 		err = errors.New("the function returned before its context ended")
@@ -103,10 +104,10 @@ func (k *keeper) fault(slot int, ended bool, err error) error {
 }
 
 // giveBack releases a slot whose function has returned; it may be taken once no
-// canceled request can still arrive. A slot of a lost term needs no release: its holder
-// is known to have ended. Neither does a slot of a member that stops and whose own
-// Lease has to expire. The context decides, not k.over: a function may report the end of
-// the term before the keeper has noticed it.
+// canceled request can still arrive. A slot of a lost term needs no release:
+// its holder is known to have ended. Neither does a slot of a member that stops
+// and whose own Lease has to expire. The context decides, not k.over: a
+// function may report the end of the term before the keeper has noticed it.
 func (k *keeper) giveBack(ctx context.Context, slot int, h *holding) {
 	h.cancel(nil)
 	if ctx.Err() != nil && (!errors.Is(context.Cause(ctx), leader.ErrStopping) || k.quiet() > 0) {
@@ -128,9 +129,9 @@ func (k *keeper) giveBack(ctx context.Context, slot int, h *holding) {
 	}()
 }
 
-// release clears the owner of a slot, writes the keys that are left, and reports whether
-// it succeeded. After a failure the record still names this replica, which takes the
-// slot again or leaves it with the membership.
+// release clears the owner of a slot, writes the keys that are left, and
+// reports whether it succeeded. After a failure the record still names this
+// replica, which takes the slot again or leaves it with the membership.
 func (k *keeper) release(ctx context.Context, slot int, lease *coordinationv1.Lease) (written bool, err error) {
 	for range record.ReleaseTries {
 		free := record.Released(lease, k.quiet(), k.Now())
@@ -150,9 +151,9 @@ func (k *keeper) release(ctx context.Context, slot int, lease *coordinationv1.Le
 	return false, nil
 }
 
-// found adds the keys in the record of a taken slot to those that this replica could
-// not write there when it lost the slot. They stay in the record until it is released:
-// if this replica dies, the next owner finds them.
+// found adds the keys in the record of a taken slot to those that this replica
+// could not write there when it lost the slot. They stay in the record until it
+// is released: if this replica dies, the next owner finds them.
 func (k *keeper) found(slot int, lease *coordinationv1.Lease) {
 	keys, recorded := slices.Clone(k.Left(slot)), fleet.KeysOf(lease)
 	if k.divider != nil {

@@ -64,8 +64,8 @@ func (k *keeper) wait(ctx context.Context) error {
 	return k.drain()
 }
 
-// drain processes all other pending events: one decision about all of them costs as much
-// as one about each.
+// drain processes all other pending events: one decision about all of them
+// costs as much as one about each.
 func (k *keeper) drain() error {
 	var errs []error
 	for range maxPending {
@@ -176,10 +176,11 @@ func (k *keeper) decide(ctx context.Context) error {
 	return nil
 }
 
-// fill claims a free slot if it is assigned to this replica, or if its target has taken
-// too long, once no request of the last owner can still arrive. In the second case
-// every replica claims it, and compare-and-swap decides, so several unresponsive
-// members cost no more time than one. Shares are evened out later.
+// fill claims a free slot if it is assigned to this replica, or if its target
+// has taken too long, once no request of the last owner can still arrive. In
+// the second case every replica claims it, and compare-and-swap decides, so
+// several unresponsive members cost no more time than one. Shares are evened
+// out later.
 func (k *keeper) fill(ctx context.Context, slot int, p *plan.Plan, now time.Time) {
 	if now.Before(k.View.Quiet[slot]) {
 		return
@@ -191,7 +192,8 @@ func (k *keeper) fill(ctx context.Context, slot int, p *plan.Plan, now time.Time
 	waited, target := now.Sub(since), p.Target[slot]
 	switch {
 	case waited >= k.patience():
-		// A target that has just started may have seen the slot later, and may still be waiting.
+		// A target that has just started may have seen the slot later, and may
+		// still be waiting.
 		if target != k.self && target != plan.Unowned && k.View.Quiet[slot].IsZero() {
 			k.View.Unresponsive[target] = true
 		}
@@ -202,9 +204,9 @@ func (k *keeper) fill(ctx context.Context, slot int, p *plan.Plan, now time.Time
 	p.Owned[k.self]++
 }
 
-// expire ends the membership of members whose lease has expired by this replica's
-// clock. That is a compare-and-swap on their own record: it fails if they are alive and
-// only this replica's watch is late.
+// expire ends the membership of members whose lease has expired by this
+// replica's clock. That is a compare-and-swap on their own record: it fails if
+// they are alive and only this replica's watch is late.
 func (k *keeper) expire(ctx context.Context, now time.Time) {
 	expired, old := k.View.Expired(k.self, now)
 	for _, lease := range expired {

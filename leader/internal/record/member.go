@@ -14,7 +14,8 @@ import (
 // LeavingAnnotation marks a member that releases its slots and takes no more.
 const LeavingAnnotation = "leader.homeostat.dev/leaving"
 
-// LoadAnnotation has how many objects the slots of a member have, if slots are ranges.
+// LoadAnnotation has how many objects the slots of a member have, if slots are
+// ranges.
 const LoadAnnotation = "leader.homeostat.dev/load"
 
 // Parts are what package shard needs of a leader.Elector.
@@ -105,7 +106,8 @@ func (m *Member) annotate(lease *coordinationv1.Lease) {
 	}
 }
 
-// Publish sets the text that the Lease has as LoadAnnotation from its next renewal on.
+// Publish sets the text that the Lease has as LoadAnnotation from its next
+// renewal on.
 func (m *Member) Publish(load string) { m.load.Store(&load) }
 
 // Leave marks the member as leaving and has its Lease renewed at once.

@@ -96,8 +96,8 @@ func Holder(l *coordinationv1.Lease) string {
 }
 
 // Shows reports whether l has been written as change says, which has the
-// resourceVersion of the Lease before: no other process writes its holder, and no two
-// writes of this one have the same renew time.
+// resourceVersion of the Lease before: no other process writes its holder, and
+// no two writes of this one have the same renew time.
 func Shows(l, change *coordinationv1.Lease) bool {
 	if l.Spec.RenewTime == nil || Holder(l) != Holder(change) || l.ResourceVersion == change.ResourceVersion {
 		return false
@@ -155,8 +155,8 @@ func Released(l *coordinationv1.Lease, quiet time.Duration, now time.Time) *coor
 	return next
 }
 
-// QuietUntil returns until when a Lease that was released is not to be taken; zero if it
-// is free or has a holder.
+// QuietUntil returns until when a Lease that was released is not to be taken;
+// zero if it is free or has a holder.
 func (o Observation) QuietUntil() time.Time {
 	if d := promised(o.Lease); o.Lease != nil && Holder(o.Lease) == "" && d > time.Second {
 		return o.Since.Add(d)

@@ -14,8 +14,8 @@ import (
 
 // Get reads a Lease.
 //
-// Errors: also an answer that cannot be the API server's about this Lease. A gateway's
-// {} would otherwise look like a Lease without a holder.
+// Errors: also an answer that cannot be the API server's about this Lease. A
+// gateway's {} would otherwise look like a Lease without a holder.
 func Get(ctx context.Context, c coordinationclient.LeaseInterface, name string) (*coordinationv1.Lease, error) {
 	lease, err := c.Get(ctx, name, metav1.GetOptions{})
 	if err == nil {
@@ -62,8 +62,8 @@ func Update(
 
 var errEcho = errors.New("the answer has the resourceVersion of before: something in between has sent it")
 
-// written returns the answer to a write of lease, or an error if it shows another one, or
-// the request itself.
+// written returns the answer to a write of lease, or an error if it shows
+// another one, or the request itself.
 func written(lease, got *coordinationv1.Lease, err error) (*coordinationv1.Lease, error) {
 	if err == nil {
 		err = absent.Answer(got, lease.Name)

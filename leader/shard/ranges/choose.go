@@ -18,18 +18,23 @@ import (
 	"github.com/homeostat/homeostat/leader/shard/internal/plan"
 )
 
-// All replicas that have slots have the same ranges, which are those in the record of the configuration:
+// All replicas that have slots have the same ranges, which are those in the
+// record of the configuration:
 //
-//   - A replica chooses ranges before it joins, and only if a list shows that no slot has an owner and that there is no
-//     member. It writes them by compare-and-swap with the record that it read before that list.
-//   - In each term a member adopts the recorded ranges before it claims a slot. It marks their record, also by
-//     compare-and-swap, so that a replica whose list was made before this one was a member cannot replace them.
-//   - A replica ends when the recorded ranges are deleted, or are not its own. Another client can do that. The record
-//     of a slot names the range with which it was claimed, and no slot is claimed while another has an owner with a
-//     range that differs from the recorded one.
+//   - A replica chooses ranges before it joins, and only if a list shows that
+//     no slot has an owner and that there is no member. It writes them by
+//     compare-and-swap with the record that it read before that list.
+//   - In each term a member adopts the recorded ranges before it claims a slot.
+//     It marks their record, also by compare-and-swap, so that a replica whose
+//     list was made before this one was a member cannot replace them.
+//   - A replica ends when the recorded ranges are deleted, or are not its own.
+//     Another client can do that. The record of a slot names the range with
+//     which it was claimed, and no slot is claimed while another has an owner
+//     with a range that differs from the recorded one.
 
-// The parts of a configuration with ranges. divisionAnnotation is unique to each choice of ranges, and
-// enteredAnnotation has the last member that adopted them.
+// The parts of a configuration with ranges. divisionAnnotation is unique to
+// each choice of ranges, and enteredAnnotation has the last member that adopted
+// them.
 const (
 	rangesAnnotation   = "leader.homeostat.dev/ranges"
 	heavyAnnotation    = "leader.homeostat.dev/heavy" // the namespaces that may be too heavy for a replica
@@ -39,7 +44,8 @@ const (
 	rangeHash          = "fnv1a-64"
 )
 
-// rangeAnnotation has, in the record of a slot, the division and the range with which the slot was claimed.
+// rangeAnnotation has, in the record of a slot, the division and the range with
+// which the slot was claimed.
 const rangeAnnotation = "leader.homeostat.dev/range"
 
 // adopted are the ranges of a replica in one term.
@@ -57,8 +63,8 @@ func (a *adopted) mark(slot int) string {
 	return fmt.Sprintf("%s %x-%x", a.id, r.First, r.Last)
 }
 
-// Choose chooses the ranges and records them, if no replica has a slot or can get one. Otherwise enter adopts the
-// recorded ones.
+// Choose chooses the ranges and records them, if no replica has a slot or can
+// get one. Otherwise enter adopts the recorded ones.
 func (r divider) Choose(ctx context.Context) error {
 	config, err := r.replica.Records.Read(ctx, r.replica.Records.Name)
 	missing := record.IsNotFound(err, r.replica.Records.Name)
@@ -88,8 +94,9 @@ func (r divider) Choose(ctx context.Context) error {
 	}
 }
 
-// vacant notes a list of the records. It reports whether it is certain that no slot has an owner, that there is no
-// member, and that no canceled request of one can still arrive, and returns the keys that were left with the slots.
+// vacant notes a list of the records. It reports whether it is certain that no
+// slot has an owner, that there is no member, and that no canceled request of
+// one can still arrive, and returns the keys that were left with the slots.
 func (r *Shards) vacant(
 	list []coordinationv1.Lease, config *coordinationv1.Lease, now time.Time,
 ) (left []types.NamespacedName, ok bool) {
@@ -111,8 +118,9 @@ func (r *Shards) vacant(
 	return append(left, r.unfound(config)...), true
 }
 
-// expire ends the membership of members that have not renewed it for a lease duration, as members do: then ranges can
-// be chosen although the recorded ones were deleted.
+// expire ends the membership of members that have not renewed it for a lease
+// duration, as members do: then ranges can be chosen although the recorded ones
+// were deleted.
 func (r *Shards) expire(ctx context.Context, now time.Time) error {
 	r.replica.Lock()
 	expired, _ := r.replica.View.Expired(plan.Unowned, now)
@@ -125,8 +133,9 @@ func (r *Shards) expire(ctx context.Context, now time.Time) error {
 	return fmt.Errorf("choosing ranges: lease %q was deleted, and another replica may still work", r.replica.Records.Key())
 }
 
-// unfound returns the keys that were recorded with the ranges, except those whose slot has had an owner that released
-// it since: that one has found them. The mutex of Replica is held.
+// unfound returns the keys that were recorded with the ranges, except those
+// whose slot has had an owner that released it since: that one has found them.
+// The mutex of Replica is held.
 func (r *Shards) unfound(config *coordinationv1.Lease) []types.NamespacedName {
 	a, err := r.parse(config)
 	return slices.DeleteFunc(fleet.KeysOf(config), func(key types.NamespacedName) bool {
@@ -139,7 +148,8 @@ func (r *Shards) unfound(config *coordinationv1.Lease) []types.NamespacedName {
 	})
 }
 
-// record counts the objects and records ranges of equal weight. If another replica was faster, its ranges count.
+// record counts the objects and records ranges of equal weight. If another
+// replica was faster, its ranges count.
 func (r *Shards) record(ctx context.Context, config *coordinationv1.Lease, left []types.NamespacedName) error {
 	var namespaces map[string]int
 	if r.primary != nil {
@@ -176,7 +186,8 @@ func (r *Shards) record(ctx context.Context, config *coordinationv1.Lease, left 
 	return nil
 }
 
-// Enter adopts the recorded ranges for a term, before which this replica has no slot.
+// Enter adopts the recorded ranges for a term, before which this replica has no
+// slot.
 func (r divider) Enter(ctx context.Context) error {
 	return r.replica.Retry(ctx, "adopting the recorded ranges", func(ctx context.Context) error {
 		for {
@@ -231,9 +242,10 @@ func (r *Shards) deleted() error {
 	return fmt.Errorf("%w: lease %q was deleted while replicas ran", shard.ErrConfig, r.replica.Records.Key())
 }
 
-// Decide returns an [shard.ErrConfig] if this replica's ranges are no longer the recorded ones. It reports false while
-// a slot has an owner with another range, or had one in the last lease duration: the owner may be about to claim more.
-// The mutex of Replica is held.
+// Decide returns an [shard.ErrConfig] if this replica's ranges are no longer
+// the recorded ones. It reports false while a slot has an owner with another
+// range, or had one in the last lease duration: the owner may be about to claim
+// more. The mutex of Replica is held.
 func (r divider) Decide(ctx context.Context, self string, now time.Time) (claims bool, err error) {
 	a, v := r.recorded.Load(), r.replica.View
 	switch {
@@ -268,7 +280,8 @@ func (r divider) Claim(lease *coordinationv1.Lease, slot int) {
 	fleet.Annotate(lease, rangeAnnotation, r.recorded.Load().mark(slot))
 }
 
-// Left returns those of the keys in the record of a slot, and of the keys recorded with the ranges, that belong to it.
+// Left returns those of the keys in the record of a slot, and of the keys
+// recorded with the ranges, that belong to it.
 func (r divider) Left(slot int, recorded []types.NamespacedName) []types.NamespacedName {
 	a := r.recorded.Load()
 	return slices.DeleteFunc(slices.Concat(recorded, a.keys), func(key types.NamespacedName) bool {

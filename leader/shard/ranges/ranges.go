@@ -24,13 +24,14 @@ import (
 	"github.com/homeostat/homeostat/leader/shard/internal/plan"
 )
 
-// Shards are [shard.Shards] that keep the objects of a namespace together and divide the
-// namespaces into ranges, so that each replica's caches need only its own share. They are
-// chosen by the number of objects in each namespace when no replica has a slot: at the
-// first start, and whenever all replicas have been stopped. Then the heaviest replica
-// starts with at most a fifth more than the mean, unless single namespaces are too heavy
-// for that. While replicas run the ranges stay: Status.Imbalance tells how far the
-// heaviest replica is above the mean meanwhile.
+// Shards are [shard.Shards] that keep the objects of a namespace together and
+// divide the namespaces into ranges, so that each replica's caches need only
+// its own share. They are chosen by the number of objects in each namespace
+// when no replica has a slot: at the first start, and whenever all replicas
+// have been stopped. Then the heaviest replica starts with at most a fifth more
+// than the mean, unless single namespaces are too heavy for that. While
+// replicas run the ranges stay: Status.Imbalance tells how far the heaviest
+// replica is above the mean meanwhile.
 //
 // They are safe for concurrent use.
 type Shards struct {
@@ -64,9 +65,9 @@ var (
 	_ fleet.Divider = (*divider)(nil)
 )
 
-// New is [shard.New] for ranges. Options.By must be [shard.ByNamespace]. Replicas with and
-// without ranges cannot share a Lease: to switch from one to the other, stop all replicas
-// and delete the Lease.
+// New is [shard.New] for ranges. Options.By must be [shard.ByNamespace].
+// Replicas with and without ranges cannot share a Lease: to switch from one to
+// the other, stop all replicas and delete the Lease.
 //
 // Errors: those of shard.New, and any other Options.By.
 func New(lease leader.Lease, o *shard.Options) (*Shards, error) {
@@ -108,13 +109,13 @@ func (r parts) Owners() ([]slots.Status, float64) {
 // divider has the methods that only package shard calls.
 type divider struct{ *Shards }
 
-// Divide makes sure that the server lists the objects of all caches: a replica without
-// permission to list them could not work on its slots. The objects of the first, the
-// primary, are counted when Run chooses the ranges. Package reconcile calls it before Run,
-// like the methods below.
+// Divide makes sure that the server lists the objects of all caches: a replica
+// without permission to list them could not work on its slots. The objects of
+// the first, the primary, are counted when Run chooses the ranges. Package
+// reconcile calls it before Run, like the methods below.
 //
-// Errors: the cause of ctx when that ends. After any other error it logs, reports it by
-// Ready, and tries again after RetryPeriod.
+// Errors: the cause of ctx when that ends. After any other error it logs,
+// reports it by Ready, and tries again after RetryPeriod.
 func (r parts) Divide(ctx context.Context, caches []slots.Cache) error {
 	r.primary = caches[0]
 	_ = r.replica.Retry(ctx, "listing the cached kinds", func(ctx context.Context) error {
@@ -168,19 +169,21 @@ func (r *Shards) Status() shard.Status {
 	return status
 }
 
-// RunCache keeps a cache of the slots that Fill has added up to date until ctx ends. It
-// calls joined when this caller has joined the others that use the cache.
+// RunCache keeps a cache of the slots that Fill has added up to date until ctx
+// ends. It calls joined when this caller has joined the others that use the
+// cache.
 //
 // Errors: those with which the cache gives up; nil if ctx ended.
 func (r parts) RunCache(ctx context.Context, c slots.Cache, joined func()) error {
 	return c.RunShards(ctx, joined)
 }
 
-// Fill adds slots to caches, and returns when the caches have all objects of these slots,
-// as new as the server was at the call. drop removes the objects of a slot.
+// Fill adds slots to caches, and returns when the caches have all objects of
+// these slots, as new as the server was at the call. drop removes the objects
+// of a slot.
 //
-// Errors: those of all caches, joined; then no cache keeps the slots. The caches are filled
-// at the same time.
+// Errors: those of all caches, joined; then no cache keeps the slots. The
+// caches are filled at the same time.
 func (r parts) Fill(ctx context.Context, caches []slots.Cache, of []int) (drop func(slot int), err error) {
 	ranges := r.rangesOf(of)
 	errs := make([]error, len(caches))
@@ -219,9 +222,9 @@ func (r *Shards) rangesOf(of []int) []sharding.ShardRangeRequirement {
 // measureEvery is how often a replica publishes how many objects it has.
 const measureEvery = time.Minute
 
-// Measure publishes how many objects this replica's slots have, as returned by objects,
-// once a minute until ctx ends. The number is written with the next renewal of the
-// membership, without an extra request.
+// Measure publishes how many objects this replica's slots have, as returned by
+// objects, once a minute until ctx ends. The number is written with the next
+// renewal of the membership, without an extra request.
 func (r parts) Measure(ctx context.Context, objects func() int) {
 	for ctx.Err() == nil {
 		r.replica.Member.Publish(strconv.Itoa(objects()))
@@ -232,8 +235,8 @@ func (r parts) Measure(ctx context.Context, objects func() int) {
 // few objects more than the mean are no imbalance.
 const few = 10
 
-// imbalance returns how many objects the heaviest member has relative to the mean, or zero if the objects of a member
-// are not known.
+// imbalance returns how many objects the heaviest member has relative to the
+// mean, or zero if the objects of a member are not known.
 func (r *Shards) imbalance() float64 {
 	r.replica.Lock()
 	defer r.replica.Unlock()
@@ -254,9 +257,10 @@ func (r *Shards) imbalance() float64 {
 	return most * n / total
 }
 
-// Remember records the state of a cache from time to time until ctx ends, so that Deleted
-// can look that far back. Servers remember events for about five minutes. Sends one request
-// each time; an error is logged, and the next one tried as usual.
+// Remember records the state of a cache from time to time until ctx ends, so
+// that Deleted can look that far back. Servers remember events for about five
+// minutes. Sends one request each time; an error is logged, and the next one
+// tried as usual.
 func (r parts) Remember(ctx context.Context, primary slots.Cache, ago time.Duration) {
 	for {
 		r.replica.Sleep(ctx, sampleEvery)
@@ -299,12 +303,13 @@ func since(samples []sample, moment time.Time) []sample {
 	return samples
 }
 
-// Deleted calls found with the keys of objects that were deleted within ago and never
-// were in the cache. If the server no longer remembers that far back, Deleted asks for a
-// shorter time. It calls found from its own goroutine, and may name a key more than once.
+// Deleted calls found with the keys of objects that were deleted within ago and
+// never were in the cache. If the server no longer remembers that far back,
+// Deleted asks for a shorter time. It calls found from its own goroutine, and
+// may name a key more than once.
 //
-// Errors: the server's, that of a cache that is not running, or that of ctx; then some keys
-// may be missing.
+// Errors: the server's, that of a cache that is not running, or that of ctx;
+// then some keys may be missing.
 func (r parts) Deleted(
 	ctx context.Context, primary slots.Cache, of []int, ago time.Duration, found func(types.NamespacedName),
 ) (err error) {
