@@ -14,8 +14,8 @@ import (
 	"github.com/homeostat/homeostat/patch/children"
 )
 
-// inPages runs test with each answer that is not the server's own, which comes instead of the server's to requests of
-// the method about the object.
+// inPages runs test with each answer that is not the server's own, which comes
+// instead of the server's to requests of the method about the object.
 func inPages(
 	t *testing.T, o *children.Options, method, resource, name string, test func(w *fixture, answer func()),
 ) {
