@@ -208,8 +208,8 @@ func merge[C Client[T], T informer.Object](
 // drop. It cannot check whether a custom kind has a status subresource.
 func checkEndpoint(p diff.Patch, s diff.Style, subresource string) error {
 	switch {
-	case subresource == status && p.Other != "":
-		return fmt.Errorf("the edit changes %s, which the status subresource ignores: use Merge without Subresource", p.Other)
+	case subresource == status && p.Member != "":
+		return fmt.Errorf("the edit changes %s, which the status subresource ignores: use Merge without Subresource", p.Member)
 	case subresource == "" && p.Status && s == diff.Strategic:
 		return errors.New("the edit changes status, which only the status subresource writes: use Status")
 	default:

@@ -34,8 +34,8 @@ func send[C Client[T], T informer.Object](
 		return none, err
 	}
 	answer, err := sendOne(ctx, c, cached, p, o)
-	for i := 0; refused(p, err) && i < len(p.Others); i++ {
-		p.Data = p.Others[i]
+	for i := 0; refused(p, err) && i < len(p.Fallbacks); i++ {
+		p.Data = p.Fallbacks[i]
 		answer, err = sendOne(ctx, c, cached, p, o)
 	}
 	switch {
