@@ -122,7 +122,7 @@ func (s *specReader[T]) take(received T) (object T, sum wire.Fingerprint, err er
 	}
 	object = taken.(T)
 	switch it := s.store.table.Get(bound.KeyOf(object)); {
-	case spec.Of == nil || it != nil && any(it.Object) == any(spec.Of):
+	case spec.SharedWith == nil || it != nil && any(it.Object) == any(spec.SharedWith):
 	case it != nil && it.Spec == spec.Fingerprint:
 		s.specs.CopySpec(taken, any(it.Object).(wire.Object))
 	default:
