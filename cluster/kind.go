@@ -297,7 +297,7 @@ func (k *Kind[T, L]) unserved(ctx context.Context, notFound error) error {
 	case err != nil:
 		return fmt.Errorf("asking what is served after the answer %q: %w", notFound.Error(), err)
 	case served:
-		return fmt.Errorf("%v is served, but not yet, or something in between answers: %w", version, notFound)
+		return fmt.Errorf("%v is not served yet, or a proxy or gateway has answered: %w", version, notFound)
 	}
 	return fmt.Errorf("%w: nothing is served as %v: install its CustomResourceDefinition, or correct the version",
 		ErrKind, version)
@@ -337,7 +337,7 @@ func (k *Kind[T, L]) discover(ctx context.Context, path, kind string, into runti
 		return fmt.Errorf("reading %s: %w", path, err)
 	}
 	if is := into.GetObjectKind().GroupVersionKind().Kind; is != kind {
-		return fmt.Errorf("reading %s: it is %q, not %s: something in between has answered", path, is, kind)
+		return fmt.Errorf("reading %s: it is %q, not %s: a proxy or gateway has answered", path, is, kind)
 	}
 	return nil
 }

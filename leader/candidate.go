@@ -112,7 +112,7 @@ func (c *candidate) untilFree() time.Duration {
 
 // ours reports whether a holder is this process, in its present or an earlier
 // term.
-func (c *candidate) ours(holder string) bool { return holder == c.holder || c.member.Was(holder) }
+func (c *candidate) ours(holder string) bool { return holder == c.holder || c.member.HasTerm(holder) }
 
 // pause returns how long to wait before the next try: until the Lease becomes
 // free, or for a retry period. The period has jitter, so that replicas that
@@ -138,7 +138,7 @@ func (c *candidate) twin() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	holder := record.Holder(c.seen.Lease)
-	if c.ours(holder) || !strings.HasPrefix(holder, c.lease.Identity+"_") || !c.seen.Since.After(c.seen.First) {
+	if c.ours(holder) || !strings.HasPrefix(holder, c.lease.Identity+"_") || !c.seen.Since.After(c.seen.HolderSince) {
 		return nil
 	}
 	return fmt.Errorf("campaigning for lease %q: Lease.Identity %q is also that of the live replica %q: "+

@@ -41,7 +41,7 @@ func (e *Elector) Status() Status {
 		Lease:    c.lease.key(),
 		Identity: c.holder,
 		Leader:   record.Holder(c.seen.Lease),
-		Since:    c.seen.First,
+		Since:    c.seen.HolderSince,
 		Problem:  c.problem,
 	}
 	if c.seen.Lease != nil {

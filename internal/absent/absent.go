@@ -136,7 +136,7 @@ func Answer(object metav1.Object, name string) error {
 		return errors.New("the client has returned neither an object nor an error")
 	}
 	if got := object.GetName(); got != name {
-		return fmt.Errorf("the answer is about the name %q, not %q: something in between has sent it", got, name)
+		return fmt.Errorf("the answer is about the name %q, not %q: a proxy or gateway has sent it", got, name)
 	}
 	return nil
 }
@@ -151,10 +151,10 @@ func List(list runtime.Object) error {
 	case err != nil:
 		return fmt.Errorf("the answer is no list: %w", err)
 	case kind != "" && !strings.HasSuffix(kind, "List"):
-		return fmt.Errorf("the answer is a %q, not a list: something in between has sent it", kind)
+		return fmt.Errorf("the answer is a %q, not a list: a proxy or gateway has sent it", kind)
 	case of.GetResourceVersion() == "":
 		return errors.New("the answer is no list of the API server, since it has no resourceVersion: " +
-			"something in between has sent it")
+			"a proxy or gateway has sent it")
 	}
 	return nil
 }

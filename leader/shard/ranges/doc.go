@@ -4,9 +4,10 @@
 //	shards, err := ranges.New(leader.Lease{Client: leases, Namespace: "system", Name: "web", Identity: podName}, nil)
 //	controller, err := reconcile.New("web", services, reconciler, &reconcile.Options{Shards: shards})
 //
-// Slots are those of package shard, and everything that it says about their
-// owners holds. A slot is a range of the hash of the namespace, as the shard
-// selectors of the API server have it.
+// Slots and their owners behave as in package shard, with one difference: a slot
+// is a range of hashes of namespaces, as in the shard selectors of the API
+// server. For example, slot 0 of two has all namespaces whose hash is in the
+// lower range.
 //
 //	no replica has a slot ──▶ count the objects ──▶ record ranges ──▶ each term: adopt them ──▶ claim slots
 //
@@ -22,6 +23,6 @@
 //   - Keys left with slots go to the owners of their namespaces when ranges are
 //     chosen anew.
 //
-// Ranges stay while replicas run, although namespaces come and grow. Scaling to
-// zero and up divides them anew.
+// Ranges stay the same while replicas run, although namespaces are created and
+// grow. To choose new ranges, scale the program to zero and up again.
 package ranges

@@ -110,7 +110,7 @@ func TestRangesRememberAgainWhenTheServerAnswers(t *testing.T) {
 		cache.refuses.Store(true)
 		stop := x.Run(func(ctx context.Context) error { ranger(r).Remember(logs.Log(ctx), cache, time.Minute); return nil })
 		pass(time.Minute)
-		x.Expect(logs.Count("cannot ask how new the server is")).To(Equal(4))
+		x.Expect(logs.Count("reading the server's resourceVersion failed")).To(Equal(4))
 		cache.refuses.Store(false)
 		pass(time.Minute)
 		x.Expect(logs.Read()).To(HaveLen(4))
