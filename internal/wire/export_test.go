@@ -15,7 +15,7 @@ func Filtered(of io.ReadCloser, keep Keep) io.ReadCloser { return newBody(of, ni
 // FilteredList returns the body of a list in protobuf without the objects that
 // keep does not want.
 func FilteredList(list []byte, keep Keep) []byte {
-	return keep.(interface{ ofList(list []byte) []byte }).ofList(list)
+	return keep.(interface{ filterList(list []byte) []byte }).filterList(list)
 }
 
 // FilteredPage returns the body of a list in protobuf without the objects that
