@@ -263,7 +263,8 @@ func TestAHeadIsAnsweredWithTheStatusAndNoBody(t *testing.T) {
 	}
 }
 
-// The caches wait for a conversion webhook, and the API server for the process to be ready.
+// The caches wait for a conversion webhook, and the API server for the process
+// to be ready.
 func TestAProcessCanBeReadyWithoutCaches(t *testing.T) {
 	inScenario(t, &status.Options{ReadyWithoutCaches: true}, func(c client, _ *fixture) {
 		code, body := c.get("/readyz")
