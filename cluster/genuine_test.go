@@ -21,8 +21,8 @@ import (
 	"github.com/homeostat/homeostat/patch"
 )
 
-// answering returns a client of package cluster to whom everything is answered with a
-// page. A redirect leads to a login page.
+// answering returns a client of package cluster to whom everything is answered
+// with a page. A redirect leads to a login page.
 func answering(g *WithT, code int, contentType, body string) kubernetes.Interface {
 	c, err := cluster.New(&rest.Config{Host: "http://server", Transport: transport(
 		func(req *http.Request) (*http.Response, error) {
@@ -45,8 +45,8 @@ func answering(g *WithT, code int, contentType, body string) kubernetes.Interfac
 	return c.Client()
 }
 
-// A client without a cluster returns an object or an empty list for some of these, and
-// takes all of them for consent to a deletion.
+// A client without a cluster returns an object or an empty list for some of
+// these, and takes all of them for consent to a deletion.
 func TestAnAnswerOfSomethingInBetweenIsAnError(t *testing.T) {
 	for name, page := range map[string]struct {
 		code              int

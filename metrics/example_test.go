@@ -20,7 +20,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// A program with a registry of its own registers the collectors there. Package operator does so by itself.
+// A program with a registry of its own registers the collectors there. Package
+// operator does so by itself.
 func ExampleNew() {
 	maps := informer.For(fake.NewClientset().CoreV1().ConfigMaps(""), nil)
 	c, err := reconcile.New("owners", maps, reconcile.Func[*corev1.ConfigMap](
@@ -48,7 +49,8 @@ func ExampleNew() {
 	// <nil>
 }
 
-// The requests of all clients of the process, counted as other controllers count them.
+// The requests of all clients of the process, counted as other controllers
+// count them.
 func ExampleRequests() {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
