@@ -13,10 +13,10 @@ import (
 // use.
 type Queue[K comparable] interface {
 	State
-	// AddLater adds key after delay, in addition to every other addition of it.
-	// Of two such additions the earlier one counts. If failed is true, the
-	// addition counts as a failure of key, and its back-off is the delay.
-	// AddLater returns false after Drain and Stop.
+	// AddLater adds key after delay, in addition to its other additions. The
+	// earliest of these additions counts. If failed is true, the addition
+	// counts as a failure of key, and delay is its back-off. AddLater returns
+	// false after Drain and Stop.
 	AddLater(key K, delay time.Duration, failed bool) bool
 	// Get returns the next key and, if timed, how long it has waited. In a
 	// drained queue it does not wait for held keys.
@@ -30,8 +30,9 @@ type Queue[K comparable] interface {
 
 // State is the part of a Queue that is not about one key.
 type State interface {
-	// Pending returns how many keys wait for a worker, or will as soon as they
-	// are no longer held. began is how often a key has become pending.
+	// Pending returns how many keys are pending: waiting for a worker, or
+	// waiting as soon as their worker ends. began is how often a key has become
+	// pending.
 	Pending() (pending, began int64)
 	// Draining reports whether additions are dropped.
 	Draining() bool
