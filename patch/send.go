@@ -124,17 +124,21 @@ func explainRefusal[C Client[T], T informer.Object](
 // errCannotRead means that a client has no method Get.
 var errCannotRead = errors.New("the client cannot read")
 
-// get reads an object, if the client can. Otherwise it returns errCannotRead.
-func get[T informer.Object](ctx context.Context, c any, name string) (T, error) {
+// get reads an object, if the client can. Otherwise it returns errCannotRead. An
+// answer that cannot be about the object is an error.
+func get[T informer.Object](ctx context.Context, c any, name string) (object T, err error) {
 	switch c := c.(type) {
 	case getter[T]:
-		return c.Get(ctx, name, metav1.GetOptions{})
+		object, err = c.Get(ctx, name, metav1.GetOptions{})
 	case untypedGetter[T]:
-		return c.Get(ctx, name, metav1.GetOptions{})
+		object, err = c.Get(ctx, name, metav1.GetOptions{})
 	default:
-		var none T
-		return none, errCannotRead
+		return object, errCannotRead
 	}
+	if err == nil {
+		err = absent.Answer(object, name)
+	}
+	return object, err
 }
 
 // explainNotFound finds out why a write of a subresource was not found: because
@@ -151,7 +155,7 @@ func explainNotFound[C Client[T], T informer.Object](
 		return notFound
 	case err != nil:
 		return fmt.Errorf("reading the object after the answer %q: %w", notFound.Error(), err)
-	case bound.IsNil(got) || got.GetUID() != cached.GetUID():
+	case got.GetUID() != cached.GetUID():
 		return notFound
 	}
 	return fmt.Errorf("its kind has no subresource %q: add it to the CustomResourceDefinition, or edit the object itself",

@@ -86,7 +86,11 @@ func New[K interface {
 	s.reader = func(owner types.NamespacedName) (readOwner, error) {
 		client, err := bound.ClientFor(owners, &metav1.ObjectMeta{Namespace: owner.Namespace, Name: owner.Name})
 		return func(ctx context.Context) (metav1.Object, error) {
-			return client.Get(ctx, owner.Name, metav1.GetOptions{})
+			live, err := client.Get(ctx, owner.Name, metav1.GetOptions{})
+			if err == nil {
+				err = absent.Answer(live, owner.Name)
+			}
+			return live, err
 		}, err
 	}
 	s.absent = func(err error, owner types.NamespacedName) bool {
