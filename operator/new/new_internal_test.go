@@ -115,6 +115,7 @@ func TestWrongCommandLinesWriteNothing(t *testing.T) {
 		{"--group=example.com --kind=My-Widget", `--kind is "My-Widget": must be a singular in CamelCase`},
 		{"--group=example.com --kind=AddToScheme", `--kind is "AddToScheme": the Go package of the kind needs that name`},
 		{"--group=example.com --kind=ListOptions", `--kind is "ListOptions": Kubernetes itself has a kind of that name`},
+		{"--group=example.com --kind=List", `--kind is "List": Kubernetes itself has`},
 		{"--group=example.com --kind=WatchEvent", `--kind is "WatchEvent": Kubernetes itself has`},
 		{"--group=example.com --kind=A" + strings.Repeat("b", 54), "must have at most 54 characters"},
 		{"--group=example.com --kind=Widget --version=1", `--version is "1": must be a version of Kubernetes`},
