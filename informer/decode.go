@@ -52,6 +52,9 @@ func panicked(cause, function string, value any) *refusal {
 func stubOf[T Object](like metav1.ObjectMeta, why *refusal) (stub T, ok bool) {
 	like.SelfLink = stubMark + why.cause + stubEnd + why.Error() //nolint:staticcheck // servers no longer use it
 	object := example[T]()
+	if object == nil { // of an interface
+		object = &metav1.PartialObjectMetadata{}
+	}
 	if u, generic := object.(*unstructured.Unstructured); generic {
 		u.Object = map[string]any{"metadata": map[string]any{
 			"name": like.Name, "namespace": like.Namespace, "uid": string(like.UID),
