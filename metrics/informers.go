@@ -25,7 +25,7 @@ type running func() []informer.Status
 func (running) Describe(chan<- *prometheus.Desc) {}
 
 // Collect sends the state of this moment.
-func (r running) Collect(out chan<- prometheus.Metric) {
+func (r running) Collect(metrics chan<- prometheus.Metric) {
 	type identity struct{ name, kind string }
 	known := map[identity]int{}
 	for _, status := range r() {
@@ -33,6 +33,6 @@ func (r running) Collect(out chan<- prometheus.Metric) {
 		if known[of]++; known[of] > 1 {
 			status.Name = fmt.Sprintf("%s-%d", status.Name, known[of])
 		}
-		sender{out: out}.informer(&inspect.InformerStatus{Status: status})
+		sender{metrics: metrics}.informer(&inspect.InformerStatus{Status: status})
 	}
 }
