@@ -133,7 +133,7 @@ func TestWhatServersAnswerIsNotChanged(t *testing.T) {
 func TestAConsentIsNoObjectAndNoList(t *testing.T) {
 	g := NewWithT(t)
 	pods := answering(g, http.StatusOK, "application/json", consent).CoreV1().Pods("d")
-	of := MatchError(ContainSubstring("it is a Status of another kind of answer"))
+	of := MatchError(ContainSubstring("it is a Status, not an object"))
 	_, err := pods.List(t.Context(), metav1.ListOptions{})
 	g.Expect(err).To(of)
 	_, err = pods.Get(t.Context(), "a", metav1.GetOptions{})
