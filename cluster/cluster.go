@@ -33,7 +33,7 @@ type Options struct {
 type Cluster struct {
 	config *rest.Config
 
-	mu       sync.Mutex // guards the following
+	mu       sync.Mutex // guards the fields below
 	client   kubernetes.Interface
 	dynamic  dynamic.Interface
 	metadata metadata.Interface

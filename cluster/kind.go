@@ -303,7 +303,7 @@ func (k *Kind[T, L]) unserved(ctx context.Context, notFound error) error {
 	served, err := k.serves(ctx, version)
 	switch {
 	case err != nil:
-		return fmt.Errorf("asking what is served after the answer %q: %w", notFound.Error(), err)
+		return fmt.Errorf("listing the served versions after the answer %q: %w", notFound.Error(), err)
 	case served:
 		return fmt.Errorf("%v is not served yet, or a proxy or gateway has answered: %w", version, notFound)
 	}

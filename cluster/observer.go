@@ -74,7 +74,7 @@ func (r *request) judge(req *http.Request, res *http.Response) (ownwrites.Outcom
 		return ownwrites.Uncertain, r.named(req)
 	case res.StatusCode < http.StatusOK, res.StatusCode >= http.StatusMultipleChoices:
 		return ownwrites.Refused, nil
-	case r.Name == "" && r.method != http.MethodPost: // a collection: the answer may be as large
+	case r.Name == "" && r.method != http.MethodPost: // the answer to a write of a collection may be large
 		return ownwrites.Uncertain, r.named(req)
 	}
 	object := read(res)

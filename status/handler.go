@@ -85,7 +85,7 @@ func (e exposition) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	format := expfmt.NegotiateAccept(r.Header, expfmt.DefaultAcceptedFormats()...)
 	var body bytes.Buffer
 	if err := e.encode(&body, format); err != nil {
-		klog.FromContext(r.Context()).Error(err, "metrics not served")
+		klog.FromContext(r.Context()).Error(err, "serving metrics failed")
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
@@ -157,7 +157,7 @@ func (p page) serveJSON(w http.ResponseWriter, r *http.Request, value any) {
 	encoder := json.NewEncoder(&body)
 	encoder.SetIndent("", "  ")
 	if err := encoder.Encode(value); err != nil {
-		klog.FromContext(r.Context()).Error(err, "page not served")
+		klog.FromContext(r.Context()).Error(err, "serving the page failed")
 		http.Error(w, "the page could not be shown", http.StatusInternalServerError)
 		return
 	}

@@ -40,7 +40,7 @@ type Options struct {
 	// differ. Without controllers, only the additional checks and metrics are
 	// served.
 	Controllers []*reconcile.Controller
-	// Gatherer is served on /metrics. For example, it is a prometheus.Registry.
+	// Gatherer is served on /metrics, for example a prometheus.Registry.
 	// If it fails, the answer is a 500 with the error. It must be safe for
 	// concurrent use. Defaults to a registry of the controllers, the requests
 	// of client-go, the Go runtime and the process.

@@ -32,7 +32,7 @@ func TestThePageShowsWhatIsGoingOn(t *testing.T) {
 		seen := text(body)
 		for _, fact := range []string{
 			"not ready",
-			"controller/drain it is syncing",
+			"controller/drain the controller is syncing",
 			"rollout working Reconciles ConfigMap. 1 of 4 workers busy; 4 keys delayed, 2 of them backing off; replica-1 leads.",
 			"keys whose last reconcile failed |3 |keys that are retried |2 |",
 			"d/slow | running for 2s | 1 | ", "configmaps: added d/slow", "secrets: added d/token",

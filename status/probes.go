@@ -196,9 +196,9 @@ func known(o *Options) []finding {
 		switch {
 		case phase == inspect.Working, phase == inspect.Standby:
 			f.err = c.Refused()
-		case c.Status(0).Optional && (phase == inspect.Created || phase == inspect.Syncing): // see its Problems
+		case c.Status(0).Optional && (phase == inspect.Created || phase == inspect.Syncing): // reported as a problem
 		default:
-			f.err, f.mild = fmt.Errorf("it is %s", phase), o.ReadyWithoutCaches && phase == inspect.Syncing
+			f.err, f.mild = fmt.Errorf("the controller is %s", phase), o.ReadyWithoutCaches && phase == inspect.Syncing
 		}
 		findings = append(findings, f)
 		if c.Sweep() != nil {

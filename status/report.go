@@ -64,7 +64,7 @@ type controllerReport struct {
 	Lanes      []laneReport `json:"lanes"`
 	Sweep      *sweepReport `json:"sweep,omitempty"`
 	Keys       []keyReport  `json:"keys"`
-	More       bool         `json:"more"` // keys than were asked for
+	More       bool         `json:"more"` // there are more keys than requested
 }
 
 // slotReport describes the owner of a slot, as this replica sees it.
@@ -163,8 +163,8 @@ type informerReport struct {
 	Controllers []string `json:"controllers"`
 	Synced      bool     `json:"synced"`
 	Reason      string   `json:"reason,omitempty"` // why it is not synced
-	// The part of the kind that is watched. Without namespaces, all namespaces
-	// are.
+	// Namespaces, LabelSelector and FieldSelector define the watched part of the
+	// kind. Without Namespaces, all namespaces are watched.
 	Namespaces    []string `json:"namespaces,omitempty"`
 	LabelSelector string   `json:"labelSelector,omitempty"`
 	FieldSelector string   `json:"fieldSelector,omitempty"`
@@ -183,7 +183,7 @@ type informerReport struct {
 	// event.
 	LastActivity time.Time `json:"lastActivity,omitzero"`
 	WatchSince   time.Time `json:"watchSince,omitzero"`
-	Lag          float64   `json:"lagSeconds"` // of the oldest change not delivered yet
+	Lag          float64   `json:"lagSeconds"` // age of the oldest undelivered change
 	LastError    string    `json:"lastError,omitempty"`
 	// The counts are the fields of informer.Status, where they are explained.
 	Lists    int64 `json:"lists"`
@@ -227,7 +227,7 @@ func reportOf(o *Options, keys int) *report {
 
 // controllerOf returns the report of one controller.
 func controllerOf(c *reconcile.Controller, informers []inspect.InformerStatus, keys int) controllerReport {
-	// One key more than the page shows: then there are more.
+	// One key more than the page shows, to find out whether there are more.
 	status, stats, q := c.Status(keys+1), c.Stats(), c.QueueStats()
 	r := controllerReport{
 		Name: status.Name, Kind: status.Kind, Phase: status.Phase, Leader: status.LeaderName,

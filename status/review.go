@@ -66,7 +66,7 @@ type reviewer struct {
 
 // question is a token and the path for which it is reviewed.
 type question struct {
-	token [sha256.Size]byte // its digest
+	token [sha256.Size]byte // SHA-256 of the token
 	path  string
 }
 

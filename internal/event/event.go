@@ -15,7 +15,7 @@ import (
 // The API server's limits, in bytes.
 const (
 	maxNote = 1024
-	maxWord = 128 // a reason, an action, a reporting instance
+	maxWord = 128 // limit of a reason, an action and a reporting instance
 )
 
 // ellipsis shows where a note was cut.

@@ -54,7 +54,7 @@ type adopted struct {
 
 	id   string                 // of the choice of ranges
 	text string                 // the recorded form of the ranges
-	keys []types.NamespacedName // left with slots of the ranges before
+	keys []types.NamespacedName // left with slots of earlier ranges
 }
 
 // mark returns the value of rangeAnnotation for a slot.
@@ -176,7 +176,7 @@ func (r *Shards) record(ctx context.Context, config *coordinationv1.Lease, left 
 	fleet.Annotate(config, rangesAnnotation, d.String())
 	fleet.Annotate(config, heavyAnnotation, plan.FormatHeavy(d.Heavy))
 	if cut := fleet.Keep(config, left, fleet.AllRoom); cut > 0 {
-		log.Info("keys not left with the slots: the record has no room, their next owners may miss them", "keys", cut)
+		log.Info("the record has no room for all keys left with the slots, their next owners may miss some", "keys", cut)
 	}
 	_, err := r.replica.Records.Write(ctx, config)
 	switch {
@@ -194,7 +194,7 @@ func (r *Shards) record(ctx context.Context, config *coordinationv1.Lease, left 
 func (r divider) Enter(ctx context.Context) error {
 	return r.replica.Retry(ctx, "adopting the recorded ranges", func(ctx context.Context) error {
 		for {
-			if err := r.adopt(ctx); !apierrors.IsConflict(err) { // others enter, too
+			if err := r.adopt(ctx); !apierrors.IsConflict(err) { // another replica has entered
 				return err
 			}
 		}
