@@ -1,5 +1,6 @@
-// Package breeding has the small controller that the tests of package reconciletest and of those below it run: it gives
-// each parent a child.
+// Package breeding has a small controller for the tests of package
+// reconciletest and of the packages below it. The controller gives each parent
+// a child.
 package breeding
 
 import (
@@ -22,28 +23,29 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// Budget is more than any bug of the tests needs.
+// Budget is more time than the tests need to find any of the bugs.
 const Budget = 5 * time.Minute
 
-// Parent is a ConfigMap with the label parent; it gets a Secret, and then the annotation ready.
+// Parent returns a ConfigMap with the label parent. The controller gives it a
+// Secret, and then the annotation ready.
 func Parent(name string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "d", Name: name, Labels: map[string]string{"parent": "yes"},
 	}}
 }
 
-// Child is the Secret of a parent.
-func Child(of *corev1.ConfigMap) *corev1.Secret {
+// Child returns the Secret of a parent.
+func Child(parent *corev1.ConfigMap) *corev1.Secret {
 	yes := true
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-		Namespace: of.Namespace, Name: of.Name + "-child",
+		Namespace: parent.Namespace, Name: parent.Name + "-child",
 		OwnerReferences: []metav1.OwnerReference{{
-			APIVersion: "v1", Kind: "ConfigMap", Name: of.Name, UID: of.UID, Controller: &yes, BlockOwnerDeletion: &yes,
+			APIVersion: "v1", Kind: "ConfigMap", Name: parent.Name, UID: parent.UID, Controller: &yes, BlockOwnerDeletion: &yes,
 		}},
 	}}
 }
 
-// Breed is a breeder's work for a parent, right or wrong.
+// Breed reconciles one parent, correctly or not.
 type Breed = func(ctx context.Context, b *Breeder, p *corev1.ConfigMap) error
 
 // Breeder is a controller of parents.
@@ -53,7 +55,7 @@ type Breeder struct {
 	Breed    Breed
 }
 
-// Reconcile breeds for a parent that is there and stays.
+// Reconcile calls Breed for a parent that exists and is not being deleted.
 func (b *Breeder) Reconcile(ctx context.Context, r reconcile.Request[*corev1.ConfigMap]) (reconcile.Result, error) {
 	p, ok := r.Object()
 	if !ok || p.DeletionTimestamp != nil {
@@ -62,15 +64,15 @@ func (b *Breeder) Reconcile(ctx context.Context, r reconcile.Request[*corev1.Con
 	return reconcile.Result{}, b.Breed(ctx, b, p)
 }
 
-// ChildrenOf returns those that the cache knows.
+// ChildrenOf returns the parent's children that the cache has.
 func (b *Breeder) ChildrenOf(p *corev1.ConfigMap) []*corev1.Secret {
-	var all []*corev1.Secret
+	var children []*corev1.Secret
 	for s := range b.Children.Snapshot().All() {
 		if slices.ContainsFunc(s.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == p.UID }) {
-			all = append(all, s)
+			children = append(children, s)
 		}
 	}
-	return all
+	return children
 }
 
 // Ready marks a parent as done.
@@ -78,7 +80,7 @@ func (b *Breeder) Ready(ctx context.Context, p *corev1.ConfigMap) error {
 	return b.Annotate(ctx, p, "ready", "yes")
 }
 
-// Annotate writes without asking whether it is needed.
+// Annotate sets an annotation without checking whether the parent has it.
 func (b *Breeder) Annotate(ctx context.Context, p *corev1.ConfigMap, key, value string) error {
 	_, err := patch.Merge(ctx, b.Client.CoreV1().ConfigMaps, p, nil, func(edit *corev1.ConfigMap) {
 		metav1.SetMetaDataAnnotation(&edit.ObjectMeta, key, value)
@@ -86,7 +88,7 @@ func (b *Breeder) Annotate(ctx context.Context, p *corev1.ConfigMap, key, value 
 	return err
 }
 
-// Create makes a child, unless it is there.
+// Create creates a child, unless it exists.
 func (b *Breeder) Create(ctx context.Context, s *corev1.Secret) error {
 	_, err := b.Client.CoreV1().Secrets(s.Namespace).Create(ctx, s, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
@@ -95,7 +97,8 @@ func (b *Breeder) Create(ctx context.Context, s *corev1.Secret) error {
 	return err
 }
 
-// Right makes the child under a name that follows from the parent, and says so last.
+// Right is correct: it creates a child whose name is derived from the parent,
+// and then marks the parent as ready.
 func Right(ctx context.Context, b *Breeder, p *corev1.ConfigMap) error {
 	if len(b.ChildrenOf(p)) == 0 {
 		if err := b.Create(ctx, Child(p)); err != nil {
@@ -105,7 +108,7 @@ func Right(ctx context.Context, b *Breeder, p *corev1.ConfigMap) error {
 	return b.Ready(ctx, p)
 }
 
-// Premature says that it is done before it is.
+// Premature is wrong: it marks the parent as ready before it creates the child.
 func Premature(ctx context.Context, b *Breeder, p *corev1.ConfigMap) error {
 	if p.Annotations["ready"] != "" {
 		return nil
@@ -121,7 +124,7 @@ func Parents(client kubernetes.Interface) *informer.Informer[*corev1.ConfigMap] 
 	return informer.For(client.CoreV1().ConfigMaps(""), &informer.Options{LabelSelector: "parent"})
 }
 
-// Run returns the program that breeds.
+// Run returns a program that runs the controller.
 func Run(breed Breed) func(env *reconciletest.Env) error {
 	return func(env *reconciletest.Env) error {
 		client := env.Client()
@@ -135,7 +138,8 @@ func Run(breed Breed) func(env *reconciletest.Env) error {
 	}
 }
 
-// Led returns a program that breeds while it leads; fenced: its clients refuse to write when it does not.
+// Led returns a program that runs the controller while it leads. If fenced is
+// set, its clients refuse to write while it does not lead.
 func Led(fenced bool, breed Breed) func(env *reconciletest.Env) error {
 	return func(env *reconciletest.Env) error {
 		elector, err := leader.New(leader.Lease{
@@ -159,7 +163,8 @@ func Led(fenced bool, breed Breed) func(env *reconciletest.Env) error {
 	}
 }
 
-// Case is the case of a breeder: one parent is there, one is created, one is deleted.
+// Case returns a case with one parent that exists, one that is created, and one
+// that is deleted.
 func Case(breed Breed) *reconciletest.Case {
 	return &reconciletest.Case{
 		Objects: []runtime.Object{Parent("a")},

@@ -1,4 +1,5 @@
-// Package conformance plays requests against an API server, real or simulated, and prints the relevant parts of the
-// answers, with a mask over values that differ between any two servers. The answers of a real server are recorded in
-// .golden files.
+// Package conformance plays requests against an API server, real or simulated,
+// and prints the relevant parts of the answers. It masks values that differ
+// between any two servers. The answers of a real server are recorded in .golden
+// files.
 package conformance

@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// Mask replaces values that differ between any two servers: identifiers by their order of appearance, times by a
-// word. Equal values stay equal behind the mask.
+// Mask replaces values that differ between any two servers: identifiers by
+// their order of appearance, and times by a word. Equal values are masked
+// equally.
 type Mask struct {
 	ns    string
 	known map[string]string
@@ -22,7 +23,8 @@ func NewMask(ns string) *Mask {
 	return &Mask{ns: ns, known: map[string]string{}, count: map[string]int{}}
 }
 
-// maskedDefaults are the fields that the real server sets where the caller did not, and the simulated server does not.
+// maskedDefaults lists fields that the real server sets if the caller does not,
+// and that the simulated server does not set.
 var maskedDefaults = []string{
 	"serviceAccount", "serviceAccountName", "volumes", "volumeMounts", "qosClass",
 	"deprecated.daemonset.template.generation",
@@ -36,7 +38,7 @@ var (
 	versions = regexp.MustCompile(`(?:version: |record \(|current: )\d+(?: \(\d+\))?`)
 )
 
-// Show returns an answer behind the mask.
+// Show returns an answer with its values masked.
 func (m *Mask) Show(raw []byte) string {
 	var v any
 	if err := json.Unmarshal(raw, &v); err != nil {
@@ -71,7 +73,7 @@ func (m *Mask) object(o map[string]any) map[string]any {
 		if inner, ok := o["object"].(map[string]any); ok {
 			meta, _ = inner["metadata"].(map[string]any)
 		}
-		if _, has := meta["resourceVersion"]; has {
+		if _, ok := meta["resourceVersion"]; ok {
 			meta["resourceVersion"] = "*"
 		}
 	}
@@ -89,13 +91,13 @@ func (m *Mask) object(o map[string]any) map[string]any {
 		}
 		o[k] = m.value(o[k], k)
 		if left, ok := o[k].(map[string]any); ok && k == "annotations" && len(left) == 0 {
-			delete(o, k) // there were only defaults
+			delete(o, k) // all annotations were defaults
 		}
 	}
 	return o
 }
 
-// noteGenerated remembers a name that the server has made.
+// noteGenerated records a name that the server has generated.
 func (m *Mask) noteGenerated(meta map[string]any) {
 	prefix, _ := meta["generateName"].(string)
 	if name, _ := meta["name"].(string); prefix != "" && strings.HasPrefix(name, prefix) {
@@ -103,17 +105,18 @@ func (m *Mask) noteGenerated(meta map[string]any) {
 	}
 }
 
-// sortOwners puts entries of managedFields in the order in which servers have them if all are of one second: they
-// sort by the time, too, which depends on when the clock ticks.
+// sortOwners sorts entries of managedFields in the order that servers use for
+// entries of the same second. Servers also sort by time, which depends on when
+// the clock ticks.
 func sortOwners(owners []any) {
-	of := func(owner any, key string) string {
+	field := func(owner any, key string) string {
 		o, _ := owner.(map[string]any)
 		s, _ := o[key].(string)
 		return s
 	}
 	slices.SortStableFunc(owners, func(a, b any) int {
 		for _, key := range []string{"operation", "manager", "apiVersion", "subresource"} {
-			if c := strings.Compare(of(a, key), of(b, key)); c != 0 {
+			if c := strings.Compare(field(a, key), field(b, key)); c != 0 {
 				return c
 			}
 		}
@@ -122,12 +125,12 @@ func sortOwners(owners []any) {
 }
 
 func sortedFields(o map[string]any) []string {
-	var all []string
+	var fields []string
 	for k := range o {
-		all = append(all, k)
+		fields = append(fields, k)
 	}
-	slices.Sort(all)
-	return all
+	slices.Sort(fields)
+	return fields
 }
 
 func (m *Mask) text(s, key string) any {

@@ -8,7 +8,8 @@ import (
 	"github.com/homeostat/homeostat/internal/test/conformance"
 )
 
-// A server sorts them by the second, in which two writes of a script may fall or not.
+// A server sorts them by the second, in which two writes of a script may fall
+// or not.
 func TestTheOrderOfOwnersDoesNotDependOnTheClock(t *testing.T) {
 	const (
 		spec   = `{"manager":"two","operation":"Apply"}`

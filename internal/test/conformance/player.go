@@ -18,12 +18,20 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Golden is the file with a real server's answers to the requests of a file.
+// Golden returns the file with a real server's answers to the requests of a
+// file.
 func Golden(file string) string { return strings.TrimSuffix(file, ".txt") + ".golden" }
 
-// player plays one scenario. A block is a request line, "[as NAME] METHOD PATH [TYPE]", with a body; or "watch NAME
-// PATH"; or "events NAME COUNT"; or "end NAME", which reads until the server ends the watch. $ns is a namespace of its
-// own; ${NAME.uid}, ${NAME.rv} and ${NAME.continue} come from the answer that was kept under the name.
+// player plays one scenario, which is a list of blocks. A block is one of
+// these:
+//
+//   - a request line, "[as NAME] METHOD PATH [TYPE]", with a body
+//   - "watch NAME PATH"
+//   - "events NAME COUNT"
+//   - "end NAME", which reads until the server ends the watch
+//
+// $ns is the namespace of the scenario. ${NAME.uid}, ${NAME.rv} and
+// ${NAME.continue} are values of the answer that was kept under the name.
 type player struct {
 	t       *testing.T
 	base    string
@@ -32,7 +40,7 @@ type player struct {
 	kept    map[string]map[string]any
 	watches map[string]chan string
 	mask    *Mask
-	out     bytes.Buffer
+	output  bytes.Buffer
 }
 
 // Play plays the scenario of a file against a server, and returns all answers.
@@ -54,13 +62,13 @@ func Play(t *testing.T, config *rest.Config, file string) string {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	p.request(ctx, http.MethodPost, "/api/v1/namespaces", "", `{"metadata":{"name":"`+p.ns+`"}}`)
-	p.out.Reset()
+	p.output.Reset()
 	for block := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n\n") {
 		if line := uncomment(block); line != "" {
 			p.step(ctx, line)
 		}
 	}
-	return p.out.String()
+	return p.output.String()
 }
 
 func uncomment(block string) string {
@@ -80,7 +88,7 @@ var mediaTypes = map[string]string{
 
 func (p *player) step(ctx context.Context, block string) {
 	head, body, _ := strings.Cut(block, "\n")
-	fmt.Fprintf(&p.out, "> %s\n", head)
+	fmt.Fprintf(&p.output, "> %s\n", head)
 	f := strings.Fields(head)
 	keep := ""
 	if f[0] == "as" {
@@ -89,7 +97,7 @@ func (p *player) step(ctx context.Context, block string) {
 	switch f[0] {
 	case "watch":
 		p.watch(ctx, f[1], f[2])
-		p.out.WriteString("\n")
+		p.output.WriteString("\n")
 		return
 	case "events":
 		p.events(ctx, f[1], f[2])
@@ -128,7 +136,7 @@ func (p *player) request(ctx context.Context, method, path, media, body string) 
 	resp, raw := p.send(ctx, method, path, media, body)
 	var answer map[string]any
 	_ = json.Unmarshal(raw, &answer)
-	fmt.Fprintf(&p.out, "%d\n%s\n\n", resp.StatusCode, p.mask.Show(raw))
+	fmt.Fprintf(&p.output, "%d\n%s\n\n", resp.StatusCode, p.mask.Show(raw))
 	return answer
 }
 
@@ -201,31 +209,31 @@ func (p *player) events(ctx context.Context, name, count string) {
 				p.t.Errorf("watch %s ended after %d of %d events", name, i, n)
 				return
 			}
-			p.out.WriteString(p.mask.Show([]byte(line)) + "\n")
+			p.output.WriteString(p.mask.Show([]byte(line)) + "\n")
 		case <-ctx.Done():
 			p.t.Errorf("watch %s: %d of %d events", name, i, n)
 			return
 		case <-time.After(10 * time.Second):
-			p.t.Errorf("watch %s: only %d of %d events came", name, i, n)
+			p.t.Errorf("watch %s: only %d of %d events arrived", name, i, n)
 			return
 		}
 	}
-	p.out.WriteString("\n")
+	p.output.WriteString("\n")
 }
 
-// end writes the events until the end. Of identical bookmarks, which the real server sends once or twice, it writes
-// one.
+// end writes the events until the watch ends. It writes repeated bookmarks
+// once, because the real server sends the last one once or twice.
 func (p *player) end(ctx context.Context, name string) {
-	for last := ""; ; {
+	for previous := ""; ; {
 		select {
 		case line, ok := <-p.watches[name]:
 			if !ok {
-				p.out.WriteString("the end\n\n")
+				p.output.WriteString("the end\n\n")
 				return
 			}
-			if shown := p.mask.Show([]byte(line)); shown != last {
-				p.out.WriteString(shown + "\n")
-				last = shown
+			if shown := p.mask.Show([]byte(line)); shown != previous {
+				p.output.WriteString(shown + "\n")
+				previous = shown
 			}
 		case <-ctx.Done():
 			p.t.Errorf("watch %s does not end", name)

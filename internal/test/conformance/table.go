@@ -16,31 +16,33 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Script is one case of the table: its requests, each "[as NAME] METHOD PATH [TYPE] [? FIELD,FIELD]" with a body, and
-// "rest PATH", which reads again when everything is at rest. A file holds several, each under "== title". If a file
-// begins with a block of kinds, "name path fragment change" in each line, its scripts are repeated for each.
+// Script is one case of the table, which is a list of requests. Each is "[as
+// NAME] METHOD PATH [TYPE] [? FIELD,FIELD]" with a body, or "rest PATH", which
+// reads again when the server is idle. A file holds several scripts, each under
+// "== title". If a file begins with a block of kinds, with a line "name path
+// fragment change" for each, its scripts are repeated for each kind.
 type Script struct {
 	File, Title string
 	number      int
 	blocks      []string
 }
 
-// Scripts returns those of the files that match a pattern.
+// Scripts returns the scripts of the files that match a pattern.
 func Scripts(t *testing.T, pattern string) []Script {
 	t.Helper()
 	files, err := filepath.Glob(pattern)
 	if err != nil || len(files) == 0 {
 		t.Fatalf("finding tables: %v, %v", files, err)
 	}
-	var all []Script
+	var scripts []Script
 	for _, f := range files {
 		text, err := os.ReadFile(f)
 		if err != nil {
 			t.Fatalf("reading a table: %v", err)
 		}
-		all = append(all, parseTable(f, string(text))...)
+		scripts = append(scripts, parseTable(f, string(text))...)
 	}
-	return all
+	return scripts
 }
 
 func parseTable(file, text string) []Script {
@@ -49,44 +51,46 @@ func parseTable(file, text string) []Script {
 	if head := uncomment(strings.TrimSpace(parts[0])); head != "" {
 		kinds = strings.Split(head, "\n")
 	}
-	var all []Script
+	var scripts []Script
 	for _, kind := range kinds {
 		for _, part := range parts[1:] {
 			if f := strings.SplitN(kind, " ", 4); len(f) == 4 {
 				part = strings.NewReplacer("$kind", f[0], "$path", f[1], "$body", f[2], "$change", f[3]).Replace(part)
 			}
 			title, steps, _ := strings.Cut(part, "\n")
-			s := Script{File: file, Title: title, number: len(all)}
+			s := Script{File: file, Title: title, number: len(scripts)}
 			for block := range strings.SplitSeq(strings.TrimSpace(steps), "\n\n") {
 				if block = uncomment(block); block != "" {
 					s.blocks = append(s.blocks, block)
 				}
 			}
-			all = append(all, s)
+			scripts = append(scripts, s)
 		}
 	}
-	return all
+	return scripts
 }
 
-// namespace is the script's own.
+// namespace returns the script's own namespace.
 func (s *Script) namespace() string {
 	return fmt.Sprintf("%s-%d", strings.TrimSuffix(filepath.Base(s.File), ".txt"), s.number)
 }
 
-// Again returns the script for another namespace, on a server where it has been played n times.
+// Again returns the script with a new namespace, for a server on which it has
+// been played n times.
 func (s *Script) Again(n int) *Script {
-	again := *s
-	again.number += 10_000 * n
-	return &again
+	repeated := *s
+	repeated.number += 10_000 * n
+	return &repeated
 }
 
-// World is a server that scripts run against.
+// World is a server on which scripts run.
 type World struct {
 	Config *rest.Config
-	Settle func(path string) // returns when everything is at rest
+	Settle func(path string) // returns when the server is idle
 }
 
-// Run plays a script and returns a line for each request: the request, and the relevant parts of the answer.
+// Run plays a script and returns a line for each request, with the relevant
+// parts of the answer.
 func (s *Script) Run(t *testing.T, w World) []string {
 	t.Helper()
 	client, err := rest.HTTPClientFor(w.Config)
@@ -129,8 +133,9 @@ func (s *Script) Run(t *testing.T, w World) []string {
 	return lines
 }
 
-// brief is a line of essentials: of a refusal its code, reason and causes; of an object its metadata, and the fields
-// that the script names; of a list its names.
+// brief summarizes an answer in one line. For a refusal it has the code, reason
+// and causes. For an object it has the metadata and the fields that the script
+// names. For a list it has the names.
 func (m *Mask) brief(resp *http.Response, raw []byte, fields string) string {
 	var v map[string]any
 	words := []string{fmt.Sprint(resp.StatusCode)}
@@ -169,7 +174,8 @@ func (m *Mask) brief(resp *http.Response, raw []byte, fields string) string {
 	return strings.Join(words, " ")
 }
 
-// owners are causes that name the element since v1.37, whose rules the simulated server has.
+// owners matches causes that name the element since v1.37. The simulated server
+// follows the rules of that version.
 var owners = regexp.MustCompile(`ownerReferences\[\d+\]\.(\w+):FieldValueRequired`)
 
 func (m *Mask) refusal(v map[string]any) []string {
@@ -180,22 +186,23 @@ func (m *Mask) refusal(v map[string]any) []string {
 	words = []string{fmt.Sprint(v["reason"])}
 	details, _ := v["details"].(map[string]any)
 	causes, _ := details["causes"].([]any)
-	var all []string
+	var lines []string
 	for _, c := range causes {
 		cause, _ := c.(map[string]any)
 		one := fmt.Sprintf("%v:%v", cause["field"], cause["reason"])
 		one = owners.ReplaceAllString(one, "ownerReferences.$1:FieldValueInvalid")
-		all = append(all, strings.Replace(one, "ownerReferences[0]:", "ownerReferences:", 1))
+		lines = append(lines, strings.Replace(one, "ownerReferences[0]:", "ownerReferences:", 1))
 	}
-	slices.Sort(all)
-	words = append(words, slices.Compact(all)...)
-	if after, ok := details["retryAfterSeconds"]; ok {
-		words = append(words, fmt.Sprint("retryAfter=", after))
+	slices.Sort(lines)
+	words = append(words, slices.Compact(lines)...)
+	if seconds, ok := details["retryAfterSeconds"]; ok {
+		words = append(words, fmt.Sprint("retryAfter=", seconds))
 	}
 	return words
 }
 
-// metadata returns the fields that servers have in common, and those that show whether a write changed something.
+// metadata returns the fields that all servers set, and the ones that show
+// whether a write changed the object.
 func (m *Mask) metadata(meta map[string]any) []string {
 	var words []string
 	add := func(name, field string) {
@@ -215,7 +222,8 @@ func (m *Mask) metadata(meta map[string]any) []string {
 	return words
 }
 
-// moved reports whether the object has a resourceVersion that no earlier answer showed.
+// moved reports whether the object has a resourceVersion that no earlier answer
+// had.
 func (m *Mask) moved(meta map[string]any) string {
 	rv, _ := meta["resourceVersion"].(string)
 	if rv == "" {
@@ -264,29 +272,31 @@ func dig(v any, path string) any {
 	return v
 }
 
-// recorded are the answers of the real server, by title.
+// recorded returns the answers of the real server by the titles of scripts.
 func recorded(t *testing.T, file string) map[string][]string {
 	t.Helper()
 	text, err := os.ReadFile(Golden(file))
 	if err != nil {
 		t.Fatalf("reading the recorded answers: %v", err)
 	}
-	all := map[string][]string{}
+	answers := map[string][]string{}
 	for _, part := range strings.Split("\n"+strings.TrimSpace(string(text)), "\n== ")[1:] {
 		lines := strings.Split(strings.TrimSpace(part), "\n")
-		all[lines[0]] = lines[1:]
+		answers[lines[0]] = lines[1:]
 	}
-	return all
+	return answers
 }
 
-// Difference is a request to which the simulated server answers otherwise than the real one.
+// Difference is a request to which the simulated and the real server answer
+// differently.
 type Difference struct{ Script, Request, Real, Simulated string }
 
-// Differences plays each script against a simulated server, and compares the answers with the recorded ones. It
-// returns the differences, and the number of requests.
+// Differences plays each script against a simulated server and compares the
+// answers with the recorded ones. It returns the differences and the number of
+// requests.
 func Differences(t *testing.T, scripts []Script, simulate func(*Script) []string) ([]Difference, int) {
 	t.Helper()
-	var all []Difference
+	var differences []Difference
 	count := 0
 	for _, s := range scripts {
 		want, got := recorded(t, s.File)[s.Title], simulate(&s)
@@ -298,25 +308,26 @@ func Differences(t *testing.T, scripts []Script, simulate func(*Script) []string
 			count++
 			request, real, _ := strings.Cut(want[i], " → ")
 			if _, simulated, _ := strings.Cut(got[i], " → "); real != simulated {
-				all = append(all, Difference{s.Title, request, real, simulated})
+				differences = append(differences, Difference{s.Title, request, real, simulated})
 			}
 		}
 	}
-	return all, count
+	return differences, count
 }
 
-// rows are those of a table in Markdown.
-func rows(all []Difference) string {
+// rows returns the rows of a table in Markdown.
+func rows(differences []Difference) string {
 	var b strings.Builder
-	for _, d := range all {
-		real, simulated := apart(d.Real, d.Simulated)
+	for _, d := range differences {
+		real, simulated := distinct(d.Real, d.Simulated)
 		fmt.Fprintf(&b, "| %s | `%s` | %s | %s |\n", d.Script, cell(d.Request), cell(real), cell(simulated))
 	}
 	return b.String()
 }
 
-// HoldPage compares the table of differences with the one between two marks on a page, or writes it there.
-func HoldPage(t *testing.T, page, mark string, all []Difference, count int, write bool) {
+// HoldPage compares the table of differences with the table between two marks
+// on a page. If write is set, it writes the table to the page instead.
+func HoldPage(t *testing.T, page, mark string, differences []Difference, count int, write bool) {
 	t.Helper()
 	begin, end := "<!-- begin of the generated "+mark+" -->", "<!-- end of the generated "+mark+" -->"
 	text, err := os.ReadFile(page)
@@ -330,24 +341,25 @@ func HoldPage(t *testing.T, page, mark string, all []Difference, count int, writ
 	}
 	want := fmt.Sprintf("%s%s\nOf %d requests, %d are answered alike: in code, reason, causes, and what the script asks "+
 		"of the object. These are not:\n\n| script | request | kube-apiserver | simulated |\n|---|---|---|---|\n%s%s%s",
-		head, begin, count, count-len(all), rows(all), end, tail)
+		head, begin, count, count-len(differences), rows(differences), end, tail)
 	if write {
 		if err := os.WriteFile(page, []byte(want), 0o600); err != nil {
 			t.Fatalf("writing the page: %v", err)
 		}
 	} else if want != string(text) {
 		t.Errorf("the simulated server answers otherwise than %s says: mend it, or run this test with -write; it differs "+
-			"in\n%s", page, rows(all))
+			"in\n%s", page, rows(differences))
 	}
 }
 
-// apart leaves of two answers the code and the words in which they differ.
-func apart(a, b string) (string, string) {
+// distinct returns two answers reduced to the code and the words in which they
+// differ.
+func distinct(a, b string) (string, string) {
 	as, bs := strings.Fields(a), strings.Fields(b)
-	only := func(these, others []string) string {
-		left := these[:1]
-		for _, w := range these[1:] {
-			if !slices.Contains(others, w) {
+	only := func(words, otherWords []string) string {
+		left := words[:1]
+		for _, w := range words[1:] {
+			if !slices.Contains(otherWords, w) {
 				left = append(slices.Clip(left), w)
 			}
 		}

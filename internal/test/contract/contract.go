@@ -1,7 +1,9 @@
-// Package contract ties the promises in a package comment to the tests that hold them.
+// Package contract ties the promises in a package comment to the tests that
+// hold them.
 //
-// Every sentence of every list item in a package's doc.go is a promise. A package calls [Check] in its
-// contract_test.go, with one test for each sentence. A promise without a test fails, and so does a test whose
+// Every sentence of every list item in a package's doc.go is a promise. A
+// package calls [Check] in its contract_test.go with one test for each
+// sentence. Check fails for a promise without a test, and for a test whose
 // sentence is no longer in the comment.
 package contract
 
@@ -19,10 +21,12 @@ import (
 	"unicode"
 )
 
-// Tests holds one test for each promise, by its sentence. Doc links lose their brackets, and line breaks are spaces.
+// Tests maps each promise to its test. Sentences are written without the
+// brackets of doc links, and with spaces for line breaks.
 type Tests map[string]func(t *testing.T)
 
-// Check reads doc.go in the directory of the test, and runs the test of each promise as a subtest of that name.
+// Check reads doc.go in the directory of the test, and runs the test of each
+// promise as a subtest of that name.
 func Check(t *testing.T, tests Tests) {
 	t.Helper()
 	source, err := os.ReadFile("doc.go")
@@ -59,13 +63,14 @@ func mismatches(promises []string, tests Tests) []string {
 	return wrong
 }
 
-// sentences returns the sentences of the list items in the package comment of a Go file, in order.
+// sentences returns the sentences of the list items in the package comment of a
+// Go file, in order.
 func sentences(source []byte) ([]string, error) {
 	file, err := parser.ParseFile(token.NewFileSet(), "doc.go", source, parser.ParseComments|parser.PackageClauseOnly)
 	if err != nil {
 		return nil, fmt.Errorf("reading the package comment: %w", err)
 	}
-	var all []string
+	var found []string
 	for _, block := range new(comment.Parser).Parse(file.Doc.Text()).Content {
 		list, ok := block.(*comment.List)
 		if !ok {
@@ -74,15 +79,15 @@ func sentences(source []byte) ([]string, error) {
 		for _, item := range list.Items {
 			for _, content := range item.Content {
 				if paragraph, ok := content.(*comment.Paragraph); ok {
-					all = append(all, split(plain(paragraph.Text))...)
+					found = append(found, split(plain(paragraph.Text))...)
 				}
 			}
 		}
 	}
-	return all, nil
+	return found, nil
 }
 
-// link is a doc link, whose brackets a promise does without.
+// link matches a doc link, whose brackets are removed from promises.
 var link = regexp.MustCompile(`\[([\w.]+)\]`)
 
 // plain returns text without links and line breaks.
@@ -103,17 +108,18 @@ func plain(text []comment.Text) string {
 	return link.ReplaceAllString(strings.Join(strings.Fields(b.String()), " "), "$1")
 }
 
-// split cuts text after each full stop that a capital or the end follows.
+// split cuts text into sentences, after each full stop before a capital letter
+// or the end.
 func split(text string) []string {
-	var all []string
+	var found []string
 	runes := []rune(text)
 	start := 0
 	for i, r := range runes {
-		last := i == len(runes)-1
-		if last || r == '.' && runes[i+1] == ' ' && i+2 < len(runes) && !unicode.IsLower(runes[i+2]) {
-			all = append(all, strings.TrimSpace(string(runes[start:i+1])))
+		isLast := i == len(runes)-1
+		if isLast || r == '.' && runes[i+1] == ' ' && i+2 < len(runes) && !unicode.IsLower(runes[i+2]) {
+			found = append(found, strings.TrimSpace(string(runes[start:i+1])))
 			start = i + 1
 		}
 	}
-	return all
+	return found
 }

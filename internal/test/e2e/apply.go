@@ -15,12 +15,13 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// fieldManager owns the fields that Apply sets.
+// fieldManager is the owner of the fields that Apply sets.
 const fieldManager = "e2e"
 
-// Apply applies the objects of one or more YAML texts in their order, server-side and with force. A namespaced
-// object without a namespace goes to "default". After a CustomResourceDefinition, Apply waits until its resource is
-// served, so that later objects may use it.
+// Apply applies the objects of one or more YAML texts in order, by server-side
+// apply with force. A namespaced object without a namespace is created in
+// "default". After a CustomResourceDefinition, Apply waits until its resource
+// is served, so that later objects may use it.
 func (c *Cluster) Apply(ctx context.Context, manifests ...string) error {
 	for _, text := range manifests {
 		objects, err := decode(text)
@@ -36,7 +37,8 @@ func (c *Cluster) Apply(ctx context.Context, manifests ...string) error {
 	return nil
 }
 
-// decode returns the objects of a YAML text with any number of documents; empty ones are left out.
+// decode returns the objects of a YAML text with any number of documents. It
+// skips empty documents.
 func decode(text string) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	for d := yaml.NewYAMLOrJSONDecoder(strings.NewReader(text), len(text)); ; {
@@ -81,7 +83,8 @@ func (c *Cluster) apply(ctx context.Context, o *unstructured.Unstructured) error
 	return nil
 }
 
-// mapping finds the resource of a kind. A kind that is not known is looked for again on the server.
+// mapping finds the resource of a kind. For an unknown kind it asks the server
+// again.
 func (c *Cluster) mapping(kind schema.GroupVersionKind) (*meta.RESTMapping, error) {
 	mapping, err := c.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if meta.IsNoMatchError(err) {
@@ -91,7 +94,8 @@ func (c *Cluster) mapping(kind schema.GroupVersionKind) (*meta.RESTMapping, erro
 	return mapping, err
 }
 
-// awaitServed returns when the definition is established and discovery shows its kind in every served version.
+// awaitServed waits until the definition is established and discovery shows its
+// kind in every served version.
 func (c *Cluster) awaitServed(ctx context.Context, definitions dynamic.ResourceInterface, name string) error {
 	return poll(ctx, func(ctx context.Context) (bool, error) {
 		crd, err := definitions.Get(ctx, name, metav1.GetOptions{})
@@ -123,12 +127,12 @@ func servedKinds(crd *unstructured.Unstructured) []schema.GroupVersionKind {
 	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group") // The server has checked the types.
 	kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
 	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
-	var all []schema.GroupVersionKind
+	var kinds []schema.GroupVersionKind
 	for _, v := range versions {
 		if m, ok := v.(map[string]any); ok && m["served"] == true {
 			version, _ := m["name"].(string)
-			all = append(all, schema.GroupVersionKind{Group: group, Version: version, Kind: kind})
+			kinds = append(kinds, schema.GroupVersionKind{Group: group, Version: version, Kind: kind})
 		}
 	}
-	return all
+	return kinds
 }

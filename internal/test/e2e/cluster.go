@@ -17,7 +17,8 @@ import (
 	"github.com/homeostat/homeostat/internal/test/e2e/compile"
 )
 
-// A Cluster is a running control plane. Its methods may be called from several goroutines at once.
+// A Cluster is a running control plane. Its methods may be called from several
+// goroutines at once.
 type Cluster struct {
 	server     *server
 	kubeconfig string
@@ -27,8 +28,9 @@ type Cluster struct {
 	mapper     *restmapper.DeferredDiscoveryRESTMapper
 }
 
-// Start builds bin/controlplane if it is missing or older than its sources, starts it and returns when it is ready.
-// It runs until Stop; ctx bounds only the build and the start. The first build takes minutes: see Options.Progress.
+// Start builds bin/controlplane if it is missing or older than its sources,
+// starts it, and waits until it is ready. It runs until Stop; ctx limits only
+// the build and the start. The first build takes minutes: see Options.Progress.
 func Start(ctx context.Context, o *Options) (*Cluster, error) {
 	options := o.withDefaults()
 	program, err := compile.ControlPlane(ctx, options.Progress)
@@ -53,13 +55,13 @@ func connect(ctx context.Context, s *server) (*Cluster, error) {
 	}
 	path, ok := strings.CutPrefix(line, "export KUBECONFIG=")
 	if !ok {
-		return nil, fmt.Errorf("starting the control plane: it said %q instead of its kubeconfig", line)
+		return nil, fmt.Errorf("starting the control plane: it printed %q instead of its kubeconfig", line)
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", path)
 	if err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig of the control plane: %w", err)
 	}
-	config.QPS = -1 // The server decides how fast its clients may be.
+	config.QPS = -1 // The server limits its clients.
 	c := &Cluster{server: s, kubeconfig: path, config: config}
 	if c.client, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
@@ -75,17 +77,21 @@ func connect(ctx context.Context, s *server) (*Cluster, error) {
 	return c, nil
 }
 
-// Config returns a copy of the administrator's configuration, without a client-side rate limit.
+// Config returns a copy of the administrator's configuration, without a
+// client-side rate limit.
 func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
 
-// Kubeconfig returns the path of the administrator's kubeconfig. The file needs no other.
+// Kubeconfig returns the path of the administrator's kubeconfig, which refers
+// to no other files.
 func (c *Cluster) Kubeconfig() string { return c.kubeconfig }
 
-// KillEtcd ends etcd as kill -9 does. The API server runs without it until Restart; since it tries the connection
-// ever more rarely, Restart may take half as long as etcd was down.
+// KillEtcd ends etcd like kill -9 does. The API server runs without it until
+// Restart. The API server retries the connection with increasing delays, so
+// that Restart may take half as long as etcd was down.
 func (c *Cluster) KillEtcd() error { return c.kill("etcd") }
 
-// KillAPIServer ends the API server as kill -9 does. Everything else runs without it until Restart.
+// KillAPIServer ends the API server like kill -9 does. The other components run
+// without it until Restart.
 func (c *Cluster) KillAPIServer() error { return c.kill("kube-apiserver") }
 
 func (c *Cluster) kill(component string) error {
@@ -97,8 +103,9 @@ func (c *Cluster) kill(component string) error {
 	return nil
 }
 
-// Restart starts the killed components, on the same data and port, and returns when all are ready. If none was
-// killed, it stops and starts the whole control plane.
+// Restart starts the killed components on the same data and port, and waits
+// until all are ready. If no component was killed, it restarts the whole
+// control plane.
 func (c *Cluster) Restart(ctx context.Context) error {
 	if err := c.server.command(ctx, "restart"); err != nil {
 		return fmt.Errorf("restarting the control plane: %w", err)
@@ -106,5 +113,6 @@ func (c *Cluster) Restart(ctx context.Context) error {
 	return nil
 }
 
-// Stop ends the control plane and returns when all its processes have ended. It may be called again.
+// Stop ends the control plane and waits until all its processes have ended. It
+// may be called again.
 func (c *Cluster) Stop() error { return c.server.stop() }

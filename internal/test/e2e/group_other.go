@@ -4,5 +4,5 @@ package e2e
 
 import "syscall"
 
-// attributes leaves the server in the group of the tests.
+// attributes leaves the server in the process group of the tests.
 func attributes() *syscall.SysProcAttr { return nil }

@@ -13,8 +13,9 @@ import (
 
 const pollInterval = 20 * time.Millisecond
 
-// Namespace creates a namespace whose name begins with the prefix, and returns the name once Pods can be created in
-// it, that is, once it has its default service account.
+// Namespace creates a namespace whose name begins with the prefix, and returns
+// the name. It waits for the default service account, without which no Pods can
+// be created in the namespace.
 func (c *Cluster) Namespace(ctx context.Context, prefix string) (string, error) {
 	namespace, err := c.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: prefix + "-"},
@@ -35,7 +36,8 @@ func (c *Cluster) Namespace(ctx context.Context, prefix string) (string, error) 
 	return namespace.Name, nil
 }
 
-// poll calls f until it returns true or an error, or until the patience or ctx ends.
+// poll calls f until it returns true or an error, or until patience or ctx
+// ends.
 func poll(ctx context.Context, f wait.ConditionWithContextFunc) error {
 	return wait.PollUntilContextTimeout(ctx, pollInterval, patience, true, f)
 }

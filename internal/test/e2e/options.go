@@ -4,16 +4,20 @@ import (
 	"io"
 )
 
-// Options configure Start. Nil and zero fields mean the defaults.
+// Options configure Start. nil and zero fields mean the defaults.
 type Options struct {
-	// Scheduler also runs a kube-scheduler. Without one, Pods are created and stay Pending.
+	// Scheduler also runs a kube-scheduler. Without it, Pods can be created but
+	// stay Pending.
 	Scheduler bool
-	// DataDir is created when missing, and kept; a later Start on it has the same objects, ports and credentials.
-	// By default a temporary directory is used, and removed at the end.
+	// DataDir is created if it is missing, and is kept. A later Start with it
+	// has the same objects, ports and credentials. Defaults to a temporary
+	// directory, which is removed at the end.
 	DataDir string
-	// Flags go to the components, each as "kube-apiserver:--watch-cache=false".
+	// Flags are passed to the components. For example,
+	// "kube-apiserver:--watch-cache=false".
 	Flags []string
-	// Progress receives lines about the build and the start; by default they are not written.
+	// Progress receives lines about the build and the start. By default they
+	// are discarded.
 	Progress io.Writer
 }
 
@@ -28,7 +32,7 @@ func (o *Options) withDefaults() Options {
 	return d
 }
 
-// args is the command line of bin/controlplane.
+// args returns the command line of bin/controlplane.
 func (o *Options) args() []string {
 	args := []string{"run", "-control", "-scheduler=false"}
 	if o.Scheduler {

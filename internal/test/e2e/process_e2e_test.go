@@ -20,7 +20,8 @@ import (
 	"github.com/homeostat/homeostat/internal/test/e2e"
 )
 
-// helperVariable makes the test program start a control plane on the data directory that it names, and wait.
+// helperVariable makes the test program start a control plane on the data
+// directory that it names, and wait.
 const helperVariable = "E2E_HELPER_DATA_DIR"
 
 // helper is the process that the specs kill.
@@ -83,7 +84,8 @@ func startHelper(ctx SpecContext, dir string) *exec.Cmd {
 	return cmd
 }
 
-// processes returns those whose command line names the directory, each as its id and its command line.
+// processes returns those whose command line names the directory, each as its
+// id and its command line.
 func processes(ctx context.Context, dir string) ([]string, error) {
 	out, err := exec.CommandContext(ctx, "ps", "-A", "-ww", "-o", "pid=,args=").Output()
 	if err != nil {

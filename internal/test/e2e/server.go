@@ -15,30 +15,31 @@ import (
 	"github.com/homeostat/homeostat/internal/test/e2e/compile"
 )
 
-// patience is how long the short steps may take that have no context of their own.
+// patience limits short steps that have no context of their own.
 const patience = 30 * time.Second
 
-// A server is the process of bin/controlplane. It takes commands on its standard input and ends with it.
+// A server is the process of bin/controlplane. It reads commands from its
+// standard input, and exits when that is closed.
 type server struct {
-	cmd   *exec.Cmd
-	stdin io.WriteCloser
-	lines chan string   // its standard output
-	log   *compile.Tail // its standard error
-	done  chan struct{}
-	err   error // why it ended; read after done
+	cmd    *exec.Cmd
+	stdin  io.WriteCloser
+	lines  chan string   // its standard output
+	log    *compile.Tail // its standard error
+	exited chan struct{}
+	err    error // the error that ended it; read after exited is closed
 
-	busy chan struct{} // held while a command waits for its answer
-	owed int           // answers to commands whose callers have left; guarded by busy
-	once sync.Once
+	busy       chan struct{} // held while a command waits for its answer
+	owed       int           // answers whose callers no longer wait; guarded by busy
+	closeInput sync.Once
 }
 
 func startServer(program string, args []string, progress io.Writer) (*server, error) {
 	s := &server{
-		cmd:   exec.Command(program, args...),
-		lines: make(chan string),
-		log:   &compile.Tail{},
-		done:  make(chan struct{}),
-		busy:  make(chan struct{}, 1),
+		cmd:    exec.Command(program, args...),
+		lines:  make(chan string),
+		log:    &compile.Tail{},
+		exited: make(chan struct{}),
+		busy:   make(chan struct{}, 1),
 	}
 	s.cmd.Stderr = io.MultiWriter(s.log, progress)
 	s.cmd.SysProcAttr = attributes()
@@ -57,28 +58,30 @@ func startServer(program string, args []string, progress io.Writer) (*server, er
 	return s, nil
 }
 
-// read sends the standard output, line by line, to lines until the process has ended.
+// read sends the standard output to lines, line by line, until the process has
+// ended.
 func (s *server) read(stdout io.Reader) {
-	defer close(s.done)
+	defer close(s.exited)
 	for lines := bufio.NewScanner(stdout); lines.Scan(); {
-		s.lines <- lines.Text() // A caller receives it, or stop does.
+		s.lines <- lines.Text() // received by a caller or by stop
 	}
 	s.err = s.cmd.Wait()
 }
 
-// readLine returns the next line of the output, or an error when ctx or the process ends before.
+// readLine returns the next line of the output, or an error if ctx or the
+// process ends first.
 func (s *server) readLine(ctx context.Context) (string, error) {
 	select {
 	case line := <-s.lines:
 		return line, nil
-	case <-s.done:
-		return "", s.ended()
+	case <-s.exited:
+		return "", s.exitError()
 	case <-ctx.Done():
 		return "", fmt.Errorf("waiting for the control plane: %w; its last lines:\n%s", ctx.Err(), s.log)
 	}
 }
 
-func (s *server) ended() error {
+func (s *server) exitError() error {
 	if s.err == nil {
 		return fmt.Errorf("the control plane has stopped; its last lines:\n%s", s.log)
 	}
@@ -95,8 +98,8 @@ func (s *server) command(ctx context.Context, line string) error {
 	}
 	if _, err := io.WriteString(s.stdin, line+"\n"); err != nil {
 		select {
-		case <-s.done:
-			return s.ended()
+		case <-s.exited:
+			return s.exitError()
 		case <-time.After(patience):
 			return fmt.Errorf("writing a command: %w", err)
 		}
@@ -124,18 +127,18 @@ func asError(answer string) error {
 	return errors.New(text)
 }
 
-// stop closes the input, which ends the process, and returns when it has ended. When the patience is exceeded it
-// kills it; the children then end by themselves.
+// stop closes the input, which ends the process, and waits until it has ended.
+// After patience it kills the process, whose children then end by themselves.
 func (s *server) stop() error {
-	s.once.Do(func() { _ = s.stdin.Close() }) // The process may have ended already.
+	s.closeInput.Do(func() { _ = s.stdin.Close() }) // The process may have ended already.
 	kill := time.AfterFunc(patience, func() { _ = s.cmd.Process.Kill() })
 	defer kill.Stop()
 	for {
 		select {
 		case <-s.lines:
-		case <-s.done:
+		case <-s.exited:
 			if s.err != nil {
-				return fmt.Errorf("stopping the control plane: %w", s.ended())
+				return fmt.Errorf("stopping the control plane: %w", s.exitError())
 			}
 			return nil
 		}

@@ -14,18 +14,18 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// A ServiceAccount is an identity with exactly the permissions that its rules give.
+// A ServiceAccount is an identity with exactly the permissions of its rules.
 type ServiceAccount struct {
 	// Namespace and Name of the account. The namespace must exist.
 	Namespace, Name string
-	// Rules hold in its namespace.
+	// Rules are the permissions in its namespace.
 	Rules []rbacv1.PolicyRule
-	// ClusterRules hold everywhere.
+	// ClusterRules are the permissions in all namespaces.
 	ClusterRules []rbacv1.PolicyRule
 }
 
-// ServiceAccount creates the account, its roles and their bindings, and returns a configuration with its token once
-// the server grants the rules.
+// ServiceAccount creates the account, its roles and their bindings. It returns
+// a configuration with the account's token once the server grants the rules.
 func (c *Cluster) ServiceAccount(ctx context.Context, a ServiceAccount) (*rest.Config, error) {
 	meta := metav1.ObjectMeta{Namespace: a.Namespace, Name: a.Name}
 	account := &corev1.ServiceAccount{ObjectMeta: meta}
@@ -44,7 +44,7 @@ func (c *Cluster) ServiceAccount(ctx context.Context, a ServiceAccount) (*rest.C
 	return c.As(ctx, a.Namespace, a.Name)
 }
 
-// As returns a configuration with a fresh token of a service account that exists.
+// As returns a configuration with a fresh token of an existing service account.
 func (c *Cluster) As(ctx context.Context, namespace, name string) (*rest.Config, error) {
 	token, err := c.client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, name,
 		&authenticationv1.TokenRequest{}, metav1.CreateOptions{})
@@ -95,16 +95,17 @@ func roleRef(kind, name string) rbacv1.RoleRef {
 	return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: name}
 }
 
-// attributes returns one request for each rule. The server learns of a role as a whole, so one tells of them all.
+// attributes returns one request for each role. The server learns a role as a
+// whole, so that one request per rule is enough.
 func (a ServiceAccount) attributes() []authorizationv1.SubjectAccessReviewSpec {
-	var all []authorizationv1.SubjectAccessReviewSpec
+	var reviews []authorizationv1.SubjectAccessReviewSpec
 	for _, r := range a.Rules {
-		all = append(all, a.review(r, a.Namespace))
+		reviews = append(reviews, a.review(r, a.Namespace))
 	}
 	for _, r := range a.ClusterRules {
-		all = append(all, a.review(r, ""))
+		reviews = append(reviews, a.review(r, ""))
 	}
-	return all
+	return reviews
 }
 
 func (a ServiceAccount) review(r rbacv1.PolicyRule, namespace string) authorizationv1.SubjectAccessReviewSpec {
@@ -114,19 +115,19 @@ func (a ServiceAccount) review(r rbacv1.PolicyRule, namespace string) authorizat
 	}
 	if len(r.NonResourceURLs) > 0 {
 		spec.NonResourceAttributes = &authorizationv1.NonResourceAttributes{
-			Path: first(r.NonResourceURLs), Verb: first(r.Verbs),
+			Path: firstOf(r.NonResourceURLs), Verb: firstOf(r.Verbs),
 		}
 		return spec
 	}
-	resource, subresource, _ := strings.Cut(first(r.Resources), "/")
+	resource, subresource, _ := strings.Cut(firstOf(r.Resources), "/")
 	spec.ResourceAttributes = &authorizationv1.ResourceAttributes{
-		Namespace: namespace, Verb: first(r.Verbs), Group: first(r.APIGroups), Name: first(r.ResourceNames),
+		Namespace: namespace, Verb: firstOf(r.Verbs), Group: firstOf(r.APIGroups), Name: firstOf(r.ResourceNames),
 		Resource: resource, Subresource: subresource,
 	}
 	return spec
 }
 
-func first(s []string) string {
+func firstOf(s []string) string {
 	if len(s) == 0 {
 		return ""
 	}

@@ -15,14 +15,14 @@ import (
 	"github.com/homeostat/homeostat/leader"
 )
 
-// ErrDead is what a client of a killed replica gets.
+// ErrDead is the error of clients of a killed replica.
 var ErrDead = errors.New("dead")
 
-// ErrForbidden is what a client without permission gets.
+// ErrForbidden is the error of clients without permission.
 var ErrForbidden = errors.New("forbidden")
 
-// Fixture is an API for Leases, a record of events in order, and the owners of the
-// slots, in a bubble of virtual time.
+// Fixture has an API for Leases, a record of events in order, and the owners of
+// the slots, in a bubble of virtual time.
 type Fixture struct {
 	*gomega.WithT
 	*Diary
@@ -32,17 +32,17 @@ type Fixture struct {
 	API *API
 }
 
-// InBubble runs f, after which no slot may have had two owners at once.
+// InBubble runs f, and then expects that no slot has had two owners at once.
 func InBubble(t *testing.T, f func(x *Fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		x := &Fixture{WithT: gomega.NewWithT(t), Diary: &Diary{}, Owners: newOwners(), T: t, API: New(t)}
 		f(x)
-		x.Expect(x.twice()).To(gomega.BeEmpty())
+		x.Expect(x.conflict()).To(gomega.BeEmpty())
 	})
 }
 
-// Run runs f until stop is called, which expects that f returns no error.
+// Run runs f until stop is called. stop expects that f returns no error.
 func (x *Fixture) Run(f func(context.Context) error) (stop func()) {
 	x.T.Helper()
 	ctx, cancel := context.WithCancel(x.T.Context())
@@ -54,7 +54,7 @@ func (x *Fixture) Run(f func(context.Context) error) (stop func()) {
 	}
 }
 
-// Released expects that the Lease has no holder, and returns it.
+// Released expects that the Lease has no holder, and returns the Lease.
 func (x *Fixture) Released(name string) *coordinationv1.Lease {
 	x.T.Helper()
 	l, err := x.API.Get(name)
@@ -71,8 +71,8 @@ func (x *Fixture) Free(name string) bool {
 	return l.Spec.HolderIdentity == nil
 }
 
-// Touch edits an annotation of a Lease every ten seconds, as a tool that stamps
-// objects does.
+// Touch edits an annotation of a Lease every ten seconds, as some tools do that
+// stamp objects.
 func (x *Fixture) Touch(name string) (stop func()) {
 	return x.Run(func(ctx context.Context) error {
 		for n := 0; ctx.Err() == nil; n++ {
@@ -89,28 +89,29 @@ func (x *Fixture) Touch(name string) (stop func()) {
 	})
 }
 
-// Pages returns the errors that a client makes of answers by others than the server,
-// by the name of the answer.
+// Pages returns the errors of a client for answers that are not the server's
+// own, such as error pages of proxies, by the name of the answer.
 func (x *Fixture) Pages(name string) map[string]error {
 	x.T.Helper()
-	all := map[string]error{}
+	errs := map[string]error{}
 	for _, page := range absenttest.Pages(coordinationv1.Resource("leases"), name) {
-		all[page.Name] = page.Err(x.T.Context(), coordinationv1.SchemeGroupVersion.WithResource("leases"), name)
-		x.Expect(all[page.Name]).To(gomega.HaveOccurred())
+		errs[page.Name] = page.Err(x.T.Context(), coordinationv1.SchemeGroupVersion.WithResource("leases"), name)
+		x.Expect(errs[page.Name]).To(gomega.HaveOccurred())
 	}
-	return all
+	return errs
 }
 
-// LeaseOf returns the Lease that replicas of a test share, for a replica with a link.
+// LeaseOf returns the Lease that the replicas of a test share, for a replica
+// with a link.
 func LeaseOf(l *Link, identity string) leader.Lease {
 	return leader.Lease{Client: l, Namespace: "default", Name: "test", Identity: identity}
 }
 
 // Background runs f and returns a function that waits for its error.
 func Background(f func() error) (wait func() error) {
-	done := make(chan error, 1)
-	go func() { done <- f() }()
-	return func() error { return <-done }
+	result := make(chan error, 1)
+	go func() { result <- f() }()
+	return func() error { return <-result }
 }
 
 // Pass lets virtual time pass.

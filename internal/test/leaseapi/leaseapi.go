@@ -1,5 +1,5 @@
-// Package leaseapi simulates the part of an API server that Leases need, and
-// slow, lossy and broken ways to it.
+// Package leaseapi simulates the part of an API server that serves Leases, and
+// slow, lossy and broken connections to it.
 package leaseapi
 
 import (
@@ -20,10 +20,10 @@ import (
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 )
 
-// Leases is the resource.
+// Leases is the resource of Leases.
 var Leases = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
 
-// API is the part of an API server that Leases need: resource versions,
+// API is the part of an API server that serves Leases, with resourceVersions,
 // conflicts and watches.
 type API struct {
 	mu       sync.Mutex
@@ -31,14 +31,16 @@ type API struct {
 	history  []change
 	stored   map[string]*coordinationv1.Lease
 	watchers map[*leaseWatch]bool
-	inFlight int        // watches, and requests, given up ones too
-	idle     *sync.Cond // with mu, when inFlight is zero
+	inFlight int        // watches and requests, including abandoned requests
+	idle     *sync.Cond // with mu, signals that inFlight is zero
 
-	// Written is called after each write, if it is set; it must not call back.
+	// Written is called after each write if it is not nil. It must not call the
+	// API.
 	Written func(*coordinationv1.Lease)
 }
 
-// New returns an empty API. The test ends when no request is in flight.
+// New returns an empty API. The test does not end before all requests have
+// ended.
 func New(t interface{ Cleanup(f func()) }) *API {
 	a := &API{stored: map[string]*coordinationv1.Lease{}, watchers: map[*leaseWatch]bool{}}
 	a.idle = sync.NewCond(&a.mu)
@@ -46,7 +48,7 @@ func New(t interface{ Cleanup(f func()) }) *API {
 	return a
 }
 
-// begin runs f, for which settle waits.
+// begin runs f in a goroutine for which settle waits.
 func (a *API) begin(f func()) {
 	a.mu.Lock()
 	a.inFlight++
@@ -65,8 +67,9 @@ func (a *API) finish() {
 	}
 }
 
-// settle waits until nothing is in flight. Unlike that of a WaitGroup, its call may be
-// concurrent with another begin: a test that fails does not stop its replicas first.
+// settle waits until no request is in flight. Unlike the Wait of a WaitGroup,
+// it may run concurrently with begin, because a failing test does not stop its
+// replicas first.
 func (a *API) settle() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -95,14 +98,14 @@ func (a *API) Get(name string) (*coordinationv1.Lease, error) {
 func (a *API) list(selector string) *coordinationv1.LeaseList {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	out := &coordinationv1.LeaseList{ListMeta: metav1.ListMeta{ResourceVersion: strconv.Itoa(a.version)}}
+	list := &coordinationv1.LeaseList{ListMeta: metav1.ListMeta{ResourceVersion: strconv.Itoa(a.version)}}
 	for _, l := range a.stored {
 		if !selects(selector, l) {
 			continue
 		}
-		out.Items = append(out.Items, *l.DeepCopy())
+		list.Items = append(list.Items, *l.DeepCopy())
 	}
-	return out
+	return list
 }
 
 // Create adds a Lease.
@@ -129,7 +132,7 @@ func (a *API) Update(l *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 	return a.store(watch.Modified, l, old.UID), nil
 }
 
-// store is called with the lock held.
+// store stores a Lease and announces it. The lock must be held.
 func (a *API) store(kind watch.EventType, l *coordinationv1.Lease, uid types.UID) *coordinationv1.Lease {
 	a.version++
 	l = l.DeepCopy()
@@ -142,7 +145,7 @@ func (a *API) store(kind watch.EventType, l *coordinationv1.Lease, uid types.UID
 	return l.DeepCopy()
 }
 
-// Delete deletes a Lease, if it is there.
+// Delete deletes a Lease if it exists.
 func (a *API) Delete(name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -162,36 +165,37 @@ func (a *API) announce(kind watch.EventType, l *coordinationv1.Lease) {
 	}
 }
 
-// Link is one replica's way to the API: it may be slow, lose requests or lose
-// answers. A request that its client has given up still arrives.
+// Link is one replica's connection to the API. It may be slow, and lose
+// requests or answers. A request that its client has given up still arrives.
 type Link struct {
 	coordinationclient.LeaseInterface
 	api *API
 
 	mu       sync.Mutex
 	rand     *rand.Rand
-	Slow     time.Duration // the most that a way takes
-	Reads    Delay         // of all reads, in addition
-	Writes   Delay         // of all writes, in addition
-	LoseAsk  float64       // the share of requests that never arrive
-	LoseTell float64       // the share of answers that never arrive
+	Slow     time.Duration // the longest time in one direction
+	Reads    Delay         // in addition, for reads
+	Writes   Delay         // in addition, for writes
+	LoseAsk  float64       // the probability that a request is lost
+	LoseTell float64       // the probability that an answer is lost
 	Fail     error
-	FailGet  error // of reads alone
+	FailGet  error // for reads only
 	Calls    int
-	Cut      chan struct{} // while not nil: requests wait until it closes
-	Stall    chan struct{} // while not nil: events wait until it closes
-	Deaf     chan struct{} // while not nil: watches do not open until it closes
+	Cut      chan struct{} // if not nil, requests wait until it is closed
+	Stall    chan struct{} // if not nil, events wait until it is closed
+	Deaf     chan struct{} // if not nil, watches do not open until it is closed
 }
 
-// Delay is how long requests take to the API, and their answers from there.
+// Delay is how long requests take to the API, and how long answers take back.
 type Delay struct{ There, Back time.Duration }
 
-// Link returns a good way to the API; the seed is that of its later faults.
+// Link returns a fast and reliable connection to the API. The seed determines
+// the faults that are set later.
 func (a *API) Link(seed int64) *Link {
 	return &Link{api: a, rand: rand.New(rand.NewSource(seed))}
 }
 
-// Leases returns the link, whatever the namespace.
+// Leases returns the link for any namespace.
 func (l *Link) Leases(string) coordinationclient.LeaseInterface { return l }
 
 // Set changes the link while it is used.
@@ -214,31 +218,31 @@ func write[T any](ctx context.Context, l *Link, f func() (T, error)) (T, error) 
 	return call(ctx, l, func(l *Link) Delay { return l.Writes }, f)
 }
 
-func call[T any](ctx context.Context, l *Link, of func(*Link) Delay, f func() (T, error)) (T, error) {
+func call[T any](ctx context.Context, l *Link, delayOf func(*Link) Delay, f func() (T, error)) (T, error) {
 	l.mu.Lock()
-	more := of(l)
-	there, back := l.way()+more.There, l.way()+more.Back
+	extra := delayOf(l)
+	request, response := l.delay()+extra.There, l.delay()+extra.Back
 	asked, told := l.rand.Float64() >= l.LoseAsk, l.rand.Float64() >= l.LoseTell
 	fail, cut := l.Fail, l.Cut
 	l.Calls++
 	l.mu.Unlock()
-	var none T
+	var zero T
 	if fail != nil {
-		return none, fail
+		return zero, fail
 	}
-	done := make(chan answer[T], 1)
+	answers := make(chan answer[T], 1)
 	l.api.begin(func() {
 		if cut != nil {
 			<-cut
 		}
-		Wait(there)
+		Wait(request)
 		if !asked {
 			return
 		}
 		value, err := f()
-		Wait(back)
+		Wait(response)
 		if told {
-			done <- answer[T]{value, err}
+			answers <- answer[T]{value, err}
 		}
 	})
 	if ctx.Done() == nil {
@@ -246,27 +250,27 @@ func call[T any](ctx context.Context, l *Link, of func(*Link) Delay, f func() (T
 	}
 	select {
 	case <-ctx.Done():
-		return none, ctx.Err()
-	case a := <-done:
+		return zero, ctx.Err()
+	case a := <-answers:
 		return a.value, a.err
 	}
 }
 
-func (l *Link) way() time.Duration {
+func (l *Link) delay() time.Duration {
 	if l.Slow == 0 {
 		return 0
 	}
 	return time.Duration(l.rand.Int63n(int64(l.Slow)))
 }
 
-// Wait blocks for d, and not at all for zero.
+// Wait blocks for d. It does not block if d is zero.
 func Wait(d time.Duration) {
 	if d > 0 {
 		<-time.After(d)
 	}
 }
 
-// Get is that of a client.
+// Get implements the client's method.
 func (l *Link) Get(ctx context.Context, name string, _ metav1.GetOptions) (*coordinationv1.Lease, error) {
 	return read(ctx, l, func() (*coordinationv1.Lease, error) {
 		l.mu.Lock()
@@ -278,21 +282,21 @@ func (l *Link) Get(ctx context.Context, name string, _ metav1.GetOptions) (*coor
 	})
 }
 
-// Create is that of a client.
+// Create implements the client's method.
 func (l *Link) Create(
 	ctx context.Context, lease *coordinationv1.Lease, _ metav1.CreateOptions,
 ) (*coordinationv1.Lease, error) {
 	return write(ctx, l, func() (*coordinationv1.Lease, error) { return l.api.Create(lease) })
 }
 
-// Update is that of a client.
+// Update implements the client's method.
 func (l *Link) Update(
 	ctx context.Context, lease *coordinationv1.Lease, _ metav1.UpdateOptions,
 ) (*coordinationv1.Lease, error) {
 	return write(ctx, l, func() (*coordinationv1.Lease, error) { return l.api.Update(lease) })
 }
 
-// Delete is that of a client.
+// Delete implements the client's method.
 func (l *Link) Delete(ctx context.Context, name string, o metav1.DeleteOptions) error {
 	_, err := write(ctx, l, func() (struct{}, error) {
 		old, err := l.api.Get(name)
@@ -308,7 +312,7 @@ func (l *Link) Delete(ctx context.Context, name string, o metav1.DeleteOptions) 
 	return err
 }
 
-// List is that of a client.
+// List implements the client's method.
 func (l *Link) List(ctx context.Context, o metav1.ListOptions) (*coordinationv1.LeaseList, error) {
 	return read(ctx, l, func() (*coordinationv1.LeaseList, error) { return l.api.list(o.LabelSelector), nil })
 }
@@ -318,15 +322,15 @@ type change struct {
 	event   watch.Event
 }
 
-// selects knows selectors of one label.
+// selects reports whether a selector of one label selects the Lease.
 func selects(selector string, l *coordinationv1.Lease) bool {
 	key, value, _ := strings.Cut(selector, "=")
 	return l.Labels[key] == value
 }
 
-// Watch is that of a client.
+// Watch implements the client's method.
 func (l *Link) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-	since, err := strconv.Atoi(o.ResourceVersion)
+	version, err := strconv.Atoi(o.ResourceVersion)
 	if err != nil {
 		return nil, err
 	}
@@ -342,11 +346,11 @@ func (l *Link) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface
 	}
 	w := &leaseWatch{
 		link: l, selector: o.LabelSelector,
-		events: make(chan watch.Event), more: make(chan struct{}, 1), stop: make(chan struct{}),
+		events: make(chan watch.Event), notify: make(chan struct{}, 1), stop: make(chan struct{}),
 	}
 	l.api.mu.Lock()
 	for _, c := range l.api.history {
-		if c.version > since {
+		if c.version > version {
 			w.add(c)
 		}
 	}
@@ -361,9 +365,9 @@ type leaseWatch struct {
 	link     *Link
 	selector string
 	events   chan watch.Event
-	more     chan struct{}
+	notify   chan struct{}
 	stop     chan struct{}
-	once     sync.Once
+	stopOnce sync.Once
 
 	mu      sync.Mutex
 	waiting []change
@@ -377,7 +381,7 @@ func (w *leaseWatch) add(c change) {
 	w.waiting = append(w.waiting, c)
 	w.mu.Unlock()
 	select {
-	case w.more <- struct{}{}:
+	case w.notify <- struct{}{}:
 	default:
 	}
 }
@@ -395,12 +399,12 @@ func (w *leaseWatch) pump(ctx context.Context) {
 				return
 			case <-w.stop:
 				return
-			case <-w.more:
+			case <-w.notify:
 			}
 			continue
 		}
 		w.link.mu.Lock()
-		way, stall := w.link.way(), w.link.Stall
+		delay, stall := w.link.delay(), w.link.Stall
 		w.link.mu.Unlock()
 		if stall != nil {
 			select {
@@ -411,7 +415,7 @@ func (w *leaseWatch) pump(ctx context.Context) {
 			case <-stall:
 			}
 		}
-		Wait(way)
+		Wait(delay)
 		for _, c := range batch {
 			select {
 			case <-ctx.Done():
@@ -424,12 +428,12 @@ func (w *leaseWatch) pump(ctx context.Context) {
 	}
 }
 
-// ResultChan returns the events.
+// ResultChan returns the channel of events.
 func (w *leaseWatch) ResultChan() <-chan watch.Event { return w.events }
 
 // Stop ends the watch.
 func (w *leaseWatch) Stop() {
-	w.once.Do(func() {
+	w.stopOnce.Do(func() {
 		w.link.api.mu.Lock()
 		delete(w.link.api.watchers, w)
 		w.link.api.mu.Unlock()
@@ -437,7 +441,7 @@ func (w *leaseWatch) Stop() {
 	})
 }
 
-// Object returns a Lease with a name and nothing else.
+// Object returns a Lease that has only a name.
 func Object(name string) *coordinationv1.Lease {
 	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }

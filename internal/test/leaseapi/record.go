@@ -12,7 +12,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Diary is a list of events, in order. Its methods may be called concurrently.
+// Diary is a list of events in order. Its methods may be called concurrently.
 type Diary struct {
 	mu      sync.Mutex
 	entries []string
@@ -45,32 +45,32 @@ func (d *Diary) Log(ctx context.Context) context.Context {
 	return klog.NewContext(ctx, funcr.New(func(_, args string) { d.Add("%s", args) }, funcr.Options{}))
 }
 
-// Owners records the owner of each slot, as the functions of the slots see it. Its
-// methods may be called concurrently.
+// Owners records the owner of each slot as the functions of the slots report
+// it. Its methods may be called concurrently.
 type Owners struct {
-	mu    sync.Mutex
-	slots map[int]string
-	takes map[int]int
-	moves int // how often a slot got another owner than the last
-	last  map[int]string
-	fault string
+	mu       sync.Mutex
+	slots    map[int]string
+	takes    map[int]int
+	moves    int // number of times that a slot changed its owner
+	previous map[int]string
+	fault    string
 }
 
 func newOwners() *Owners {
-	return &Owners{slots: map[int]string{}, last: map[int]string{}, takes: map[int]int{}}
+	return &Owners{slots: map[int]string{}, previous: map[int]string{}, takes: map[int]int{}}
 }
 
 // Take makes name the owner of a slot.
 func (o *Owners) Take(slot int, name string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if other := o.slots[slot]; other != "" {
-		o.fault = fmt.Sprintf("slot %d is with %s and %s", slot, other, name)
+	if current := o.slots[slot]; current != "" {
+		o.fault = fmt.Sprintf("slot %d is with %s and %s", slot, current, name)
 	}
-	if last := o.last[slot]; last != "" && last != name {
+	if previous := o.previous[slot]; previous != "" && previous != name {
 		o.moves++
 	}
-	o.slots[slot], o.last[slot] = name, name
+	o.slots[slot], o.previous[slot] = name, name
 	o.takes[slot]++
 }
 
@@ -81,7 +81,7 @@ func (o *Owners) Leave(slot int) {
 	delete(o.slots, slot)
 }
 
-// Shares returns the number of slots of each owner.
+// Shares returns the number of slots by owner.
 func (o *Owners) Shares() map[string]int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -99,14 +99,15 @@ func (o *Owners) Owned() map[int]string {
 	return maps.Clone(o.slots)
 }
 
-// Taken returns how often a slot has been taken.
+// Taken returns how often a slot was taken.
 func (o *Owners) Taken(slot int) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.takes[slot]
 }
 
-// MovedSince returns how many slots got another owner since the last call.
+// MovedSince returns how many slots have changed their owner since the last
+// call.
 func (o *Owners) MovedSince() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -115,14 +116,16 @@ func (o *Owners) MovedSince() int {
 	return moves
 }
 
-// twice describes a slot that had two owners at once, if there was one.
-func (o *Owners) twice() string {
+// conflict describes a slot that had two owners at once. It returns "" if no
+// slot had.
+func (o *Owners) conflict() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.fault
 }
 
-// Work owns a slot until its context ends, and for the drain after.
+// Work returns a function that owns a slot until its context ends, and for the
+// drain time afterwards.
 func (o *Owners) Work(name string, drain time.Duration) func(context.Context, int) error {
 	return func(ctx context.Context, slot int) error {
 		o.Take(slot, name)

@@ -10,14 +10,14 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Transport is an API server, or a way to one, for requests other than those for
-// Leases.
+// Transport is an API server, or a connection to one, for requests about other
+// resources than Leases.
 type Transport func(*http.Request) (*http.Response, error)
 
 // RoundTrip calls f.
 func (f Transport) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// Reply returns an answer with a body of JSON.
+// Reply returns an answer with a JSON body.
 func Reply(req *http.Request, code int, body string) *http.Response {
 	return &http.Response{
 		StatusCode: code, Request: req, Body: io.NopCloser(strings.NewReader(body)),
@@ -25,7 +25,8 @@ func Reply(req *http.Request, code int, body string) *http.Response {
 	}
 }
 
-// Server is a Transport that answers everything at once and writes it down.
+// Server is a Transport that records every request in the diary and answers it
+// at once.
 func (d *Diary) Server(req *http.Request) (*http.Response, error) {
 	if req.Body != nil {
 		if _, err := io.Copy(io.Discard, req.Body); err != nil {
@@ -43,12 +44,12 @@ func Deaf(req *http.Request) (*http.Response, error) {
 	return nil, req.Context().Err()
 }
 
-// fencer is an elector, or shards.
+// fencer is implemented by electors and shards.
 type fencer interface {
 	Fence(config *rest.Config) *rest.Config
 }
 
-// Through sends one request through the fence of e, to an API server at host.
+// Through sends one request through the fence of e to an API server at host.
 func Through(ctx context.Context, e fencer, host string, rt Transport, method, path string) (*http.Response, error) {
 	client, err := rest.HTTPClientFor(Serializing(e.Fence(&rest.Config{Host: host, Transport: rt})))
 	if err != nil {
@@ -65,8 +66,8 @@ func Through(ctx context.Context, e fencer, host string, rt Transport, method, p
 	return client.Do(req)
 }
 
-// Serializing sets the codecs of client-go's own kinds, without which no client can be
-// made of c.
+// Serializing sets the codecs of client-go's own kinds in c. No client can be
+// made of a config without codecs.
 func Serializing(c *rest.Config) *rest.Config {
 	c.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
 	return c

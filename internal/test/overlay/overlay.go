@@ -1,4 +1,4 @@
-// Package overlay builds the tests of a package from sources that differ from those on disk.
+// Package overlay builds the tests of a package from modified sources.
 package overlay
 
 import (
@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// ErrBuild is the error of a package that does not compile.
+// ErrBuild is the error for a package that does not compile.
 var ErrBuild = errors.New("does not compile")
 
-// Files holds the content of files by their absolute paths.
+// Files maps absolute paths to the contents of files.
 type Files map[string][]byte
 
 // Edit replaces one text of a file.
@@ -24,9 +24,10 @@ type Edit struct {
 	Old, New string
 }
 
-// Apply returns the files below root as the edits make them.
+// Apply returns the files below root after the edits.
 //
-// Errors: a file cannot be read, or an old text is not in its file exactly once.
+// It returns an error if a file cannot be read, or if an old text does not
+// occur exactly once in its file.
 func Apply(root string, edits ...Edit) (Files, error) {
 	root, err := filepath.Abs(root)
 	if err != nil {
@@ -50,10 +51,12 @@ func Apply(root string, edits ...Edit) (Files, error) {
 	return files, nil
 }
 
-// Build compiles the tests of the package in dir, with files in place of those on disk. Only the program is left in
-// a folder below temp when it returns.
+// Build compiles the tests of the package in dir, with files in place of the
+// ones on disk. It returns the path of the program, which is in a folder below
+// temp.
 //
-// Returns the program's path. Errors: [ErrBuild] with the compiler's output, or files cannot be written.
+// It returns [ErrBuild] with the compiler's output if the package does not
+// compile.
 func Build(ctx context.Context, temp, dir string, files Files, flags ...string) (string, error) {
 	folder, err := os.MkdirTemp(temp, "build")
 	if err != nil {
@@ -77,8 +80,8 @@ func Build(ctx context.Context, temp, dir string, files Files, flags ...string) 
 	arguments := append([]string{"test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay", overlay, "-o", program}, flags...)
 	command := exec.CommandContext(ctx, "go", append(arguments, ".")...)
 	command.Dir = dir
-	if out, err := command.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building the tests of %s: %w: %w\n%s", dir, ErrBuild, err, out)
+	if output, err := command.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building the tests of %s: %w: %w\n%s", dir, ErrBuild, err, output)
 	}
 	return program, nil
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/homeostat/homeostat/operator"
 )
 
-// Patience is how long anything may take on a busy machine.
+// Patience is more time than any step takes on a busy machine.
 const Patience = time.Minute
 
 // Cluster is a control plane with the manifests of one example, for one suite.
@@ -28,11 +28,12 @@ type Cluster struct {
 	*e2e.Cluster
 	// User is the administrator.
 	User kubernetes.Interface
-	// Account is the example's ServiceAccount, with the shipped rights.
+	// Account is the example's ServiceAccount, with the permissions that the
+	// example ships.
 	Account *rest.Config
 }
 
-// Open starts a control plane until the end of the suite.
+// Open starts a control plane that runs until the end of the suite.
 func Open(ctx context.Context, o *e2e.Options) *Cluster {
 	ginkgo.GinkgoHelper()
 	var options e2e.Options
@@ -48,8 +49,9 @@ func Open(ctx context.Context, o *e2e.Options) *Cluster {
 	return &Cluster{Cluster: cluster, User: user}
 }
 
-// Deploy applies the manifests in the folder deploy of the example of that name, but
-// its workloads, and returns when its ServiceAccount has its rights.
+// Deploy applies the manifests in deploy, the folder of the named example,
+// except for its workloads. It waits until the example's ServiceAccount has its
+// permissions.
 func (c *Cluster) Deploy(ctx context.Context, name, deploy string) {
 	ginkgo.GinkgoHelper()
 	for _, file := range []string{"crd.yaml", "namespace.yaml", "rbac.yaml"} {
@@ -67,10 +69,10 @@ func (c *Cluster) Deploy(ctx context.Context, name, deploy string) {
 	gomega.Expect(err).NotTo(gomega.HaveOccurred())
 	client, err := kubernetes.NewForConfig(c.Account)
 	gomega.Expect(err).NotTo(gomega.HaveOccurred())
-	first := rules[0] // the server learns of a role as a whole
+	rule := rules[0] // the server learns of a role as a whole
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 		ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Verb: first.Verbs[0], Group: first.APIGroups[0], Resource: first.Resources[0],
+			Verb: rule.Verbs[0], Group: rule.APIGroups[0], Resource: rule.Resources[0],
 		},
 	}}
 	gomega.Eventually(ctx, func(ctx context.Context) (bool, error) {
@@ -79,11 +81,11 @@ func (c *Cluster) Deploy(ctx context.Context, name, deploy string) {
 	}, Patience).Should(gomega.BeTrue())
 }
 
-// Start runs a controller as a user, through a tap, until it is stopped or the
-// spec ends.
+// Start runs a controller as the given user, through a tap, until it is stopped
+// or the spec ends.
 func (c *Cluster) Start(as *rest.Config, tap *wiretap.Tap, make Maker) *Run {
 	ginkgo.GinkgoHelper()
-	ctx := context.Background() // it outlives the node that starts it
+	ctx := context.Background() // it outlives the Ginkgo node that starts it
 	config := tap.Config(as)
 	reached := Reach(config)
 	recorder, stopEvents, err := operator.Recorder(ctx, reached, "test")
@@ -100,7 +102,8 @@ func (c *Cluster) Start(as *rest.Config, tap *wiretap.Tap, make Maker) *Run {
 	return run
 }
 
-// TemporaryNamespace makes a namespace that goes with the spec.
+// TemporaryNamespace creates a namespace that is deleted at the end of the
+// spec.
 func (c *Cluster) TemporaryNamespace(ctx context.Context) string {
 	ginkgo.GinkgoHelper()
 	name, err := c.Namespace(ctx, "test")
@@ -111,8 +114,8 @@ func (c *Cluster) TemporaryNamespace(ctx context.Context) string {
 	return name
 }
 
-// KubeconfigOf writes a kubeconfig file with the token of an account, until the
-// end of the spec.
+// KubeconfigOf writes a kubeconfig file with the token of an account. It is
+// removed at the end of the spec.
 func KubeconfigOf(account *rest.Config) string {
 	ginkgo.GinkgoHelper()
 	path := filepath.Join(ginkgo.GinkgoT().TempDir(), "kubeconfig")

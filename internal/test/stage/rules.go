@@ -11,7 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// Rules returns those of the ClusterRole in the folder deploy of an example.
+// Rules returns the rules of the ClusterRole in the folder deploy of an
+// example.
 func Rules(deploy string) ([]rbacv1.PolicyRule, error) {
 	file, err := os.Open(filepath.Join(deploy, "rbac.yaml"))
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// A Maker makes the controller that a test is about.
+// A Maker makes the controller under test.
 type Maker func(env operator.Env) (*reconcile.Controller, error)
 
 // A Run is a controller that runs until it is stopped.
@@ -32,11 +32,12 @@ func start(ctx context.Context, c *reconcile.Controller, tap *wiretap.Tap, ended
 	})}
 }
 
-// Stop ends the controller and returns the result of its Run. Later calls return the
-// same.
+// Stop ends the controller and returns the result of its Run. Later calls
+// return the same result.
 func (r *Run) Stop() error { return r.stop() }
 
-// Idle reports whether it runs, and no key is being reconciled or waits.
+// Idle reports whether the controller runs, and no key is being reconciled or
+// waits.
 func (r *Run) Idle() bool {
 	stats := r.QueueStats()
 	waiting := stats.Held + stats.Delayed

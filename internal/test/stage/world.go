@@ -17,7 +17,8 @@ import (
 // Controller is the user name of the controllers on the simulated server.
 const Controller = "controller"
 
-// World is a simulated API server with its surroundings, in a bubble of virtual time.
+// World is a simulated API server with its clients, in a bubble of virtual
+// time.
 type World struct {
 	*gomega.WithT
 	T   *testing.T
@@ -44,7 +45,7 @@ func Simulate(t *testing.T, o *apisim.Options, f func(w *World)) {
 	})
 }
 
-// Start runs a controller, and returns when it has nothing to do.
+// Start runs a controller, and returns when it has no work left.
 func (w *World) Start(make Maker) *Run {
 	w.T.Helper()
 	c, err := make(operator.Env{Cluster: Reach(w.Tap.Config(w.Sim.Config(Controller))), Events: w.Events})
@@ -60,15 +61,16 @@ func (w *World) Start(make Maker) *Run {
 	return run
 }
 
-// Pass lets time pass, and then waits until the controllers are idle. Work of their
-// goroutines up to then happens before Pass returns; work before a timer fires does
-// not.
+// Pass lets time pass, and then waits until the controllers are idle. Work of
+// their goroutines at that moment happens before Pass returns; work before a
+// timer fires does not.
 func (w *World) Pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
 }
 
-// Writes returns the controllers' writes since the last call, once they are idle.
+// Writes returns the controllers' writes since the last call, after waiting
+// until they are idle.
 func (w *World) Writes() []string {
 	synctest.Wait()
 	return w.Tap.Writes()

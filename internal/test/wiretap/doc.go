@@ -1,3 +1,4 @@
-// Package wiretap lets tests of the examples sit between a client and its API server:
-// count requests, answer in the server's place, and strike after a write was committed.
+// Package wiretap lets the tests of the examples sit between a client and its
+// API server. A tap counts requests, answers in place of the server, and
+// injects faults after a write was committed.
 package wiretap

@@ -17,21 +17,23 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// A Tap sits between a client and its server. The zero Tap only counts. It is
-// safe for concurrent use; its hooks are called from many goroutines.
+// A Tap sits between a client and its server. The zero Tap only counts
+// requests. It is safe for concurrent use, and its hooks are called from many
+// goroutines.
 type Tap struct {
-	// Before may answer in the server's place: nil lets the request pass.
+	// Before may answer a request in place of the server. If it returns nil,
+	// the request passes.
 	Before func(*http.Request) *http.Response
-	// Committed is called after the server has answered a write with success,
-	// before the client knows.
+	// Committed is called when the server has answered a write with success,
+	// before the client receives the answer.
 	Committed func(*http.Request)
 
-	mu     sync.Mutex // guards the fields below
-	counts map[string]int
-	writes []string
-	passed *sync.Cond // when there are fewer under way
-	under  int        // writes that are under way
-	killed bool
+	mu       sync.Mutex // guards the fields below
+	counts   map[string]int
+	writes   []string
+	finished *sync.Cond // signals that inFlight has decreased
+	inFlight int        // number of writes
+	killed   bool
 }
 
 // ErrKilled is the error of every request after [Tap.Kill].
@@ -51,33 +53,33 @@ func (t *Tap) isKilled() bool {
 	return t.killed
 }
 
-// Config returns a copy of c whose requests go through the tap.
+// Config returns a copy of c whose requests pass through the tap.
 func (t *Tap) Config(c *rest.Config) *rest.Config {
-	out := rest.CopyConfig(c)
-	out.Wrap(func(next http.RoundTripper) http.RoundTripper { return wire{t, next} })
-	out.QPS = -1
-	return out
+	tapped := rest.CopyConfig(c)
+	tapped.Wrap(func(base http.RoundTripper) http.RoundTripper { return wire{t, base} })
+	tapped.QPS = -1
+	return tapped
 }
 
-// Counts returns the number of requests by HTTP method; watches count as WATCH.
+// Counts returns the number of requests by HTTP method. Watches count as WATCH.
 func (t *Tap) Counts() map[string]int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return maps.Clone(t.counts)
 }
 
-// Writes returns the writes that the server has answered with success, as "METHOD
-// path", and forgets them. Leases and Events are left out. It waits for writes in
-// flight, whose effects others may have seen already.
+// Writes returns the writes that the server has answered with success since the
+// last call, as "METHOD path". It omits Leases and Events. It waits for writes
+// in flight, because other clients may have seen their effects already.
 func (t *Tap) Writes() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for t.under > 0 {
-		t.passed.Wait()
+	for t.inFlight > 0 {
+		t.finished.Wait()
 	}
-	all := t.writes
+	writes := t.writes
 	t.writes = nil
-	return all
+	return writes
 }
 
 // IsWatch reports whether the request opens a watch.
@@ -86,14 +88,14 @@ func IsWatch(r *http.Request) bool {
 	return watch == "true" || watch == "1"
 }
 
-// IsWrite reports whether the request changes an object that is not about the
-// program itself.
+// IsWrite reports whether the request changes an object, other than Leases and
+// Events of the program itself.
 func IsWrite(r *http.Request) bool {
 	return r.Method != http.MethodGet &&
 		!strings.HasPrefix(r.URL.Path, "/apis/coordination.k8s.io/") && !strings.HasPrefix(r.URL.Path, "/apis/events.k8s.io/")
 }
 
-// Answer is a response with a body.
+// Answer returns a response with a body.
 func Answer(r *http.Request, status int, body []byte) *http.Response {
 	return &http.Response{
 		StatusCode: status, Request: r, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
@@ -101,15 +103,15 @@ func Answer(r *http.Request, status int, body []byte) *http.Response {
 	}
 }
 
-// Mute answers the watches of one resource with silence; path is that of its
-// collection, in all namespaces. The lists pass.
+// Mute returns a hook that answers the watches of one resource with silence.
+// path is the path of the resource's collection in all namespaces. Lists pass.
 func Mute(path string) func(*http.Request) *http.Response {
 	return func(r *http.Request) *http.Response {
 		if r.URL.Path != path || !IsWatch(r) {
 			return nil
 		}
 		if r.URL.Query().Has("sendInitialEvents") {
-			return Answer(r, http.StatusBadRequest, nil) // list instead
+			return Answer(r, http.StatusBadRequest, nil) // the client lists instead
 		}
 		silence, end := io.Pipe()
 		context.AfterFunc(r.Context(), func() { _ = end.CloseWithError(r.Context().Err()) })
@@ -119,18 +121,21 @@ func Mute(path string) func(*http.Request) *http.Response {
 	}
 }
 
-// Once calls do for the first request of that method to that path, and for no other; do may answer it.
+// Once returns a hook that calls do for the first request with this method and
+// path, and for no other. do may answer the request.
 func Once(method, path string, do func(*http.Request) *http.Response) func(*http.Request) *http.Response {
-	var done atomic.Bool
+	var called atomic.Bool
 	return func(r *http.Request) *http.Response {
-		if r.Method != method || r.URL.Path != path || IsWatch(r) || !done.CompareAndSwap(false, true) {
+		if r.Method != method || r.URL.Path != path || IsWatch(r) || !called.CompareAndSwap(false, true) {
 			return nil
 		}
 		return do(r)
 	}
 }
 
-// For calls do for the requests of that method to that path, for so long after the first of them; do may answer them.
+// For returns a hook that calls do for requests with this method and path,
+// until the time d has passed since the first of them. do may answer the
+// requests.
 func For(
 	d time.Duration, method, path string, do func(*http.Request) *http.Response,
 ) func(*http.Request) *http.Response {
@@ -139,32 +144,32 @@ func For(
 		if r.Method != method || r.URL.Path != path || IsWatch(r) {
 			return nil
 		}
-		now := time.Now()
-		end.CompareAndSwap(0, now.Add(d).UnixNano())
-		if now.UnixNano() >= end.Load() {
+		moment := time.Now()
+		end.CompareAndSwap(0, moment.Add(d).UnixNano())
+		if moment.UnixNano() >= end.Load() {
 			return nil
 		}
 		return do(r)
 	}
 }
 
-// Refuse is the response by which a server refuses a request.
+// Refuse returns the response with which a server refuses a request.
 func Refuse(r *http.Request, why *apierrors.StatusError) *http.Response {
 	status := why.Status()
 	status.APIVersion, status.Kind = "v1", "Status"
 	body, err := json.Marshal(status)
 	if err != nil {
-		panic(err) // a Status has nothing that JSON does not
+		panic(err) // a Status can always be encoded
 	}
 	return Answer(r, int(status.Code), body)
 }
 
 type wire struct {
 	tap  *Tap
-	next http.RoundTripper
+	base http.RoundTripper
 }
 
-// RoundTrip counts and passes on.
+// RoundTrip counts a request and passes it on.
 func (w wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	if w.tap.isKilled() {
 		return nil, ErrKilled
@@ -185,7 +190,7 @@ func (w wire) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 	}
 	if !IsWrite(r) {
-		return w.next.RoundTrip(r)
+		return w.base.RoundTrip(r)
 	}
 	response, good, err := w.write(r)
 	if !good {
@@ -195,26 +200,26 @@ func (w wire) RoundTrip(r *http.Request) (*http.Response, error) {
 		w.tap.Committed(r)
 	}
 	if w.tap.isKilled() {
-		_ = response.Body.Close() // it is not read
+		_ = response.Body.Close() // the client does not get it
 		return nil, ErrKilled
 	}
 	return response, nil
 }
 
-// write passes a write on, and notes it if the server answers with success.
+// write passes a write on, and records it if the server answers with success.
 func (w wire) write(r *http.Request) (response *http.Response, good bool, err error) {
 	t := w.tap
 	t.mu.Lock()
-	if t.passed == nil {
-		t.passed = sync.NewCond(&t.mu)
+	if t.finished == nil {
+		t.finished = sync.NewCond(&t.mu)
 	}
-	t.under++
+	t.inFlight++
 	t.mu.Unlock()
-	response, err = w.next.RoundTrip(r)
+	response, err = w.base.RoundTrip(r)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.under--
-	t.passed.Broadcast()
+	t.inFlight--
+	t.finished.Broadcast()
 	good = err == nil && response.StatusCode < http.StatusBadRequest
 	if good {
 		t.writes = append(t.writes, r.Method+" "+r.URL.Path)

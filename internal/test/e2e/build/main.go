@@ -1,4 +1,5 @@
-// Command build makes bin/controlplane, unless it is newer than its sources, says how far it is, and prints its path.
+// Command build builds bin/controlplane, unless it is newer than its sources,
+// reports the progress, and prints its path.
 package main
 
 import (

@@ -19,14 +19,17 @@ import (
 // versioned is the module whose version the control plane reports as its own.
 const versioned = "k8s.io/kubernetes"
 
-// wanted is the environment variable with the minor version of Kubernetes, such as 1.35, that tests run against.
-// Without it, they run against the version in go.mod.
+// wanted is the environment variable with the minor version of Kubernetes that
+// tests run against. For example, 1.35. It defaults to the version in go.mod.
 const wanted = "KUBERNETES"
 
-// ControlPlane returns the path of bin/controlplane in this repository, after building it if it is missing or older
-// than its sources. If the environment variable KUBERNETES asks for a minor version other than the one in go.mod, the
-// program's name ends in that: KUBERNETES=1.35 is bin/controlplane-1.35, built by v1.35.4.mod. Other processes that
-// build it at the same time are waited for. At least every ten seconds it writes to progress how far it is.
+// ControlPlane returns the path of bin/controlplane in this repository, after
+// building it if it is missing or older than its sources. If the environment
+// variable KUBERNETES names a minor version other than the one in go.mod, the
+// program's name ends in that version. For example, KUBERNETES=1.35 is
+// bin/controlplane-1.35, built by v1.35.4.mod. ControlPlane waits for other
+// processes that build the program at the same time. It reports its progress at
+// least every ten seconds.
 func ControlPlane(ctx context.Context, progress io.Writer) (string, error) {
 	root, err := moduleRoot()
 	if err != nil {
@@ -34,7 +37,7 @@ func ControlPlane(ctx context.Context, progress io.Writer) (string, error) {
 	}
 	b := &build{
 		sources: filepath.Join(root, "internal", "proof", "controlplane"),
-		report:  &report{out: progress},
+		report:  &report{progress: progress},
 	}
 	name, err := b.choose(os.Getenv(wanted))
 	if err != nil {
@@ -56,7 +59,8 @@ func ControlPlane(ctx context.Context, progress io.Writer) (string, error) {
 	return b.program, b.run(ctx)
 }
 
-// moduleRoot returns the nearest folder at or above the working directory that has the control plane's module in it.
+// moduleRoot returns the nearest folder, at or above the working directory,
+// that contains the control plane's module.
 func moduleRoot() (string, error) {
 	start, err := os.Getwd()
 	if err != nil {
@@ -75,12 +79,13 @@ func moduleRoot() (string, error) {
 // A build compiles one program.
 type build struct {
 	sources string
-	mod     string // the file that takes the place of go.mod, or empty
+	mod     string // the file that replaces go.mod, or empty
 	program string
 	report  *report
 }
 
-// choose sets the module file for a minor version of Kubernetes, and returns the name of the program.
+// choose sets the module file for a minor version of Kubernetes, and returns
+// the name of the program.
 func (b *build) choose(minor string) (string, error) {
 	const name = "controlplane"
 	if minor == "" {
@@ -93,20 +98,20 @@ func (b *build) choose(minor string) (string, error) {
 	if strings.Contains(string(standard), "\t"+versioned+" v"+minor+".") {
 		return name, nil
 	}
-	all, err := filepath.Glob(filepath.Join(b.sources, "v*.mod"))
+	files, err := filepath.Glob(filepath.Join(b.sources, "v*.mod"))
 	if err != nil {
 		return "", fmt.Errorf("looking for other versions of the control plane: %w", err)
 	}
-	var others []string
-	for _, file := range all {
-		others = append(others, filepath.Base(file))
+	var versions []string
+	for _, file := range files {
+		versions = append(versions, filepath.Base(file))
 		if strings.HasPrefix(filepath.Base(file), "v"+minor+".") {
 			b.mod = filepath.Base(file)
 			return name + "-" + minor, nil
 		}
 	}
 	return "", fmt.Errorf("choosing the control plane of Kubernetes %s by %s: there are only go.mod and %s in %s",
-		minor, wanted, strings.Join(others, ", "), b.sources)
+		minor, wanted, strings.Join(versions, ", "), b.sources)
 }
 
 // fresh reports whether the program exists and no source is newer.
@@ -153,7 +158,8 @@ func (b *build) run(ctx context.Context) error {
 		return err
 	}
 	b.report.step("fetching modules")
-	// Paths are not trimmed, so that packages of the standard library that other programs have compiled are reused.
+	// Paths are not trimmed, so that packages of the standard library that
+	// other programs have compiled are reused.
 	link := "-ldflags=-s -w -X k8s.io/component-base/version.gitVersion=" + strings.TrimSpace(version)
 	stale, err := b.output(ctx, "list", link, "-deps", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}", ".")
 	if err != nil {
@@ -163,33 +169,34 @@ func (b *build) run(ctx context.Context) error {
 	if _, err := b.output(ctx, "build", "-v", "-o", b.program, link, "."); err != nil {
 		return err
 	}
-	now := time.Now() // The go command leaves the file alone if nothing changed in it.
-	if err := os.Chtimes(b.program, now, now); err != nil {
+	modified := time.Now() // The go command does not touch an unchanged file.
+	if err := os.Chtimes(b.program, modified, modified); err != nil {
 		return fmt.Errorf("marking bin/controlplane as new: %w", err)
 	}
 	b.report.say(fmt.Sprintf("bin/%s is built", filepath.Base(b.program)))
 	return nil
 }
 
-// output runs the go command in the sources and returns what it writes to its standard output.
+// output runs the go command in the sources and returns its standard output.
 func (b *build) output(ctx context.Context, args ...string) (string, error) {
-	last := &Tail{}
-	b.report.errors = last
+	tail := &Tail{}
+	b.report.errors = tail
 	if b.mod != "" {
 		args = slices.Insert(args, 1, "-modfile="+b.mod)
 	}
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = b.sources
-	// The workspace of a developer must not add to the module; without cgo no C compiler is needed.
-	// Compilers that collect no garbage until they have a gibibyte of it take an eighth less.
+	// The workspace of a developer must not add to the module; without cgo no C
+	// compiler is needed. Compilers take an eighth less time if they collect
+	// garbage only above a gibibyte.
 	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GOGC=off", "GOMEMLIMIT=1GiB")
-	// When the context ends, the compilers that the go command has started must not keep us waiting.
+	// When the context ends, do not wait for the compilers of the go command.
 	cmd.WaitDelay = time.Second
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, b.report
+	var stdout bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, b.report
 	if err := cmd.Run(); err != nil {
 		return "", fmt.Errorf("building bin/controlplane: go %s in internal/proof/controlplane: %w; the last lines:\n%s",
-			args[0], errors.Join(ctx.Err(), err), last)
+			args[0], errors.Join(ctx.Err(), err), tail)
 	}
-	return out.String(), nil
+	return stdout.String(), nil
 }

@@ -1,11 +1,19 @@
-// Package compile makes bin/controlplane from the module internal/proof/controlplane.
+// Package compile builds bin/controlplane from the module
+// internal/proof/controlplane:
 //
-// The first build compiles all of Kubernetes, which takes minutes in which a person wants to see that something
-// happens; later ones take seconds. This package needs the standard library only, so that it is there at once.
+//	path, err := compile.ControlPlane(ctx, os.Stderr)
 //
-//   - The program is built when it is missing or older than its sources; tests are no sources.
-//   - Of several processes that want it at the same time one builds, and the others wait.
-//   - KUBERNETES=1.35 in the environment asks for another version, in a program of its own: bin/controlplane-1.35.
-//   - Progress is at least a line every ten seconds: modules fetched, packages compiled out of all, linking.
-//   - An error has the command and the end of its output.
+// The first build compiles all of Kubernetes. That takes minutes, during which
+// a person wants to see progress; later builds take seconds. This package needs
+// only the standard library, so that it compiles at once.
+//
+//   - The program is built if it is missing or older than its sources, not
+//     counting tests.
+//   - If several processes need it at the same time, one builds it and the others
+//     wait.
+//   - KUBERNETES=1.35 in the environment builds another version as
+//     bin/controlplane-1.35.
+//   - Progress is at least one line every ten seconds: the number of fetched
+//     modules, the number of compiled packages, or that the program is linked.
+//   - An error has the command and the last lines of its output.
 package compile

@@ -24,20 +24,21 @@ func Choose(sources, minor string) (name, mod string, err error) {
 
 // RunBuild is build.run.
 func RunBuild(ctx context.Context, sources, program string, progress io.Writer) error {
-	b := &build{sources: sources, program: program, report: &report{out: progress}}
+	b := &build{sources: sources, program: program, report: &report{progress: progress}}
 	return b.run(ctx)
 }
 
 // LockFile is lockFile.
 func LockFile(ctx context.Context, path string, progress io.Writer) (func(), error) {
-	return lockFile(ctx, path, &report{out: progress})
+	return lockFile(ctx, path, &report{progress: progress})
 }
 
 // A Report is a report of a build that began at the zero time.
 type Report struct{ r *report }
 
-// NewReport returns a report that writes progress to out, and everything else to errors.
-func NewReport(out, errors io.Writer) Report { return Report{&report{out: out, errors: errors}} }
+// NewReport returns a report that writes progress to out, and everything else
+// to errors.
+func NewReport(out, errors io.Writer) Report { return Report{&report{progress: out, errors: errors}} }
 
 // Step is report.step.
 func (r Report) Step(doing string) { r.r.step(doing) }

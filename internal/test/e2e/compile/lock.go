@@ -9,8 +9,8 @@ import (
 
 const lockInterval = 200 * time.Millisecond
 
-// lockFile locks the file against other processes, waiting for them as long as ctx allows, and returns the function
-// that unlocks it.
+// lockFile locks the file against other processes, waits for them as long as
+// ctx allows, and returns the function that unlocks it.
 func lockFile(ctx context.Context, path string, r *report) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -28,7 +28,7 @@ func lockFile(ctx context.Context, path string, r *report) (unlock func(), err e
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			_ = f.Close() // Nothing was written.
+			_ = f.Close() // no data was written
 			return nil, fmt.Errorf("waiting for another process that has locked %s: %w", path, ctx.Err())
 		}
 	}

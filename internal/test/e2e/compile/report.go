@@ -9,18 +9,19 @@ import (
 	"time"
 )
 
-// reportInterval is how often a build says how far it is.
+// reportInterval is the time between two reports of a build.
 const reportInterval = 5 * time.Second
 
-// A report tells how far a build is. It reads the go command's standard error, where "go build -v" names each
-// package that it compiles, and "go list" each module that it fetches.
+// A report writes the progress of a build. It reads the go command's standard
+// error, where "go build -v" names each package that it compiles, and "go list"
+// each module that it fetches.
 type report struct {
-	out    io.Writer
-	errors io.Writer // receives the lines that are no progress; set between commands
+	progress io.Writer
+	errors   io.Writer // receives the other lines; set between commands
 
 	mu       sync.Mutex // guards the fields below
 	began    time.Time
-	doing    string
+	activity string
 	pending  map[string]bool // packages that are still to be compiled
 	total    int
 	compiled int
@@ -28,12 +29,12 @@ type report struct {
 	partial  []byte
 }
 
-// start reports at every interval until the returned function has been called.
+// start reports at every interval until the returned function is called.
 func (r *report) start() (stop func()) {
 	r.mu.Lock()
 	r.began = time.Now()
 	r.mu.Unlock()
-	over, ended := make(chan struct{}), make(chan struct{})
+	stopped, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
 		tick := time.NewTicker(reportInterval)
@@ -42,42 +43,42 @@ func (r *report) start() (stop func()) {
 			select {
 			case <-tick.C:
 				r.say(r.line(time.Now()))
-			case <-over:
+			case <-stopped:
 				return
 			}
 		}
 	}()
 	return func() {
-		close(over)
+		close(stopped)
 		<-ended
 	}
 }
 
 func (r *report) say(text string) {
-	_, _ = fmt.Fprintln(r.out, text) // The reader may have closed it; the build continues.
+	_, _ = fmt.Fprintln(r.progress, text) // the build continues if the reader has closed it
 }
 
-func (r *report) step(doing string) {
+func (r *report) step(activity string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.doing = doing
+	r.activity = activity
 }
 
-// compile names the packages that are to be compiled from now on.
+// compile sets the packages that are about to be compiled.
 func (r *report) compile(packages []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.doing, r.total, r.pending = "compiling", len(packages), map[string]bool{}
+	r.activity, r.total, r.pending = "compiling", len(packages), map[string]bool{}
 	for _, p := range packages {
 		r.pending[p] = true
 	}
 }
 
 // line describes the present step of the build.
-func (r *report) line(now time.Time) string {
+func (r *report) line(moment time.Time) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	text := "building bin/controlplane: " + r.doing
+	text := "building bin/controlplane: " + r.activity
 	switch {
 	case r.total == 0 && r.fetched > 0:
 		text += fmt.Sprintf(", %d so far", r.fetched)
@@ -86,14 +87,14 @@ func (r *report) line(now time.Time) string {
 	case r.total > 0:
 		text = "building bin/controlplane: linking"
 	}
-	return fmt.Sprintf("%s (%v)", text, now.Sub(r.began).Round(time.Second))
+	return fmt.Sprintf("%s (%v)", text, moment.Sub(r.began).Round(time.Second))
 }
 
-// Write takes the go command's output.
+// Write receives the go command's output.
 func (r *report) Write(p []byte) (int, error) {
 	r.mu.Lock()
 	r.partial = append(r.partial, p...)
-	var other []string
+	var errors []string
 	for {
 		line, rest, ok := bytes.Cut(r.partial, []byte("\n"))
 		if !ok {
@@ -101,17 +102,18 @@ func (r *report) Write(p []byte) (int, error) {
 		}
 		r.partial = rest
 		if text := string(line); !r.note(text) {
-			other = append(other, text+"\n")
+			errors = append(errors, text+"\n")
 		}
 	}
 	r.mu.Unlock()
-	if _, err := io.WriteString(r.errors, strings.Join(other, "")); err != nil {
+	if _, err := io.WriteString(r.errors, strings.Join(errors, "")); err != nil {
 		return 0, err
 	}
 	return len(p), nil
 }
 
-// note counts a line that is about progress, and reports whether it was one. The caller holds the mutex.
+// note counts a line that reports progress, and returns false for any other
+// line. The caller must hold the mutex.
 func (r *report) note(line string) bool {
 	switch {
 	case r.pending[line]:

@@ -6,17 +6,18 @@ import (
 	"sync"
 )
 
-// tailLines is how much of a program's output an error has.
+// tailLines is the number of lines of a program's output in an error.
 const tailLines = 40
 
-// A Tail is a writer that keeps the last forty lines. Its zero value is ready, and safe for concurrent use.
+// A Tail is a writer that keeps the last forty lines. Its zero value is ready
+// to use. It is safe for concurrent use.
 type Tail struct {
 	mu      sync.Mutex // guards the fields below
 	lines   []string
 	partial []byte
 }
 
-// Write takes output. It never fails.
+// Write appends output. It never fails.
 func (t *Tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -32,7 +33,7 @@ func (t *Tail) Write(p []byte) (int, error) {
 	}
 }
 
-// String returns the lines, the unfinished one included.
+// String returns the lines, including an unfinished one.
 func (t *Tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
