@@ -73,7 +73,7 @@ var optionTypes = map[string]optionType{
 		good: informer.Options{},
 		wrong: map[string]any{
 			"Scope": "World", "Namespaces": []string{"A"}, "LabelSelector": "a in", "FieldSelector": "a",
-			"MutationCheck": "maybe", "PageSize": -1,
+			"MutationCheck": "maybe", "PageSize": -1, "WatchNamespaceAbove": -1,
 			"BackoffBase": -1, "BackoffCap": time.Nanosecond,
 		},
 		taken: "Name Kind Independent Whole IndexLabels Transform DropManagedFields NoSharing",

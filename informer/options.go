@@ -29,6 +29,8 @@ import (
 const (
 	defaultBackoffBase = 800 * time.Millisecond
 	defaultBackoffCap  = 30 * time.Second
+
+	defaultWatchNamespaceAbove = 100
 )
 
 // Values of Options.MutationCheck.
@@ -40,82 +42,81 @@ const (
 
 // Options of an [Informer]. Nil and zero fields mean the defaults.
 type Options struct {
-	// Name is used in logs, errors and metrics. Defaults to the plural of the
-	// kind. For example, "nodes".
+	// Name in logs, errors and metrics. Defaults to the plural of the kind, such
+	// as "nodes".
 	Name string
-	// Kind of the objects, for Go types that are used for many kinds. Defaults
-	// to the name of the Go type and, for unstructured and metadata-only
-	// objects, to the kind of the first object.
+	// Kind of the objects, for Go types that serve many kinds. Defaults to the
+	// name of the Go type; for unstructured and metadata-only objects, to the kind
+	// of the first object.
 	Kind string
 	// Scope is the scope of the kind, as returned by mapping.Scope.Name() of a
-	// RESTMapping. reconcile.Owned needs it. Defaults to the scope that the
-	// client and the Go type imply. For example, it is not needed for kinds of
-	// k8s.io/api, for clients of cluster.Kind, for clients that are bound to a
-	// namespace, or with ForNamespaces.
+	// RESTMapping. reconcile.Owned needs it. Defaults to the scope that the client and
+	// the Go type imply: kinds of k8s.io/api, clients of cluster.Kind, which says itself
+	// whether it has namespaces, clients bound to a namespace, and ForNamespaces need no
+	// Scope.
 	Scope meta.RESTScopeName
-	// Namespaces are the namespaces to watch, for informers made with
-	// [ForNamespaces]. Defaults to all namespaces.
+	// Namespaces to watch, for informers made with [ForNamespaces]. Defaults to all
+	// namespaces.
 	Namespaces []string
-	// Independent makes the namespaces of an informer of [ForNamespaces]
-	// independent of each other. It is for reconcilers that only read the
-	// namespace of their key. A controller then reconciles the keys of a
-	// namespace as soon as this namespace has been listed, even if another one
-	// does not exist or is forbidden. The other one is named in the log, on the
-	// page and in /readyz, which stays ready, and is retried until it can be
-	// listed. Until then its keys wait, and no object in it is considered
-	// deleted. Defaults to waiting for all namespaces.
+	// Independent makes the namespaces of an informer of [ForNamespaces] independent of
+	// one another, for reconcilers that read only the namespace of their key from it: a
+	// controller then reconciles the keys of a namespace as soon as this namespace has
+	// been listed, even if another one does not exist or is forbidden. That one is named
+	// in the log, on the page and in /readyz, which stays ready, and is tried again until
+	// it can be listed. Its keys wait, and nothing in it is taken for deleted. Defaults
+	// to waiting for all namespaces.
 	Independent bool
-	// LabelSelector selects the objects that the server sends. For example,
-	// "app=web,tier!=cache". An object that no longer matches is delivered to
-	// handlers as Deleted, but a controller does not reconcile its key, because
-	// the object exists. Defaults to all objects.
+	// LabelSelector, such as "app=web,tier!=cache", selects the objects that the server
+	// sends. An object that no longer matches is delivered to handlers as Deleted. A
+	// controller does not reconcile it: it exists. Defaults to all.
 	LabelSelector string
-	// FieldSelector selects the objects that the server sends. For example,
-	// "spec.nodeName=node-1". Servers support only a few fields: metadata.name,
-	// metadata.namespace, and the fields that the kind, or its
-	// CustomResourceDefinition, declares. Defaults to all objects.
+	// FieldSelector, such as "spec.nodeName=node-1", selects the objects that the
+	// server sends. Servers support only a few fields: metadata.name,
+	// metadata.namespace, and those that the kind, or its CustomResourceDefinition,
+	// declares. Defaults to all.
 	FieldSelector string
-	// Whole keeps the objects of all namespaces on each replica of a controller
-	// with reconcile.Options.Shards. Set it for kinds that reconciles of other
-	// namespaces read, and for triggers whose mapper returns keys of other
-	// namespaces. Defaults to keeping only the objects of the replica's shards.
+	// Whole keeps the objects of all namespaces on each replica of a controller with
+	// reconcile.Options.Shards. Set it for kinds that reconciles of other namespaces
+	// read, and for triggers whose mapper returns keys of other namespaces. Defaults to
+	// keeping only the objects of the replica's shards.
 	Whole bool
-	// IndexLabels are label keys with few objects per value. For example,
-	// "app". [Snapshot.Select] uses an index to find the objects with one
-	// value. Defaults to no index.
+	// IndexLabels are label keys with few objects per value, such as "app".
+	// [Snapshot.Select] uses an index to find the objects with one value. Defaults to
+	// none.
 	IndexLabels []string
-	// Transform modifies an object before it is stored, to drop fields that no
-	// reader needs. It must keep name, namespace, UID and resourceVersion, and
-	// must be idempotent.
+	// Transform modifies an object before it is stored, to drop what no reader needs.
+	// It must keep name, namespace, UID and resourceVersion, and must be idempotent.
+	// Dropped fields are missing for every reader. A write that sends such an object
+	// back as a whole would delete them on the server. An edit of package patch does
+	// not: what is dropped stays, also in the elements of lists, or the edit is refused
+	// with an error that names the field. For example, an edit that sets a list that was
+	// dropped as a whole is refused.
 	//
 	//	Transform: func(obj informer.Object) { obj.(*corev1.Pod).Spec.Volumes = nil },
 	//
-	// Dropped fields are missing for every reader. A write that sends such an
-	// object back as a whole would delete them on the server. An edit of
-	// package patch does not: dropped fields stay, also in the elements of
-	// lists, or the edit is refused with an error that names the field. For
-	// example, an edit is refused if it sets a list that was dropped as a
-	// whole.
-	//
-	// Defaults to no transformation.
+	// Defaults to none.
 	Transform func(Object)
-	// DropManagedFields stores objects without metadata.managedFields, for a
-	// smaller cache. Hot loops are then reported without the name of the other
-	// client.
+	// DropManagedFields stores objects without metadata.managedFields, for a smaller
+	// cache. Hot loops are then reported without the name of the other client.
 	DropManagedFields bool
-	// NoSharing stores every object separately. By default equal parts of
-	// objects (labels, containers, managed fields, …) are stored once. Parts
-	// with a resource.Quantity outside a map are never shared, because a
-	// Quantity modifies itself when it is read.
+	// NoSharing stores every object separately. By default equal parts of objects
+	// (labels, containers, managed fields, …) are stored once, except those with a
+	// resource.Quantity outside a map, which modifies itself when it is read.
 	NoSharing bool
-	// MutationCheck defines when cached objects are checked for modifications
-	// in place: "always", which keeps a copy of every object and is meant for
-	// finding a bug, or "never". A resource.Quantity outside a map is not
-	// compared. Defaults to checking only in programs built by go test.
+	// MutationCheck says when to look for cached objects that were modified in place:
+	// "always", which keeps a copy of every object and is meant for finding a bug, or
+	// "never". A resource.Quantity outside a map is not compared. Defaults to looking
+	// only in programs built by go test.
 	MutationCheck string
-	// PageSize of a list that is not streamed. Defaults to client-go's page
-	// size.
+	// PageSize of a list that is not streamed. Defaults to client-go's.
 	PageSize int64
+
+	// WatchNamespaceAbove is for informers made with [Referenced]: above this number of
+	// references in one namespace, one watch of the namespace takes the place of one watch
+	// for each name, if the permissions are there: list and watch, without names. What it
+	// brings and nothing refers to is dropped at once. At half of the number, the objects are
+	// watched by name again. Defaults to 100.
+	WatchNamespaceAbove int
 
 	// BackoffBase is the first pause between failed attempts to list or watch. The
 	// pauses double, with jitter. Defaults to 800 milliseconds.
@@ -127,12 +128,13 @@ type Options struct {
 
 func (o *Options) withDefaults() Options {
 	out := ptr.Deref(o, Options{})
+	out.WatchNamespaceAbove = cmp.Or(out.WatchNamespaceAbove, defaultWatchNamespaceAbove)
 	out.BackoffBase = cmp.Or(out.BackoffBase, defaultBackoffBase)
 	out.BackoffCap = cmp.Or(out.BackoffCap, max(defaultBackoffCap, out.BackoffBase))
 	return out
 }
 
-// validate returns all faults of the options, joined.
+// validate returns all errors, joined.
 func (o *Options) validate() error {
 	check := option.Of("informer.Options")
 	_, err := labels.Parse(o.LabelSelector)
@@ -149,6 +151,7 @@ func (o *Options) validate() error {
 	checks := []string{checkInTests, checkAlways, checkNever}
 	check.That(slices.Contains(checks, o.MutationCheck), "MutationCheck", o.MutationCheck, "must be one of %q", checks)
 	check.That(o.PageSize >= 0, "PageSize", o.PageSize, option.Negative)
+	check.That(o.WatchNamespaceAbove >= 0, "WatchNamespaceAbove", o.WatchNamespaceAbove, option.Negative)
 	check.That(o.BackoffBase >= 0, "BackoffBase", o.BackoffBase, option.Negative)
 	check.That(o.BackoffCap >= 0, "BackoffCap", o.BackoffCap, option.Negative)
 	check.That(o.BackoffCap < 0 || o.BackoffCap >= o.BackoffBase, "BackoffCap", o.BackoffCap,
@@ -156,12 +159,11 @@ func (o *Options) validate() error {
 	return check.Err()
 }
 
-// scope is the part of a kind that an informer caches, apart from its
-// namespaces.
+// scope is the part of a kind that an informer caches, but for its namespaces.
 type scope struct {
 	labels labels.Selector
 	fields fields.Selector
-	// clusterScoped is true if the kind is known to have no namespaces.
+	// clusterScoped says that the kind is known to have no namespaces.
 	clusterScoped bool
 }
 
@@ -176,10 +178,9 @@ func newScope(o *Options) scope {
 	return s
 }
 
-// admits reports whether s may select an object with this key, as far as the
-// key shows. It reports false for a key with a namespace if the kind has no
-// namespaces, because no object has such a key. For example, a mapper may have
-// combined the name of a Node with the namespace of a Pod.
+// admits reports whether an object of key may be selected by s, as far as a key shows
+// that. A key that has a namespace although the kind has none is that of no object: a
+// mapper may have given the name of a node the namespace of a Pod.
 func (s scope) admits(key types.NamespacedName) bool {
 	if s.clusterScoped && key.Namespace != "" {
 		return false
@@ -193,9 +194,8 @@ func (s scope) admits(key types.NamespacedName) bool {
 	return true
 }
 
-// matchesFields reports whether s selects an object of a resource, and whether
-// that is known. The values by which a server selects are not always those in
-// the object.
+// matchesFields reports whether an object of a resource is selected by s, as far as that
+// is known: the values by which a server selects are not always those of the object.
 func (s scope) matchesFields(obj metav1.Object, resource schema.GroupResource) (matches, known bool) {
 	known = true
 	for _, r := range s.fields.Requirements() {
@@ -209,9 +209,8 @@ func (s scope) matchesFields(obj metav1.Object, resource schema.GroupResource) (
 	return known, known
 }
 
-// selectedBy returns the value of a field as the server has it, and whether it
-// is known. It is not known for objects with metadata only, and for a Go type
-// that may not have the field.
+// selectedBy returns the value of a field as the server has it, and whether that is known:
+// not of objects with metadata only, or of a Go type that may lack the field.
 func selectedBy(obj metav1.Object, resource schema.GroupResource, field string) (value string, known bool) {
 	switch field {
 	case "metadata.name":
@@ -234,8 +233,8 @@ func selectedBy(obj metav1.Object, resource schema.GroupResource, field string) 
 	return value, known && (found || whole)
 }
 
-// resourceFor returns the resource that a source reads. It is known from the
-// client or, failing that, from the Go type.
+// resourceFor returns the resource that a source reads, by its client or else by
+// the Go type.
 func resourceFor[T Object](s source) schema.GroupVersionResource {
 	if s.resource.Resource != "" {
 		return s.resource
@@ -247,9 +246,9 @@ func resourceFor[T Object](s source) schema.GroupVersionResource {
 	return s.resource
 }
 
-// scopeOf returns the scope of a kind, as far as options, client and Go type
-// show it, and "" if it is unknown. said is the scope that the client declares,
-// if it does; bound is true if the client is bound to a namespace.
+// scopeOf returns the scope of a kind, as far as options, client and Go type tell:
+// empty if it is unknown. said is what the client says, if it does, and bound says that it
+// is for some namespaces.
 func scopeOf[T Object](o *Options, said meta.RESTScopeName, bound bool) meta.RESTScopeName {
 	_, clusterScoped, builtIn := builtIn(reflect.TypeFor[T]())
 	switch {
@@ -265,8 +264,7 @@ func scopeOf[T Object](o *Options, said meta.RESTScopeName, bound bool) meta.RES
 	return ""
 }
 
-// checkScope returns an error if the options contradict the scope that the
-// client of a source declares.
+// checkScope returns what contradicts the scope that the client of a source says.
 func checkScope(o *Options, of source) error {
 	namespaces := o.Namespaces
 	if of.reach.namespace != "" {
@@ -282,14 +280,14 @@ func checkScope(o *Options, of source) error {
 	return nil
 }
 
-// isGeneric reports whether a Go type is used for many kinds.
+// isGeneric reports whether one Go type serves many kinds.
 func isGeneric(t reflect.Type) bool {
 	return t.Name() == "Unstructured" || strings.HasPrefix(t.Name(), "PartialObjectMetadata")
 }
 
-// builtIn returns the kind and the scope of a Go type of k8s.io/api. Clients do
-// not show whether a kind is cluster-scoped, so there is a table, which a test
-// compares with client-go.
+// builtIn returns the kind and the scope of a Go type of k8s.io/api. Clients do not
+// say whether a kind is cluster-scoped, so there is a table: a test compares it
+// with client-go.
 func builtIn(t reflect.Type) (kind schema.GroupVersionKind, clusterScoped, ok bool) {
 	if t.Kind() != reflect.Pointer {
 		return schema.GroupVersionKind{}, false, false
@@ -321,7 +319,7 @@ func groupOf(folder string) string {
 	}
 }
 
-// clusterScopedKinds are the cluster-scoped kinds of k8s.io/api.
+// clusterScopedKinds are those of k8s.io/api.
 //
 //nolint:gochecknoglobals // a table
 var clusterScopedKinds = func() map[schema.GroupKind]bool {
@@ -352,7 +350,7 @@ var clusterScopedKinds = func() map[schema.GroupKind]bool {
 	return kinds
 }()
 
-// identity is the name and the kind of an informer.
+// identity has the names of an informer.
 type identity struct {
 	name string // Options.Name
 	kind atomic.Pointer[string]
@@ -370,7 +368,7 @@ func newIdentity[T Object](o *Options) *identity {
 	return id
 }
 
-// learnKind records the kind of an object if the kind is not known yet.
+// learnKind remembers the kind of an object if that is not known.
 func (i *identity) learnKind(object Object) {
 	if i.kind.Load() == nil {
 		if kind := object.GetObjectKind().GroupVersionKind().Kind; kind != "" {

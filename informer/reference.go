@@ -24,7 +24,7 @@ const keepUnheld = time.Minute
 type reference[T Object] struct {
 	key types.NamespacedName
 	// through lists, watches and converts the objects of its namespace.
-	through *reflectorStore[T]
+	through *referenceSource[T]
 	// wrong says why there can be no such object; nothing is sent then.
 	wrong error
 
@@ -51,6 +51,12 @@ type reference[T Object] struct {
 	resumes bool
 	busy    bool // a request is under way, or will be soon
 	watch   *referenceWatch
+	// shares says that the watch of its namespace watches the object, or did until it came
+	// to its end in time. Then watch is nil.
+	shares bool
+	// gap says that its watch may have begun after received: what happened between them is
+	// missing until the object has been listed.
+	gap bool
 
 	// err is the last failure, nil after a success; failing is when the first one was, and
 	// failures counts them. refused says that the server's answer will stay as it is until
@@ -167,6 +173,9 @@ func (r *References[T]) newReference(key types.NamespacedName) *reference[T] {
 		f.wrong = fmt.Errorf("%s %q has no namespace", r.Kind(), key.Name)
 	case f.through.source.err != nil:
 		f.wrong = f.through.source.err
+	}
+	if shared := f.through.shared; shared != nil {
+		shared.wrong = f.wrong // whatever it is, it is about the namespace
 	}
 	return f
 }
@@ -300,25 +309,37 @@ func (f *reference[T]) due(all bool) (due []*referenceWaiter) {
 // referenceSource lists, watches and converts the objects of a namespace.
 type referenceSource[T Object] struct {
 	*reflectorStore[T]
+
+	// References.mu guards the fields below.
 	used int // by how many references
+	// shared is the watch of the namespace, a reference without a name; nil while the
+	// references are few.
+	shared *reference[T]
+	told   bool // that the namespace must not be watched
 }
 
 // sourceOf returns the source of a namespace for one more reference. References.mu is
 // held.
-func (r *References[T]) sourceOf(namespace string) *reflectorStore[T] {
+func (r *References[T]) sourceOf(namespace string) *referenceSource[T] {
 	s := r.sources[namespace]
 	if s == nil {
-		s = &referenceSource[T]{newReflectorStore(&r.in.feed.sink, r.connect(namespace), r.in.feed.log()), 0}
+		s = &referenceSource[T]{
+			reflectorStore: newReflectorStore(&r.in.feed.sink, r.connect(namespace), r.in.feed.log()),
+		}
 		r.sources[namespace] = s
 	}
 	s.used++
-	return s.reflectorStore
+	r.countUsers(s, namespace)
+	return s
 }
 
 // leaveSource undoes sourceOf. References.mu is held.
 func (r *References[T]) leaveSource(namespace string) {
 	if s := r.sources[namespace]; s != nil {
-		if s.used--; s.used == 0 {
+		s.used--
+		r.countUsers(s, namespace)
+		if s.used == 0 {
+			r.dropShared(s)
 			delete(r.sources, namespace)
 		}
 	}

@@ -152,13 +152,13 @@ func (r *References[T]) Status() Status {
 	}
 	s.References = len(r.refs)
 	var bad []Problem
-	for _, ref := range r.refs {
+	for ref := range r.watched() {
 		if w := ref.watch; w != nil {
 			s.OpenWatches++
 			s.WatchSince = earlier(s.WatchSince, w.opened)
 			s.LastActivity = earlier(s.LastActivity, w.lastActivity())
 		}
-		if err := ref.problem(); err != nil && r.session != nil {
+		if err := ref.problem(); err != nil && r.session != nil && !ref.isShared() {
 			s.LastError = err.Error()
 			bad = append(bad, problemOf(ref.key, err, ref.failing))
 		}

@@ -37,6 +37,7 @@ func TestE2EReferences(t *testing.T) {
 	admin, err := kubernetes.NewForConfig(server.Config())
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Run("a role by name", func(t *testing.T) { referencesByRole(ctx, t, server, admin) })
+	t.Run("a shared watch", func(t *testing.T) { sharedWatch(ctx, t, server, admin) })
 	t.Run("thousand", func(t *testing.T) { thousandReferences(ctx, t, server, admin) })
 }
 
@@ -50,12 +51,19 @@ type heldOnTheServer struct {
 	stop    func() error
 }
 
-func newHeld(ctx context.Context, t *testing.T, config *rest.Config, admin kubernetes.Interface) *heldOnTheServer {
+// newHeld holds keys, and then runs.
+func newHeld(
+	ctx context.Context, t *testing.T, config *rest.Config, admin kubernetes.Interface, above int,
+	keys ...types.NamespacedName,
+) *heldOnTheServer {
 	h := &heldOnTheServer{WithT: NewWithT(t), ctx: ctx, admin: admin}
 	c, err := cluster.New(config, nil)
 	h.Expect(err).NotTo(HaveOccurred())
 	h.secrets = informer.Referenced(c.Client().CoreV1().Secrets,
-		&informer.Options{BackoffBase: 100 * time.Millisecond, BackoffCap: time.Second})
+		&informer.Options{BackoffBase: 100 * time.Millisecond, BackoffCap: time.Second, WatchNamespaceAbove: above})
+	for _, key := range keys {
+		h.secrets.Parts().Hold(key)
+	}
 	run, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- h.secrets.Parts().Run(run, func() {}) }()
@@ -103,7 +111,7 @@ func referencesByRole(ctx context.Context, t *testing.T, server *e2e.Cluster, ad
 	config, err := server.ServiceAccount(ctx,
 		e2e.ServiceAccount{Namespace: namespace, Name: "reader", Rules: []rbacv1.PolicyRule{rule}})
 	g.Expect(err).NotTo(HaveOccurred())
-	h := newHeld(ctx, t, config, admin)
+	h := newHeld(ctx, t, config, admin, 0)
 	defer func() { g.Expect(h.stop()).To(Succeed()) }()
 	key := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: namespace, Name: name} }
 	h.create(key("one"), "1")
@@ -152,6 +160,50 @@ func referencesByRole(ctx context.Context, t *testing.T, server *e2e.Cluster, ad
 	h.Expect(h.secrets.Status().Problems).To(ConsistOf(HaveField("Object", namespace+"/late")))
 }
 
+// A Role for the namespace allows one watch for all; one for names, one for each.
+func sharedWatch(ctx context.Context, t *testing.T, server *e2e.Cluster, admin kubernetes.Interface) {
+	for _, byName := range []bool{false, true} {
+		g := NewWithT(t)
+		namespace, err := server.Namespace(ctx, "shared")
+		g.Expect(err).NotTo(HaveOccurred())
+		const references = 40
+		var names []string
+		var keys []types.NamespacedName
+		for n := range references {
+			names = append(names, fmt.Sprint("s", n))
+			keys = append(keys, types.NamespacedName{Namespace: namespace, Name: names[n]})
+		}
+		rule := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"list", "watch"}}
+		watches := 1
+		if byName {
+			rule.ResourceNames, watches = names, references
+		}
+		config, err := server.ServiceAccount(ctx,
+			e2e.ServiceAccount{Namespace: namespace, Name: "reader", Rules: []rbacv1.PolicyRule{rule}})
+		g.Expect(err).NotTo(HaveOccurred())
+		h := newHeld(ctx, t, config, admin, 10, keys...)
+		h.create(keys[0], "1")
+		h.create(types.NamespacedName{Namespace: namespace, Name: "foreign"}, "1")
+		h.is(keys[0], "true 1")
+		for _, key := range keys[1:] {
+			h.is(key, "true ")
+		}
+		h.Expect(h.secrets.Status().OpenWatches).To(Equal(watches))
+		h.update(keys[0], "2")
+		h.create(keys[1], "3")
+		h.is(keys[0], "true 2")
+		h.is(keys[1], "true 3")
+		h.Expect(server.KillAPIServer()).To(Succeed())
+		h.Expect(server.Restart(ctx)).To(Succeed())
+		h.Expect(admin.CoreV1().Secrets(namespace).Delete(ctx, names[1], metav1.DeleteOptions{})).To(Succeed())
+		h.update(keys[0], "4")
+		h.is(keys[0], "true 4")
+		h.Eventually(func() bool { return h.secrets.IsDeleted(ctx, keys[1]) }, patience).Should(BeTrue())
+		h.Eventually(func() int { return h.secrets.Snapshot().Len() }, patience).Should(Equal(1), "foreign is not cached")
+		g.Expect(h.stop()).To(Succeed())
+	}
+}
+
 func thousandReferences(ctx context.Context, t *testing.T, server *e2e.Cluster, admin kubernetes.Interface) {
 	const references = 1000
 	g := NewWithT(t)
@@ -167,7 +219,7 @@ func thousandReferences(ctx context.Context, t *testing.T, server *e2e.Cluster, 
 			return next.RoundTrip(r)
 		})
 	})
-	h := newHeld(ctx, t, config, admin)
+	h := newHeld(ctx, t, config, admin, references)
 	defer func() { g.Expect(h.stop()).To(Succeed()) }()
 	memory := func() uint64 {
 		runtime.GC()

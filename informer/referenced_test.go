@@ -2,9 +2,11 @@ package informer_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"path"
 	"runtime"
 	"slices"
@@ -41,13 +43,18 @@ type referenceWorld struct {
 
 	mu    sync.Mutex // guards the fields below
 	calls []string
-	deny  map[string]bool // namespace/name, or namespace/
+	deny  map[string]bool // by namespace
+	// byName forbids what is not asked for by name, by namespace.
+	byName map[string]bool
+	// lists with the field selector delayed take delay.
+	delayed string
+	delay   time.Duration
 }
 
 var secretsResource = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
 
 func newReferenceWorld(t *testing.T, o *informer.Options) *referenceWorld {
-	w := &referenceWorld{WithT: NewWithT(t), t: t, deny: map[string]bool{}}
+	w := &referenceWorld{WithT: NewWithT(t), t: t, deny: map[string]bool{}, byName: map[string]bool{}}
 	var err error
 	w.server, err = apisim.New(&apisim.Options{Lifecycle: true})
 	w.Expect(err).NotTo(HaveOccurred())
@@ -78,10 +85,30 @@ func (w *referenceWorld) note(next http.RoundTripper) http.RoundTripper {
 		if r.URL.Query().Get("watch") != "" {
 			verb = "watch"
 		}
+		namespace := path.Dir(r.URL.Path)[len("/api/v1/namespaces/"):]
+		selector := r.URL.Query().Get("fieldSelector")
 		w.mu.Lock()
-		w.calls = append(w.calls, verb+" "+path.Dir(r.URL.Path)[len("/api/v1/namespaces/"):]+" "+
-			r.URL.Query().Get("fieldSelector"))
+		w.calls = append(w.calls, verb+" "+namespace+" "+selector)
+		forbidden := selector == "" && w.byName[namespace]
+		delay := w.delay
+		if verb != "list" || selector != w.delayed {
+			delay = 0
+		}
 		w.mu.Unlock()
+		if delay > 0 {
+			select {
+			case <-time.After(delay):
+			case <-r.Context().Done():
+				return nil, context.Cause(r.Context())
+			}
+		}
+		if forbidden {
+			answered := httptest.NewRecorder()
+			answered.Header().Set("Content-Type", "application/json")
+			answered.WriteHeader(http.StatusForbidden)
+			_ = json.NewEncoder(answered).Encode(failure(http.StatusForbidden, metav1.StatusReasonForbidden))
+			return answered.Result(), nil
+		}
 		return next.RoundTrip(r)
 	})
 }
@@ -182,6 +209,20 @@ func (w *referenceWorld) forbid(namespace string, is bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.deny[namespace] = is
+}
+
+// allowNames takes or gives back the permission for what is not asked for by name.
+func (w *referenceWorld) allowNames(namespace string, only bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.byName[namespace] = only
+}
+
+// delayLists makes lists with a field selector take a while.
+func (w *referenceWorld) delayLists(selector string, by time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.delayed, w.delay = selector, by
 }
 
 // called returns the calls since the last call of it.
@@ -342,7 +383,7 @@ func TestWhatHappensWhileAWatchIsCutIsDelivered(t *testing.T) {
 
 func TestAServerThatComesBackIsNotAskedForEverythingAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newReferenceWorld(t, nil)
+		w := newReferenceWorld(t, &informer.Options{WatchNamespaceAbove: 1000})
 		const references = 1000
 		for n := range references {
 			w.secrets.Parts().Hold(secretKey(fmt.Sprint("s", n)))
@@ -375,7 +416,7 @@ func TestAtRestAReferenceNeedsFewRequests(t *testing.T) {
 
 func TestThousandReferencesNeedFewGoroutines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newReferenceWorld(t, nil)
+		w := newReferenceWorld(t, &informer.Options{WatchNamespaceAbove: 1000})
 		before := runtime.NumGoroutine()
 		const references = 1000
 		for n := range references {

@@ -39,7 +39,7 @@ func (r *References[T]) watch(s *referenceSession[T], f *reference[T], rv string
 		return errNotHeld
 	}
 	r.in.counted.watches.Add(1)
-	f.watch, f.resumes = w, false
+	f.watch, f.resumes, f.shares, f.gap = w, false, false, f.through.source.fake
 	w.stopReading = s.readers.Read(opened.ResultChan(), func(event watch.Event, open bool) {
 		r.receive(f, w, event, open)
 	})
@@ -56,35 +56,53 @@ func (r *References[T]) receive(f *reference[T], w *referenceWatch, event watch.
 		r.ended(f, w, apierrors.FromObject(event.Object))
 	case event.Type == watch.Bookmark:
 		w.bookmarks.Store(true)
-		if object, err := meta.Accessor(event.Object); err == nil {
-			r.advance(f, w, object.GetResourceVersion())
+		if object, err := meta.Accessor(event.Object); err != nil {
+			return
+		} else if rv := object.GetResourceVersion(); f.isShared() {
+			r.advanceShared(f, w, rv, true)
+		} else {
+			r.advance(f, w, rv)
 		}
 	default:
-		if err := r.store(f, w, event); err != nil {
+		if err := r.takeEvent(f, w, event); err != nil {
 			r.ended(f, w, err)
 		}
 	}
 }
 
-// store stores an event of a watch, unless a list has brought a newer state.
-func (r *References[T]) store(f *reference[T], w *referenceWatch, event watch.Event) error {
+// takeEvent stores an event of a watch.
+func (r *References[T]) takeEvent(f *reference[T], w *referenceWatch, event watch.Event) error {
 	object, ok := event.Object.(T)
 	if !ok {
 		return wrongType[T](event.Object)
 	}
-	if bound.KeyOf(object) != f.key {
-		return nil // fakes do not know field selectors
+	rv := object.GetResourceVersion()
+	var err error
+	if of := r.target(f, bound.KeyOf(object)); of != nil {
+		err = r.store(of, w, event.Type, object)
+		if err != nil && of != f {
+			r.leaveShared(of, err)
+			err = nil
+		}
 	}
+	if f.isShared() {
+		r.advanceShared(f, w, rv, false)
+	}
+	return err
+}
+
+// store stores an event of a watch, unless a list has brought a newer state.
+func (r *References[T]) store(f *reference[T], w *referenceWatch, of watch.EventType, object T) error {
 	f.storing.Lock()
 	defer f.storing.Unlock()
 	rv := object.GetResourceVersion()
 	r.mu.Lock()
-	current := !f.dropped && f.watch == w && (f.through.source.fake || !isPast(event.Type, rv, f.received))
+	current := !f.dropped && f.isWatchedBy(w) && (f.through.source.fake || !isPast(of, rv, f.received))
 	r.mu.Unlock()
 	if !current {
 		return nil
 	}
-	if event.Type == watch.Deleted {
+	if of == watch.Deleted {
 		last, _, err := f.through.typed(object)
 		if err != nil {
 			return err
@@ -110,7 +128,7 @@ func isPast(of watch.EventType, rv, received string) bool {
 // advance notes that a watch has come to rv.
 func (r *References[T]) advance(f *reference[T], w *referenceWatch, rv string) {
 	r.mu.Lock()
-	current := f.watch == w && !versions.Older(rv, f.received)
+	current := f.isWatchedBy(w) && !versions.Older(rv, f.received)
 	if current {
 		f.received = rv
 	}
@@ -145,11 +163,13 @@ func (r *References[T]) end(f *reference[T], w *referenceWatch, err error) {
 	case err == nil && !w.deadline.IsZero() && !now.Before(w.deadline.Add(-endGrace-timelyEnd)):
 		f.resumes, f.again = true, now
 	case now.Sub(w.opened) >= steady || absent.IsExpired(err):
+		r.lose(f)
 		f.again = now.Add(wait.Jitter(r.in.options.BackoffBase/2, 1))
 	default:
 		if err == nil {
 			err = errWatchEnd
 		}
+		r.lose(f)
 		r.failed(f, err)
 	}
 }

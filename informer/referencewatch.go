@@ -109,14 +109,14 @@ func (r *References[T]) leave(ctx context.Context, s *referenceSession[T]) error
 	r.mu.Lock()
 	var unheld []*reference[T]
 	var released []*referenceWaiter
-	for _, f := range r.refs {
+	for f := range r.watched() {
 		if f.watch != nil {
 			f.watch.stop()
 		}
 		released = append(released, f.due(true)...)
 		f.watch, f.listed, f.resumes, f.busy, f.err, f.failures = nil, false, false, false, nil, 0
-		f.again = time.Time{}
-		if f.holds == 0 {
+		f.shares, f.gap, f.again = false, false, time.Time{}
+		if f.holds == 0 && !f.isShared() {
 			unheld = append(unheld, f)
 		}
 	}
@@ -163,17 +163,20 @@ func (r *References[T]) schedule(s *referenceSession[T]) {
 func (r *References[T]) begin(s *referenceSession[T], now time.Time) (next time.Time, unheld []*reference[T]) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, f := range r.refs {
+	for f := range r.watched() {
 		at := r.nextOf(f)
 		if at.IsZero() || now.Before(at) {
 			next = earlier(next, at)
 			continue
 		}
-		switch {
-		case f.holds == 0 && !now.Before(f.unheld.Add(keepUnheld)):
+		switch unneeded := f.holds == 0 && !now.Before(f.unheld.Add(keepUnheld)); {
+		case unneeded && f.isShared():
+			r.dropShared(f.through)
+			next = now // for those that it has watched
+		case unneeded:
 			f.dropping = true
 			unheld = append(unheld, f)
-		case f.watch != nil && f.epoch == r.epoch:
+		case r.isWatched(f):
 			r.in.counted.stalls.Add(1)
 			r.end(f, f.watch, errNoAnswer)
 			next = now
@@ -200,12 +203,22 @@ func (r *References[T]) nextOf(f *reference[T]) (at time.Time) {
 	}
 	switch {
 	case f.busy || f.wrong != nil:
-	case f.watch == nil || f.epoch != r.epoch:
+	case r.isWatched(f):
+		if f.watch != nil {
+			at = earlier(at, f.watch.stalls())
+		}
+	case f.isShared() || !f.through.shared.isAwaited():
 		at = earlier(at, later(f.again, time.Unix(0, 1)))
-	default:
-		at = earlier(at, f.watch.stalls())
 	}
 	return at
+}
+
+// isWatched reports whether nothing is missing of a reference. mu is held.
+func (r *References[T]) isWatched(f *reference[T]) bool {
+	if f.isShared() {
+		return f.watch != nil
+	}
+	return (f.watch != nil || f.shares) && f.epoch == r.epoch && !f.gap
 }
 
 // later returns the later of two times.
@@ -284,8 +297,14 @@ func (r *References[T]) opened(s *referenceSession[T], f *reference[T], err erro
 	case err == nil:
 		f.err, f.refused = nil, false
 	default:
-		f.resumes = false
+		r.lose(f)
 		r.failed(f, err)
+	}
+	if f.isShared() {
+		r.openedShared(f)
+		r.session.wakeUp()
+		r.mu.Unlock()
+		return
 	}
 	before, problem := f.told, f.problem()
 	f.told = problem != nil
@@ -318,8 +337,12 @@ func (r *References[T]) failed(f *reference[T], err error) {
 // bring lists a reference, unless its watch can be resumed, and opens its watch, unless
 // one is open.
 func (r *References[T]) bring(s *referenceSession[T], f *reference[T]) error {
+	if f.isShared() {
+		return r.bringShared(s, f)
+	}
 	r.mu.Lock()
-	open, resumes, from := f.watch != nil, f.resumes && f.epoch == r.epoch, f.received
+	open := f.watch != nil || f.shares || r.join(f)
+	resumes, from := f.resumes && f.epoch == r.epoch, f.received
 	r.mu.Unlock()
 	fake := f.through.source.fake
 	if !open && resumes && !fake {
@@ -337,10 +360,16 @@ func (r *References[T]) bring(s *referenceSession[T], f *reference[T]) error {
 		open = true
 	}
 	rv, _, err := r.list(s.ctx, f)
-	if err != nil || open {
+	if err != nil {
 		return err
 	}
-	return r.watch(s, f, rv)
+	if !open {
+		return r.watch(s, f, rv)
+	}
+	r.mu.Lock()
+	f.gap = false
+	r.mu.Unlock()
+	return nil
 }
 
 // confirm stores the state of the object of key as the server has it now, and returns
@@ -375,15 +404,13 @@ func (r *References[T]) confirm(ctx context.Context, key types.NamespacedName) (
 // has brought a newer one. delivered is closed when the handlers have been called.
 func (r *References[T]) list(ctx context.Context, f *reference[T]) (rv string, delivered chan struct{}, err error) {
 	r.mu.Lock()
-	epoch, before := r.epoch, f.received
+	asked := listing{epoch: r.epoch, received: f.received}
+	if f.shares {
+		asked.shared = f.through.shared.received
+	}
 	r.mu.Unlock()
-	ctx, cancel := context.WithTimeoutCause(ctx, referenceTimeout, errNoAnswer)
-	defer cancel()
-	all, err := f.through.source.list(ctx, f.selecting(metav1.ListOptions{}))
+	all, err := r.request(ctx, f, f.selecting(metav1.ListOptions{}))
 	if err != nil {
-		if errors.Is(context.Cause(ctx), errNoAnswer) {
-			err = errNoAnswer
-		}
 		return "", nil, err
 	}
 	list, err := meta.ListAccessor(all)
@@ -404,20 +431,28 @@ func (r *References[T]) list(ctx context.Context, f *reference[T]) (rv string, d
 	}
 	r.in.counted.lists.Add(1)
 	rv, delivered = list.GetResourceVersion(), make(chan struct{})
-	return rv, delivered, r.storeList(f, found, rv, before, epoch, delivered)
+	return rv, delivered, r.storeList(f, found, rv, asked, delivered)
+}
+
+// listing is what was known when a list was asked for.
+type listing struct {
+	epoch            int
+	received, shared string // resourceVersions of the reference and of the watch that it shares
 }
 
 // selecting adds the name of the object to opts.
 func (f *reference[T]) selecting(opts metav1.ListOptions) metav1.ListOptions {
+	if f.isShared() {
+		return opts
+	}
 	opts.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, f.key.Name).String()
 	return opts
 }
 
 // storeList stores what a list at rv has found of a reference, nil if there is no such
-// object. Before it was asked for, all up to before had been received, and it was the time
-// of epoch.
+// object.
 func (r *References[T]) storeList(
-	f *reference[T], found runtime.Object, rv, before string, epoch int, delivered chan struct{},
+	f *reference[T], found runtime.Object, rv string, asked listing, delivered chan struct{},
 ) error {
 	f.storing.Lock()
 	defer f.storing.Unlock()
@@ -427,17 +462,25 @@ func (r *References[T]) storeList(
 		r.mu.Unlock()
 		return errNotHeld
 	}
-	restored := comparable && rv != "" && versions.Older(rv, before)
+	isBefore := func(received string) bool { return comparable && rv != "" && versions.Older(rv, received) }
+	restored := isBefore(asked.received)
 	current := restored || !comparable || !versions.Older(rv, f.received)
 	if current {
 		f.received = rv
 	}
 	w := f.watch
+	if f.shares && isBefore(asked.shared) {
+		r.lose(f.through.shared)
+		if w := f.through.shared.watch; w != nil {
+			r.end(f.through.shared, w, errRestored)
+		}
+		r.session.wakeUp()
+	}
 	r.mu.Unlock()
 	if restored { // what the cache has may have been lost, and so may what a watch has promised
 		r.in.counted.restores.Add(1)
 		r.in.feed.log().Info("the server's storage was restored to an earlier state, listing again",
-			"seen", before, "resourceVersion", rv, "namespace", f.key.Namespace, "name", f.key.Name)
+			"seen", asked.received, "resourceVersion", rv, "namespace", f.key.Namespace, "name", f.key.Name)
 		r.in.store.forget(f.key)
 		if w != nil {
 			r.ended(f, w, errRestored)
@@ -455,7 +498,7 @@ func (r *References[T]) storeList(
 		r.in.store.put(it)
 	}
 	r.in.store.delivery.after(func() {
-		r.listed(f, rv, epoch, restored)
+		r.listed(f, rv, asked.epoch, restored)
 		close(delivered)
 	})
 	return nil

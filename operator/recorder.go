@@ -13,7 +13,6 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	"github.com/homeostat/homeostat/cluster"
-	"github.com/homeostat/homeostat/internal/absent"
 	"github.com/homeostat/homeostat/internal/event"
 )
 
@@ -99,23 +98,12 @@ func (s *sink) quiet() bool {
 func (s *sink) Create(ctx context.Context, e *eventsv1.Event) (*eventsv1.Event, error) {
 	s.note(1)
 	defer s.note(-1)
-	got, err := s.EventSink.Create(ctx, event.Fit(e))
-	return got, unlessForeign(err)
+	return s.EventSink.Create(ctx, event.Fit(e))
 }
 
 // Patch sends how often an Event has been recorded.
 func (s *sink) Patch(ctx context.Context, e *eventsv1.Event, patch []byte) (*eventsv1.Event, error) {
 	s.note(1)
 	defer s.note(-1)
-	got, err := s.EventSink.Patch(ctx, e, patch)
-	return got, unlessForeign(err)
-}
-
-// unlessForeign returns err so that client-go does not take it for a refusal of the Event
-// if it is not the API server's own answer: client-go then sends the Event again.
-func unlessForeign(err error) error {
-	if absent.IsForeign(err) {
-		return fmt.Errorf("the answer is not the API server's, a proxy or gateway has sent it: %w", err)
-	}
-	return err
+	return s.EventSink.Patch(ctx, e, patch)
 }

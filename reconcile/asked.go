@@ -20,29 +20,27 @@ import (
 	"github.com/homeostat/homeostat/internal/diff"
 )
 
-// asked is what a write asks to change: for each field, by its path, a digest
-// of the value. Values that the cached object already has are not included, and
-// neither are changes that others make at the same time, such as to its status.
-// A list counts as one field.
+// asked is what a write asks to change: a digest of the value of each field, by its
+// path. What the cached object has already is not asked for, and what others change at
+// the same time, such as its status, does not count. A list is one field.
 type asked map[string]uint64
 
-// Paths that do not name a field.
+// Paths that are no fields.
 const (
-	wholeObject = ""           // whether the object exists
+	wholeObject = ""           // that the object exists, or not
 	wholeBody   = "the object" // of a request whose fields are not known, or are too many
 	maxFields   = 32
 )
 
-// paths returns the paths in sorted order.
+// paths returns the paths, sorted.
 func (a asked) paths() []string { return slices.Sorted(maps.Keys(a)) }
 
-// asks returns what w asks to change, or nil if it changes no field. newest is
-// the object as it was last written. It is used for clients whose requests are
-// not known, and may be nil.
+// asks returns what w asks for, nil if nothing. newest is the object as it was last
+// written, for clients whose requests are not known; it may be nil.
 func (w *write) asks(newest metav1.Object) asked {
 	switch {
 	case w.deleted && w.before != nil && w.before.GetDeletionTimestamp() != nil:
-		return nil // it is being deleted already
+		return nil // again
 	case w.deleted:
 		return asked{wholeObject: 0}
 	case w.content.Method == "":
@@ -74,8 +72,8 @@ func (w *write) asks(newest metav1.Object) asked {
 	}
 }
 
-// reported returns what a write has changed, by comparing its answer with the
-// cached object before it. If the cache had none, it compares with newest.
+// reported returns what a write has changed, judging by the answer: the cached object
+// before it may be older than one that it has changed.
 func (w *write) reported(newest metav1.Object) asked {
 	before := w.before
 	if before == nil {
@@ -87,15 +85,15 @@ func (w *write) reported(newest metav1.Object) asked {
 	case before.GetUID() == w.object.GetUID():
 		return changes(before, w.object).without("status")
 	}
-	empty := reflect.New(reflect.TypeOf(w.object).Elem()).Interface().(metav1.Object)
-	whole, err := json.Marshal(changes(empty, w.object).without("status"))
+	none := reflect.New(reflect.TypeOf(w.object).Elem()).Interface().(metav1.Object)
+	whole, err := json.Marshal(changes(none, w.object).without("status"))
 	if err != nil {
 		return nil
 	}
 	return asked{wholeObject: digest(whole)} // created
 }
 
-// replaced returns what an update asks to change.
+// replaced returns what an update asks for.
 func (w *write) replaced(data []byte) asked {
 	body, err := answer.Read(w.content.Type, data)
 	if err != nil {
@@ -117,7 +115,7 @@ func (w *write) replaced(data []byte) asked {
 	return fields.without("status")
 }
 
-// without removes a field of the object, unless no other field is left then.
+// without removes a field of the object, unless that is all there is.
 func (a asked) without(field string) asked {
 	rest := maps.Clone(a)
 	maps.DeleteFunc(rest, func(path string, _ uint64) bool { return isWithin(path, field) })
@@ -127,14 +125,14 @@ func (a asked) without(field string) asked {
 	return rest
 }
 
-// isWithin reports whether path leads to field or into it.
+// isWithin reports whether a path is that of field, or of a field in it.
 func isWithin(path, field string) bool {
 	rest, ok := strings.CutPrefix(path, field)
 	return ok && (rest == "" || rest[0] == '.')
 }
 
-// merged returns what a merge patch, or the configuration of an apply, asks to
-// change. Values that the cached object already has are not included.
+// merged returns what a merge patch, or the configuration of an apply, asks for beyond
+// what the cached object has.
 func (w *write) merged(data []byte) asked {
 	var changed map[string]any
 	if json.Unmarshal(data, &changed) != nil && yaml.Unmarshal(data, &changed) != nil {
@@ -147,9 +145,8 @@ func (w *write) merged(data []byte) asked {
 	return fields.bounded()
 }
 
-// fieldsOf returns the fields of an object that a patch changes, as JSON has
-// them. It returns nil if the object is not known. It encodes only these
-// fields, because encoding a large object for one field would be expensive.
+// fieldsOf returns those fields of an object which a patch changes, as JSON has them, nil
+// if the object is not known. The whole of a large object is not encoded for one field.
 func fieldsOf(object metav1.Object, changed map[string]any) map[string]any {
 	if u, ok := object.(*unstructured.Unstructured); ok {
 		return u.Object
@@ -168,15 +165,14 @@ func fieldsOf(object metav1.Object, changed map[string]any) map[string]any {
 		}
 		value, ok := fieldOf(object, name)
 		if !ok {
-			return asJSON(object) // its type writes the JSON itself, or has the field elsewhere
+			return asJSON(object) // it writes its JSON itself, or has the field elsewhere
 		}
 		parts[name] = value
 	}
 	return asJSON(parts)
 }
 
-// fieldOf returns a field of a struct by its name in JSON. The value is nil if
-// the field is empty.
+// fieldOf returns a field of a struct by its name in JSON, nil if it is empty.
 func fieldOf(object metav1.Object, name string) (value any, ok bool) {
 	v := reflect.Indirect(reflect.ValueOf(object))
 	if _, ok := object.(json.Marshaler); ok || v.Kind() != reflect.Struct {
@@ -195,8 +191,7 @@ func fieldOf(object metav1.Object, name string) (value any, ok bool) {
 	return nil, false
 }
 
-// asJSON returns a value as a client reads it from JSON, or nil if that is not
-// a JSON object.
+// asJSON returns a value as a client reads it from JSON, nil if it is no object.
 func asJSON(value any) (object map[string]any) {
 	encoded, err := json.Marshal(value)
 	if err == nil {
@@ -205,7 +200,7 @@ func asJSON(value any) (object map[string]any) {
 	return object
 }
 
-// operations returns what a JSON patch asks to change.
+// operations returns what a JSON patch asks for.
 func operations(data []byte) asked {
 	var list []struct {
 		Op, Path, From string
@@ -238,8 +233,8 @@ func isIndex(name string) bool {
 // clientMetadata lists the metadata fields that clients write.
 var clientMetadata = []string{"labels", "annotations", "finalizers", "ownerReferences"}
 
-// changes returns the fields that differ between two states of an object,
-// except for the ones that the server sets at every write.
+// changes returns the fields that differ between two states of an object, without those
+// that the server sets at every write.
 func changes(before, after metav1.Object) asked {
 	before, after = decoded(before, after), decoded(after, before)
 	if before == nil || after == nil {
@@ -256,7 +251,7 @@ func changes(before, after metav1.Object) asked {
 	return fields.bounded()
 }
 
-// clientFields removes fields that only the server writes, and preconditions.
+// clientFields removes what only the server writes, and preconditions.
 func clientFields(changed map[string]any) map[string]any {
 	delete(changed, "apiVersion")
 	delete(changed, "kind")
@@ -266,8 +261,8 @@ func clientFields(changed map[string]any) map[string]any {
 	return changed
 }
 
-// add adds each field that a merge patch sets or removes, unless the object is
-// known to have that value already.
+// add adds each field that a merge patch sets or removes, and that the object has
+// otherwise, as far as it is known.
 func (a asked) add(path string, changed map[string]any, object any, known bool) {
 	has, _ := object.(map[string]any)
 	for name, value := range changed {
@@ -284,8 +279,8 @@ func (a asked) add(path string, changed map[string]any, object any, known bool) 
 	}
 }
 
-// isPart reports whether a value of an object contains a requested value. It
-// may contain more, because the server adds defaults.
+// isPart reports whether an object that has a value has another one, too: all that the
+// server has added to it by default does not matter.
 func isPart(value, has any) bool {
 	switch value := value.(type) {
 	case map[string]any:
@@ -312,8 +307,7 @@ func isPart(value, has any) bool {
 	return value == has
 }
 
-// bounded returns a single entry if there are too many, and nil if there are
-// none at all.
+// bounded returns one field in place of too many, and nil for none.
 func (a asked) bounded() asked {
 	if len(a) == 0 {
 		return nil
@@ -331,9 +325,8 @@ func digest(data []byte) uint64 {
 	return hash.Sum64()
 }
 
-// decoded decodes an object of an answer into the Go type of like. It returns
-// nil if the answer is not a whole object. Other objects are returned
-// unchanged.
+// decoded returns an object of an answer with the Go type of like, nil if the
+// answer is not a whole object. Other objects are returned as they are.
 func decoded(object, like metav1.Object) metav1.Object {
 	got, ok := object.(*answer.Object)
 	if !ok {
@@ -349,7 +342,7 @@ func decoded(object, like metav1.Object) metav1.Object {
 	return into
 }
 
-// isWhole reports whether the write creates or deletes the object.
+// isWhole reports whether it is the creation or the deletion of the object.
 func (a asked) isWhole() bool {
 	_, ok := a[wholeObject]
 	return ok

@@ -14,26 +14,25 @@ import (
 )
 
 const (
-	// gather is how long a fill waits for more slots to join. It waits again
-	// while more do. Slots arrive in groups, and each fill opens a watch and,
-	// where the server does not select shards, lists the whole kind.
+	// gather is how long a fill waits for more slots to join, and again while more do. Slots come in groups, and each
+	// fill opens a watch and, where the server does not select shards, lists the whole kind.
 	gather = 300 * time.Millisecond
-	// gatherings is how often a fill waits at most.
+	// gatherings is how many times it waits at most.
 	gatherings = 5
 )
 
-// shardCaches makes the controller's informers keep only the objects of this
-// replica's slots.
+// shardCaches makes the controller's informers keep the objects of this replica's slots
+// only.
 type shardCaches struct {
 	ranger     slots.Ranger
 	controller *core
 	keep       time.Duration   // how long the key of a deleted object is kept
-	deleted    func(Key)       // called with the key of an object that was deleted before this replica got its slot
+	deleted    func(Key)       // takes the key of an object that was deleted before its slot came
 	replays    *sync.WaitGroup // counts goroutines
 
 	mu      sync.Mutex // guards the fields below
 	waiting map[int]*cachedSlot
-	// late is the error of a fill that takes longer than takeoverDeadline.
+	// late says that a fill takes longer than takeoverDeadline.
 	late error
 }
 
@@ -41,11 +40,10 @@ type shardCaches struct {
 type cachedSlot struct {
 	filled coalescedCall // the fill that takes it
 	left   bool
-	drop   func(slot int) // drops the cached objects; nil until they are cached
+	drop   func(slot int) // nil until they are
 }
 
-// join requests the objects of a slot. The next fill brings them, or the
-// present one if it still waits for more slots. leave drops the objects.
+// join asks for the objects of a slot, which the next fill brings, or the one that gathers. leave drops them.
 func (s *shardCaches) join(slot int) (filled *coalescedCall, leave func()) {
 	mine := &cachedSlot{filled: newCall()}
 	s.mu.Lock()
@@ -65,9 +63,8 @@ func (s *shardCaches) join(slot int) (filled *coalescedCall, leave func()) {
 	}
 }
 
-// fill brings the objects of all slots that have joined, at least as new as the
-// server was at the call. Then it looks in the background for objects that were
-// deleted before.
+// fill brings the objects of all slots that have joined, at least as new as the server
+// was at the call. Then it looks, in the background, for those that were deleted before.
 func (s *shardCaches) fill(ctx context.Context) {
 	if !s.gathered(ctx) {
 		return
@@ -76,16 +73,16 @@ func (s *shardCaches) fill(ctx context.Context) {
 	joined := s.waiting
 	s.waiting = map[int]*cachedSlot{}
 	s.mu.Unlock()
-	all := slices.Collect(maps.Keys(joined))
-	if len(all) == 0 {
+	of := slices.Collect(maps.Keys(joined))
+	if len(of) == 0 {
 		return
 	}
-	watched := s.watch(ctx, all)
+	watched := s.watch(ctx, of)
 	s.controller.sources.renewReferences()
-	drop, err := s.ranger.Fill(ctx, s.controller.sources.caches(), all)
+	drop, err := s.ranger.Fill(ctx, s.controller.sources.caches(), of)
 	watched()
 	if err == nil {
-		s.replays.Go(func() { s.replay(ctx, all) })
+		s.replays.Go(func() { s.replay(ctx, of) })
 	}
 	for slot, cached := range joined {
 		s.mu.Lock()
@@ -99,8 +96,7 @@ func (s *shardCaches) fill(ctx context.Context) {
 	}
 }
 
-// gathered waits until no more slots have joined for a while. It reports false
-// if no slot has joined, or if ctx has ended before.
+// gathered returns when no more slots have joined for a while, and reports false if none has, or ctx has ended before.
 func (s *shardCaches) gathered(ctx context.Context) bool {
 	joined := func() int {
 		s.mu.Lock()
@@ -127,17 +123,17 @@ func (s *shardCaches) gathered(ctx context.Context) bool {
 	return true
 }
 
-// watch logs that a fill has not ended in time, and makes overdue return it,
-// until filled is called.
-func (s *shardCaches) watch(ctx context.Context, numbers []int) (filled func()) {
+// watch logs, and lets overdue return, that a fill has not ended in time, until filled is
+// called.
+func (s *shardCaches) watch(ctx context.Context, of []int) (filled func()) {
 	over := false // s.mu guards it
-	slices.Sort(numbers)
+	slices.Sort(of)
 	slow := time.AfterFunc(takeoverDeadline, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if !over {
 			s.late = fmt.Errorf("caching the objects of slots %v: they have not been listed within %v, see the log for why",
-				numbers, takeoverDeadline)
+				of, takeoverDeadline)
 			klog.FromContext(ctx).Error(s.late, "no key of these slots is reconciled, waiting",
 				"controller", s.controller.name)
 		}
@@ -157,19 +153,18 @@ func (s *shardCaches) overdue() error {
 	return s.late
 }
 
-// replay looks for objects that were deleted before this replica got their
-// slots. The last owner may have stopped, or failed to clean up.
-func (s *shardCaches) replay(ctx context.Context, numbers []int) {
-	err := s.ranger.Deleted(ctx, s.controller.sources[0].Parts().Shards(), numbers, s.keep, s.deleted)
+// replay looks for objects that were deleted before their slots came: the last owner may
+// have drained already, or have failed to clean up.
+func (s *shardCaches) replay(ctx context.Context, of []int) {
+	err := s.ranger.Deleted(ctx, s.controller.sources[0].Parts().Shards(), of, s.keep, s.deleted)
 	if err != nil && ctx.Err() == nil {
-		klog.FromContext(ctx).Error(err, "objects that were deleted before this replica got their shard may not be reconciled",
+		klog.FromContext(ctx).Error(err, "objects that were deleted before their shard came may not be reconciled",
 			"controller", s.controller.name)
 	}
 }
 
-// caches returns the sources for a [slots.Ranger]. Caches of references are not
-// included: they hold what the keys of this replica refer to, not the objects
-// of slots.
+// caches returns all sources as a [slots.Ranger] takes them: caches of references are not
+// among them, which hold what the keys of this replica refer to.
 func (all sources) caches() []slots.Cache {
 	caches := make([]slots.Cache, 0, len(all))
 	for _, s := range all {

@@ -12,16 +12,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// exchange is one call on one resource. Its methods need the server's lock.
+// exchange is one call on one resource. The server's lock is held.
 type exchange struct {
 	s *store
 	t *table
 	r *request
 
-	loading bool // for Load: objects are stored as they are
+	loading bool // a load, not a call: objects are stored as they are
 }
 
-// serve executes one call other than a watch. The lock must be held.
+// serve runs one call but a watch. The lock is held.
 func (s *Server) serve(r *request) (*output, error) {
 	if isReview(r.Resource) {
 		return s.review(r)
@@ -62,8 +62,7 @@ func (s *Server) serve(r *request) (*output, error) {
 	return nil, apierrors.NewMethodNotSupported(t.res.groupResource(), r.Verb)
 }
 
-// table returns the table of a call's resource, after checking whether the
-// caller may make the call.
+// table finds the resource of a call and asks whether the caller may.
 func (s *Server) table(r *request) (*table, error) {
 	t := s.tables[r.Resource]
 	if t == nil {
@@ -79,8 +78,8 @@ func (s *Server) table(r *request) (*table, error) {
 	if r.Client == admin {
 		return t, nil
 	}
-	for _, deny := range s.forbidden {
-		if err := deny(r.Call); err != nil {
+	for _, may := range s.forbidden {
+		if err := may(r.Call); err != nil {
 			return nil, err
 		}
 	}
@@ -104,7 +103,7 @@ func (x *exchange) get() (*output, error) {
 	have := x.t.objects[x.r.key()]
 	if version := x.s.cached(x.t, x.r.Client); x.r.query.Get("resourceVersion") == "0" && version < x.s.version {
 		have = nil
-		for _, o := range x.t.objectsAt(version) {
+		for _, o := range x.t.at(version) {
 			if o.key == x.r.key() {
 				have = o
 			}
@@ -116,8 +115,7 @@ func (x *exchange) get() (*output, error) {
 	return x.r.show(http.StatusOK, have)
 }
 
-// show encodes an object in the form that the caller asked for: whole, or
-// metadata only.
+// show encodes an object as the caller asked for it: whole, or metadata only.
 func (r *request) show(code int, have *stored) (*output, error) {
 	if !r.metadataOnly() {
 		return &output{code: code, body: have.raw}, nil
@@ -136,7 +134,7 @@ func partial(have *stored) ([]byte, error) {
 	})
 }
 
-// decodeBody reads an object that a caller sent and checks it against the URL.
+// decodeBody reads an object that a caller sent, and holds it against the URL.
 func decodeBody(t *table, r *request) (object, error) {
 	obj, err := decode(r.body)
 	if err != nil || obj == nil {
@@ -173,14 +171,13 @@ func decodeBody(t *table, r *request) (object, error) {
 	return obj, nil
 }
 
-// checkSchema prunes and defaults an object of a custom resource with a schema,
-// and looks for unknown fields.
-func (x *exchange) checkSchema(obj object, raw []byte) error {
+// admitted prunes and defaults an object of a custom resource with a schema, and looks for unknown fields.
+func (x *exchange) admitted(obj object, raw []byte) error {
 	var unknown []string
 	if x.t.res.Schema != nil {
 		unknown = x.t.res.Schema.Decode(obj)
 	}
-	return x.checkFields(raw, unknown)
+	return x.strict(raw, unknown)
 }
 
 func wrongNamespace() error {

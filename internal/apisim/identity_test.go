@@ -11,8 +11,7 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// Earlier writes of other objects change neither, because programs make names
-// from both.
+// Other writes before change neither: programs make names from both.
 func TestUIDsAndGeneratedNamesDependOnTheirObjectAlone(t *testing.T) {
 	g := gomega.NewWithT(t)
 	made := func(seed uint64, names ...string) map[string]string {

@@ -10,80 +10,75 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// inspectors check values in all places where a type of the API occurs in an
-// object of a built-in kind, just as defaulters set them. They read the decoded
-// object and descend only to values that have a check. The real server's checks
-// are too large to link; testdata/conformance/table compares the results.
+// inspectors check values wherever a type of the API occurs in an object of a built-in kind, as defaulters set them.
+// They read the decoded object, and descend only to values that one of them checks. Those of the real server are too
+// large to link; testdata/conformance/table compares them.
 type inspectors struct {
 	checks map[reflect.Type]func(object, *field.Path) field.ErrorList
 	enums  map[reflect.Type][]string
-	nested map[reflect.Type][]inspected // the fields of a struct that contain values to check
+	below  map[reflect.Type][]inspected // the fields of a struct that hold something to check
 }
 
-// inspected is a field of a struct. If it has no name, its fields belong to the
-// struct itself.
+// inspected is a field of a struct: without a name its fields are those of the struct.
 type inspected struct {
 	name string
 	typ  reflect.Type
 }
 
-// knownInspectors returns the checks of all built-in kinds.
+// knownInspectors are those of all built-in kinds.
 var knownInspectors = sync.OnceValue(func() *inspectors {
-	insp := &inspectors{
+	in := &inspectors{
 		checks: map[reflect.Type]func(object, *field.Path) field.ErrorList{},
 		enums:  map[reflect.Type][]string{},
-		nested: map[reflect.Type][]inspected{},
+		below:  map[reflect.Type][]inspected{},
 	}
-	insp.values()
-	insp.pods()
-	insp.workloads()
-	insp.network()
-	insp.policies()
+	in.values()
+	in.pods()
+	in.workloads()
+	in.network()
+	in.policies()
 	for _, r := range Builtin() {
 		if typed, err := scheme.Scheme.New(r.gvk()); err == nil {
-			insp.register(reflect.TypeOf(typed).Elem())
+			in.look(reflect.TypeOf(typed).Elem())
 		}
 	}
-	return insp
+	return in
 })
 
-// check registers f as the check of every T. f is called with the object and
-// its path.
-func check[T any](insp *inspectors, f func(object, *field.Path) field.ErrorList) {
-	insp.checks[reflect.TypeFor[T]()] = f
+// check registers a check of every T, with the object and its path.
+func check[T any](in *inspectors, f func(object, *field.Path) field.ErrorList) {
+	in.checks[reflect.TypeFor[T]()] = f
 }
 
-// enum registers the values that a T may have. A T may always be empty.
-func enum[T ~string](insp *inspectors, values ...T) {
+// enum registers the values that a T may have, beside none.
+func enum[T ~string](in *inspectors, values ...T) {
 	for _, v := range values {
-		insp.enums[reflect.TypeFor[T]()] = append(insp.enums[reflect.TypeFor[T]()], string(v))
+		in.enums[reflect.TypeFor[T]()] = append(in.enums[reflect.TypeFor[T]()], string(v))
 	}
 }
 
-// register reports whether a type contains values to check, and records in
-// which fields.
-func (insp *inspectors) register(t reflect.Type) bool {
+// look reports whether there is something to check in a type, and notes where.
+func (in *inspectors) look(t reflect.Type) bool {
 	if t.Kind() != reflect.Struct {
-		return insp.enums[t] != nil
+		return in.enums[t] != nil
 	}
-	if _, known := insp.nested[t]; !known {
-		insp.nested[t] = nil // a type may contain itself
+	if _, known := in.below[t]; !known {
+		in.below[t] = nil // a type may hold itself
 		for f := range t.Fields() {
-			if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "-" && insp.register(base(f.Type)) {
-				insp.nested[t] = append(insp.nested[t], inspected{name, base(f.Type)})
+			if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "-" && in.look(base(f.Type)) {
+				in.below[t] = append(in.below[t], inspected{name, base(f.Type)})
 			}
 		}
 	}
-	return insp.checks[t] != nil || insp.nested[t] != nil
+	return in.checks[t] != nil || in.below[t] != nil
 }
 
-// errs returns the errors of a value of type t and of all values in it. For a
-// list of strings the error names the list without an index.
-func (insp *inspectors) errs(t reflect.Type, v any, path *field.Path) field.ErrorList {
+// errs are those of a value of type t, and of all in it. Of a list of words the list is named, not the place in it.
+func (in *inspectors) errs(t reflect.Type, v any, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	switch v := v.(type) {
 	case string:
-		if allowed := insp.enums[t]; v != "" && allowed != nil && !slices.Contains(allowed, v) {
+		if allowed := in.enums[t]; v != "" && allowed != nil && !slices.Contains(allowed, v) {
 			errs = append(errs, field.NotSupported(path, v, allowed))
 		}
 	case []any:
@@ -92,18 +87,18 @@ func (insp *inspectors) errs(t reflect.Type, v any, path *field.Path) field.Erro
 			if _, word := element.(string); word {
 				place = path
 			}
-			errs = append(errs, insp.errs(t, element, place)...)
+			errs = append(errs, in.errs(t, element, place)...)
 		}
 	case object:
-		if f := insp.checks[t]; f != nil {
+		if f := in.checks[t]; f != nil {
 			errs = append(errs, f(v, path)...)
 		}
-		for _, f := range insp.nested[t] {
-			switch value, ok := v[f.name]; {
+		for _, f := range in.below[t] {
+			switch value, has := v[f.name]; {
 			case f.name == "":
-				errs = append(errs, insp.errs(f.typ, v, path)...)
-			case ok:
-				errs = append(errs, insp.errs(f.typ, value, path.Child(f.name))...)
+				errs = append(errs, in.errs(f.typ, v, path)...)
+			case has:
+				errs = append(errs, in.errs(f.typ, value, path.Child(f.name))...)
 			}
 		}
 	}
@@ -119,9 +114,8 @@ func inspect(r *Resource, obj object) field.ErrorList {
 	return knownInspectors().errs(reflect.TypeOf(typed).Elem(), obj, nil)
 }
 
-// inspectUpdate checks an object if more than its status has changed and it was
-// valid before. An object that was loaded, or is older than a rule, may stay
-// invalid.
+// inspectUpdate checks an object if more than its status has changed and it was valid before: an object that was
+// loaded, or is older than a rule, may stay invalid.
 func inspectUpdate(r *Resource, obj, old object) field.ErrorList {
 	if !specChanged(r, old, obj) {
 		return nil
@@ -133,7 +127,7 @@ func inspectUpdate(r *Resource, obj, old object) field.ErrorList {
 	return errs
 }
 
-// atLeast checks numbers of an object, which may be missing, against a minimum.
+// atLeast checks numbers of an object that may be missing.
 func atLeast(o object, path *field.Path, least int64, names ...string) field.ErrorList {
 	var errs field.ErrorList
 	for _, name := range names {
@@ -144,8 +138,7 @@ func atLeast(o object, path *field.Path, least int64, names ...string) field.Err
 	return errs
 }
 
-// requireFields returns an error for each of the named fields that is empty.
-func requireFields(o object, path *field.Path, names ...string) field.ErrorList {
+func needed(o object, path *field.Path, names ...string) field.ErrorList {
 	var errs field.ErrorList
 	for _, name := range names {
 		if empty(o[name]) {
@@ -155,13 +148,12 @@ func requireFields(o object, path *field.Path, names ...string) field.ErrorList 
 	return errs
 }
 
-// duplicateNames returns an error for each element of a list whose name an
-// earlier element has.
-func duplicateNames(list any, path *field.Path, name string) field.ErrorList {
+// twice are the elements of a list whose name an earlier one has.
+func twice(list any, path *field.Path, name string) field.ErrorList {
 	var errs field.ErrorList
 	seen := map[string]bool{}
-	elements, _ := list.([]any)
-	for i, v := range elements {
+	all, _ := list.([]any)
+	for i, v := range all {
 		if s := text(asObject(v), name); s != "" && seen[s] {
 			errs = append(errs, field.Duplicate(path.Index(i).Child(name), s))
 		} else {

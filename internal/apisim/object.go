@@ -15,15 +15,14 @@ import (
 // object is decoded JSON with integers kept as int64.
 type object = map[string]any
 
-// stored is one version of an object. It is immutable except for the cached
-// item, so that readers share it without a copy.
+// stored is one version of an object. It is immutable, but for the cached item: readers share it without a copy.
 type stored struct {
 	key     types.NamespacedName
 	version int64
 	obj     object
 	raw     []byte
 	labels  labels.Set
-	item    []byte // the form in lists, made on first use; guarded by the server's lock
+	item    []byte // its form in lists, made at the first; the server's lock guards it
 }
 
 func newStored(obj object, version int64) (*stored, error) {
@@ -38,7 +37,7 @@ func newStored(obj object, version int64) (*stored, error) {
 	return s, nil
 }
 
-// unsaved returns the object that a dry run would create. It has no version.
+// unsaved is the object that a dry run would create: it has no version.
 func unsaved(obj object) (*stored, error) {
 	s, err := newStored(obj, 0)
 	if err != nil {
@@ -49,8 +48,7 @@ func unsaved(obj object) (*stored, error) {
 	return s, err
 }
 
-// listItem returns the object as a list of a built-in kind shows it: without
-// kind and apiVersion.
+// listItem is the object as a list of a built-in kind shows it: without kind and version.
 func (s *stored) listItem() ([]byte, error) {
 	if s.item != nil {
 		return s.item, nil
@@ -63,9 +61,8 @@ func (s *stored) listItem() ([]byte, error) {
 	return s.item, err
 }
 
-// withVersion returns the same object with another resourceVersion. For
-// example, a watch shows a deleted object with the version of its deletion.
-func (s *stored) withVersion(version int64) (*stored, error) {
+// at is the same object under another resourceVersion, as a watch shows it when it is deleted.
+func (s *stored) at(version int64) (*stored, error) {
 	obj := maps.Clone(s.obj)
 	obj["metadata"] = maps.Clone(s.meta())
 	return newStored(obj, version)
@@ -85,8 +82,7 @@ func decode(body []byte) (object, error) {
 
 func clone(obj object) object { return runtime.DeepCopyJSON(obj) }
 
-// metaOf returns the object's metadata. It adds empty metadata if the object
-// has none.
+// metaOf returns the object's metadata, which it adds where there is none.
 func metaOf(obj object) object {
 	m, ok := obj["metadata"].(object)
 	if !ok {
@@ -127,23 +123,22 @@ func labelsOf(meta object) labels.Set {
 
 func finalizersOf(obj object) []string {
 	list, _ := metaOf(obj)["finalizers"].([]any)
-	var finalizers []string
+	var all []string
 	for _, v := range list {
 		if s, ok := v.(string); ok {
-			finalizers = append(finalizers, s)
+			all = append(all, s)
 		}
 	}
-	return finalizers
+	return all
 }
 
-// carry sets fields of dst to their values in src. It deletes fields that src
-// does not have.
-func carry(dst, src object, fields ...string) {
+// carry sets a field of the metadata to the old object's value.
+func carry(to, from object, fields ...string) {
 	for _, f := range fields {
-		if v, ok := src[f]; ok {
-			dst[f] = v
+		if v, ok := from[f]; ok {
+			to[f] = v
 		} else {
-			delete(dst, f)
+			delete(to, f)
 		}
 	}
 }

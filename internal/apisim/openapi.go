@@ -13,9 +13,8 @@ import (
 
 const openAPIPath = "/openapi/v3"
 
-// openAPI serves OpenAPI v3: the index, and one document for each group and
-// version. The schemas of built-in kinds are derived from the Go types, with
-// their descriptions and patch strategies but without defaults and formats.
+// openAPI serves OpenAPI v3: the index, and one document for each group and version. Schemas of built-in kinds are made
+// of the Go types, whose descriptions and patch strategies they carry; defaults and formats are not in there.
 func (s catalogue) openAPI(path string) (*output, bool) {
 	if path == openAPIPath {
 		paths := object{}
@@ -66,10 +65,9 @@ func (s catalogue) document(gv schema.GroupVersion) object {
 	}
 }
 
-// operations describes the methods of a path as far as clients read it: the
-// kind, and the parameters.
+// operations describe the methods of a path, as far as clients look: the kind, and the parameters that it takes.
 func operations(r *Resource, ref object, methods ...string) object {
-	byMethod := object{}
+	all := object{}
 	content := object{"application/json": object{"schema": ref}}
 	for _, m := range methods {
 		op := object{
@@ -79,16 +77,16 @@ func operations(r *Resource, ref object, methods ...string) object {
 		if m != "get" && m != "delete" {
 			op["parameters"] = []object{parameter("dryRun"), parameter("fieldManager"), parameter("fieldValidation")}
 		}
-		byMethod[m] = op
+		all[m] = op
 	}
-	return byMethod
+	return all
 }
 
 func parameter(name string) object {
 	return object{"name": name, "in": "query", "schema": object{"type": "string", "uniqueItems": true}}
 }
 
-// models holds the schemas of a document by name.
+// models are the schemas of a document, by name.
 type models object
 
 // kind adds the schema of a resource's kind and returns a reference to it.
@@ -96,7 +94,7 @@ func (m models) kind(r *Resource) object {
 	gvk := []object{{"group": r.Group, "version": r.Version, "kind": r.Kind}}
 	if typed, err := scheme.Scheme.New(r.gvk()); err == nil && r.builtin.typed {
 		t := reflect.TypeOf(typed).Elem()
-		ref := m.schemaOf(t)
+		ref := m.of(t)
 		m[modelName(t)].(object)["x-kubernetes-group-version-kind"] = gvk
 		return ref
 	}
@@ -122,7 +120,7 @@ func modelName(t reflect.Type) string {
 	return strings.ReplaceAll(t.PkgPath(), "/", ".") + "." + t.Name()
 }
 
-// describesItself is implemented by types that report how they encode.
+// describesItself are types that say how they encode.
 type describesItself interface {
 	OpenAPISchemaType() []string
 	OpenAPISchemaFormat() string
@@ -133,21 +131,21 @@ var (
 	prints   = reflect.TypeFor[encoding.TextMarshaler]()
 )
 
-// schemaOf returns the schema of a Go type, or a reference to it.
-func (m models) schemaOf(t reflect.Type) object {
+// of returns the schema of a Go type, or a reference to it.
+func (m models) of(t reflect.Type) object {
 	if s, ok := reflect.TypeAssert[describesItself](reflect.New(t)); ok {
 		return scalar(s.OpenAPISchemaType(), s.OpenAPISchemaFormat())
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
-		return m.schemaOf(t.Elem())
+		return m.of(t.Elem())
 	case reflect.Slice:
 		if t.Elem().Kind() == reflect.Uint8 {
 			return object{"type": "string", "format": "byte"}
 		}
-		return object{"type": "array", "items": m.schemaOf(t.Elem())}
+		return object{"type": "array", "items": m.of(t.Elem())}
 	case reflect.Map:
-		return object{"type": "object", "additionalProperties": m.schemaOf(t.Elem())}
+		return object{"type": "object", "additionalProperties": m.of(t.Elem())}
 	case reflect.String:
 		return object{"type": "string"}
 	case reflect.Bool:
@@ -162,8 +160,7 @@ func (m models) schemaOf(t reflect.Type) object {
 	return object{}
 }
 
-// scalar returns the schema of a type that encodes itself. Without types it
-// accepts any value.
+// scalar is the schema of a type that encodes itself; one without a type takes anything.
 func scalar(types []string, format string) object {
 	if len(types) == 0 {
 		return object{"type": "object"}
@@ -181,9 +178,9 @@ func (m models) structure(t reflect.Type) object {
 		return reference(name)
 	}
 	model := object{"type": "object"}
-	m[name] = model // added before its fields, since a type may contain itself
+	m[name] = model // before its fields: a type may hold itself
 	if p := reflect.PointerTo(t); p.Implements(marshals) || p.Implements(prints) {
-		return reference(name) // its encoding is not known
+		return reference(name) // it encodes itself: there is no telling how
 	}
 	docs := map[string]string{}
 	if d, ok := reflect.TypeAssert[interface{ SwaggerDoc() map[string]string }](reflect.New(t)); ok {
@@ -208,7 +205,7 @@ func (m models) fields(t reflect.Type, docs map[string]string, properties object
 			m.inline(f.Type, docs, properties)
 			continue
 		}
-		property := m.schemaOf(f.Type)
+		property := m.of(f.Type)
 		if _, isRef := property["$ref"]; isRef { // siblings of a reference are ignored
 			property = object{"allOf": []object{property}, "default": object{}}
 		}
@@ -226,8 +223,7 @@ func (m models) fields(t reflect.Type, docs map[string]string, properties object
 	}
 }
 
-// inline adds the fields of an embedded struct, with the struct's own
-// descriptions if it has any.
+// inline adds the fields of an embedded struct: with its own descriptions where it has some.
 func (m models) inline(t reflect.Type, docs map[string]string, properties object) {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()

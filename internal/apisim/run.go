@@ -7,32 +7,29 @@ import (
 	"time"
 )
 
-// Outcome is the way in which a run ended.
+// Outcome is how a run ended.
 type Outcome uint8
 
 // The outcomes of [Scheduler.Run].
 const (
-	Quiescent Outcome = iota // no action was possible for the horizon
-	Reached                  // Until returned true
+	Quiescent Outcome = iota // nothing was left to do, and nothing came for the horizon
+	Reached                  // Until said so
 	Exhausted                // the steps are used up
 )
 
 func (o Outcome) String() string { return [...]string{"quiescent", "reached", "exhausted"}[o] }
 
-// Limits determine when a run ends.
+// Limits end a run.
 type Limits struct {
 	// Steps is the largest number of steps.
 	Steps int
-	// Horizon is how much virtual time must pass without an action until the
-	// run counts as quiescent.
+	// Horizon is how long nothing may happen, in virtual time, until the run counts as quiescent.
 	Horizon time.Duration
-	// Until ends the run when it returns true. It is called before every step.
-	// nil means never.
+	// Until ends the run when it is true; nil: never. It is asked before every step.
 	Until func() bool
 }
 
-// Run takes the steps that the policy chooses. When it returns, every goroutine
-// of the bubble is blocked.
+// Run takes steps as the policy wants them. When it returns, every goroutine of the bubble is blocked.
 func (d *Scheduler) Run(p Policy, l Limits) Outcome {
 	for range l.Steps {
 		enabled := d.Enabled()
@@ -55,10 +52,9 @@ func (d *Scheduler) Run(p Policy, l Limits) Outcome {
 	return Exhausted
 }
 
-// Idle lets time pass until an action becomes possible. It returns false if
-// none does within horizon.
+// Idle lets time pass until something can happen; false when nothing did for that long.
 func (d *Scheduler) Idle(horizon time.Duration) bool {
-	select { // earlier signals are about actions that were seen already
+	select { // an earlier signal is about actions that were seen already
 	case <-d.wake:
 	default:
 	}
@@ -78,7 +74,7 @@ func (d *Scheduler) Idle(horizon time.Duration) bool {
 	}
 }
 
-// Wait lets time pass while all parked calls remain parked.
+// Wait lets that much time pass while everything that is parked stays parked.
 func (d *Scheduler) Wait(t time.Duration) {
 	d.steps++
 	d.line("wait " + t.String())
@@ -87,14 +83,13 @@ func (d *Scheduler) Wait(t time.Duration) {
 	synctest.Wait()
 }
 
-// Steps returns the number of steps so far.
+// Steps is the number of steps so far.
 func (d *Scheduler) Steps() int { return d.steps }
 
-// Trace returns a line for each action so far: the time since the start, the
-// action and the fault.
+// Trace returns a line for each action so far: time since the start, action, fault.
 func (d *Scheduler) Trace() []string { return slices.Clone(d.trace) }
 
-// Note adds a line to the trace for the scenario.
+// Note adds a line of the scenario's own to the trace.
 func (d *Scheduler) Note(format string, args ...any) { d.line("note " + fmt.Sprintf(format, args...)) }
 
 func (d *Scheduler) note(a Action, f Fault) {

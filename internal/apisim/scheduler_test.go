@@ -55,8 +55,7 @@ func TestSharedInformerFollowsTheServer(t *testing.T) {
 	})
 }
 
-// counter is a process that adds one to a ConfigMap, n times, with optimistic
-// locking.
+// counter is a process that adds one to a ConfigMap, n times, with optimistic locking.
 func counter(ctx context.Context, cs kubernetes.Interface, n int) {
 	for range n {
 		for ctx.Err() == nil {
@@ -76,8 +75,7 @@ func counter(ctx context.Context, cs kubernetes.Interface, n int) {
 	}
 }
 
-// count runs three counters under a seed and returns the trace and how far they
-// counted.
+// count runs three counters under a seed and returns the trace and how far they counted.
 func count(t *testing.T, seed uint64, odds apisim.Odds) ([]string, int, int) {
 	var trace []string
 	var reached, commits int
@@ -171,8 +169,7 @@ func TestFencedIncarnationHasNoEffect(t *testing.T) {
 	})
 }
 
-// Calls that differ only in their selectors are distinguished by them, and not
-// by their order of arrival.
+// Calls that differ in their selectors alone are told apart by them, and not by which came first.
 func TestCallsOfDifferentSelectorsHaveAnOrder(t *testing.T) {
 	for _, first := range []string{"a", "b"} {
 		synctest.Test(t, func(t *testing.T) {

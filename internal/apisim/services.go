@@ -7,73 +7,70 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// onNodes reports whether a type of Service has node ports.
+// onNodes reports whether a type of Service has ports on the nodes.
 func onNodes(kind string) bool { return kind == "NodePort" || kind == "LoadBalancer" }
 
 // allocator counts the addresses and ports that it has given to Services.
 type allocator struct{ addresses, ports int64 }
 
-// taken holds the addresses and node ports that Services use. A node port that
-// a Service of another type keeps does not count.
+// taken are the addresses, and the ports of the nodes, that Services use. A port that one of another type keeps is not
+// in use.
 type taken struct {
 	addresses map[string]bool
 	ports     map[int64]bool
 }
 
-// usedBy returns the addresses and ports of a table's Services, except for one
-// Service.
-func usedBy(services *table, except types.NamespacedName) taken {
-	used := taken{map[string]bool{}, map[int64]bool{}}
+// usedBy returns the addresses and ports of a table's Services, except for one key.
+func usedBy(services *table, but types.NamespacedName) taken {
+	all := taken{map[string]bool{}, map[int64]bool{}}
 	for key, have := range services.objects {
 		spec := asObject(have.obj["spec"])
-		if key == except || spec == nil {
+		if key == but || spec == nil {
 			continue
 		}
-		used.addresses[text(spec, "clusterIP")] = true
+		all.addresses[text(spec, "clusterIP")] = true
 		if !onNodes(text(spec, "type")) {
 			continue
 		}
-		used.ports[number(spec, "healthCheckNodePort")] = true
+		all.ports[number(spec, "healthCheckNodePort")] = true
 		for _, p := range elements(spec, "ports") {
-			used.ports[number(asObject(p), "nodePort")] = true
+			all.ports[number(asObject(p), "nodePort")] = true
 		}
 	}
-	return used
+	return all
 }
 
-// localOnly reports whether a Service has a node port on which load balancers
-// check the health of its Pods.
+// localOnly reports whether a Service has a port of the nodes on which balancers check the health of its Pods.
 func localOnly(spec object) bool {
 	return text(spec, "type") == "LoadBalancer" && text(spec, "externalTrafficPolicy") == "Local"
 }
 
-// allocate gives the spec of a Service the fields that the server chooses and
-// that no other Service has: an address and node ports. It keeps the values of
-// oldSpec, the spec before an update, which may be nil.
-func (a *allocator) allocate(spec, oldSpec object, used taken) {
+// allocate gives the spec of a Service the fields that the server chooses and no other Service has: an address, and
+// ports on the nodes. It keeps those of was, the spec before an update, which may be nil.
+func (a *allocator) allocate(spec, was object, used taken) {
 	if spec == nil {
 		return
 	}
 	kind := text(spec, "type")
 	if kind == "ExternalName" {
-		deleteUnchanged(spec, oldSpec, "clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy",
+		forgetSame(spec, was, "clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy",
 			"externalTrafficPolicy")
-		a.nodePorts(spec, oldSpec, used)
+		a.nodePorts(spec, was, used)
 		return
 	}
-	if !onNodes(kind) && onNodes(text(oldSpec, "type")) {
-		deleteUnchanged(spec, oldSpec, "externalTrafficPolicy")
+	if !onNodes(kind) && onNodes(text(was, "type")) {
+		forgetSame(spec, was, "externalTrafficPolicy")
 	}
-	if localOnly(oldSpec) && !localOnly(spec) {
-		deleteUnchanged(spec, oldSpec, "healthCheckNodePort")
+	if localOnly(was) && !localOnly(spec) {
+		forgetSame(spec, was, "healthCheckNodePort")
 	}
 	if kind != "LoadBalancer" {
-		deleteUnchanged(spec, oldSpec, "allocateLoadBalancerNodePorts")
+		forgetSame(spec, was, "allocateLoadBalancerNodePorts")
 	}
-	if oldSpec != nil && text(oldSpec, "type") != "ExternalName" {
+	if was != nil && text(was, "type") != "ExternalName" {
 		for _, f := range []string{"clusterIP", "clusterIPs"} {
 			if empty(spec[f]) {
-				carry(spec, oldSpec, f)
+				carry(spec, was, f)
 			}
 		}
 	}
@@ -81,7 +78,7 @@ func (a *allocator) allocate(spec, oldSpec object, used taken) {
 		spec["clusterIP"] = a.address(used)
 	}
 	addressDefaults(spec)
-	a.nodePorts(spec, oldSpec, used)
+	a.nodePorts(spec, was, used)
 	if localOnly(spec) && number(spec, "healthCheckNodePort") == 0 {
 		spec["healthCheckNodePort"] = a.port(used)
 	}
@@ -102,21 +99,20 @@ func addressDefaults(spec object) {
 	}
 }
 
-// address returns an address that no Service has. It avoids the addresses that
-// tests choose themselves.
+// address is one that no Service has, beyond those that tests choose themselves.
 func (a *allocator) address(used taken) string {
 	for {
 		a.addresses++
 		address := fmt.Sprintf("10.0.%d.%d", 128+a.addresses/250%128, a.addresses%250+1)
-		if !used.addresses[address] || a.addresses > maxAddresses {
+		if !used.addresses[address] || a.addresses > mostAddresses {
 			return address
 		}
 	}
 }
 
-const maxAddresses = 128 * 250
+const mostAddresses = 128 * 250
 
-// port returns a node port that no Service has, or 0.
+// port is one of the nodes that no Service has.
 func (a *allocator) port(used taken) int64 {
 	for range lastNodePort - firstNodePort + 1 {
 		a.ports++
@@ -129,31 +125,30 @@ func (a *allocator) port(used taken) int64 {
 	return 0
 }
 
-// portsByName returns the node ports of a Service by the names of their ports.
+// portsByName are the ports of the nodes that a Service has.
 func portsByName(spec object) object {
-	ports := object{}
+	all := object{}
 	for _, p := range elements(spec, "ports") {
-		ports[text(asObject(p), "name")] = asObject(p)["nodePort"]
+		all[text(asObject(p), "name")] = asObject(p)["nodePort"]
 	}
-	return ports
+	return all
 }
 
-// nodePorts gives a node port to each port of a Service whose type has node
-// ports. Ports keep their old node ports by name.
-func (a *allocator) nodePorts(spec, oldSpec object, used taken) {
-	kind, oldPorts, given := text(spec, "type"), portsByName(oldSpec), map[int64]bool{}
+// nodePorts gives the ports of a Service of some types one on the nodes, and those that it had by their names.
+func (a *allocator) nodePorts(spec, was object, used taken) {
+	kind, had, given := text(spec, "type"), portsByName(was), map[int64]bool{}
 	for _, v := range elements(spec, "ports") {
 		given[number(asObject(v), "nodePort")] = true
 	}
 	for _, v := range elements(spec, "ports") {
 		p := asObject(v)
-		known := oldPorts[text(p, "name")]
+		known := had[text(p, "name")]
 		switch {
 		case p == nil:
-		case !onNodes(kind) && onNodes(text(oldSpec, "type")) && reflect.DeepEqual(p["nodePort"], known):
+		case !onNodes(kind) && onNodes(text(was, "type")) && reflect.DeepEqual(p["nodePort"], known):
 			delete(p, "nodePort")
 		case !onNodes(kind) || number(p, "nodePort") != 0 || spec["allocateLoadBalancerNodePorts"] == false:
-		case known != nil && !given[number(oldPorts, text(p, "name"))]:
+		case known != nil && !given[number(had, text(p, "name"))]:
 			p["nodePort"] = known
 		default:
 			p["nodePort"] = a.port(used)
@@ -161,10 +156,10 @@ func (a *allocator) nodePorts(spec, oldSpec object, used taken) {
 	}
 }
 
-// deleteUnchanged deletes the fields that an update has not changed.
-func deleteUnchanged(spec, oldSpec object, fields ...string) {
+// forgetSame takes fields away that an update has left as they were.
+func forgetSame(spec, was object, fields ...string) {
 	for _, f := range fields {
-		if reflect.DeepEqual(spec[f], oldSpec[f]) {
+		if reflect.DeepEqual(spec[f], was[f]) {
 			delete(spec, f)
 		}
 	}

@@ -12,10 +12,9 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// checkFields checks an object, as a caller sent it or as a patch left it, for
-// unknown and duplicate fields. Depending on the caller's fieldValidation these
-// are an error, a warning, or ignored.
-func (x *exchange) checkFields(raw []byte, unknown []string) error {
+// strict holds an object as a caller sent it, or as a patch left it, against the fields of its kind, where the caller
+// asks for that by fieldValidation: unknown and duplicate fields are an error, or a warning.
+func (x *exchange) strict(raw []byte, unknown []string) error {
 	directive := x.r.query.Get("fieldValidation")
 	if directive != metav1.FieldValidationStrict && directive != metav1.FieldValidationWarn {
 		return nil
@@ -52,14 +51,14 @@ func (x *exchange) checkFields(raw []byte, unknown []string) error {
 		x.t.res.Kind, x.t.res.Version, x.t.res.Kind, err)))
 }
 
-func strictErrors(raw []byte, target any) []string {
-	errs, err := kjson.UnmarshalStrict(raw, target)
+func strictErrors(raw []byte, into any) []string {
+	errs, err := kjson.UnmarshalStrict(raw, into)
 	if err != nil {
-		return nil // the decoder reports it
+		return nil // decoding it says so
 	}
-	messages := make([]string, len(errs))
+	all := make([]string, len(errs))
 	for i, e := range errs {
-		messages[i] = e.Error()
+		all[i] = e.Error()
 	}
-	return messages
+	return all
 }

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// subresource is an exchange about a subresource other than the status.
+// subresource is an exchange about neither the object nor its status.
 type subresource struct{ *exchange }
 
 func (x subresource) serve() (*output, error) {
@@ -49,11 +49,11 @@ func (x subresource) scale() (*output, error) {
 	if x.r.Verb == "get" {
 		return showScale(have)
 	}
-	current, err := scaleOf(have)
+	now, err := scaleOf(have)
 	if err != nil {
 		return nil, err
 	}
-	wanted, err := scaleBody(x.r, current)
+	wanted, err := scaleBody(x.r, now)
 	if err != nil {
 		return nil, err
 	}
@@ -74,14 +74,14 @@ func (x subresource) scale() (*output, error) {
 }
 
 // scaleBody returns the scale after an update or a patch.
-func scaleBody(r *request, current *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
+func scaleBody(r *request, now *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
 	body := r.body
 	if r.Verb == "patch" {
-		original, err := runtime.DefaultUnstructuredConverter.ToUnstructured(current)
+		before, err := runtime.DefaultUnstructuredConverter.ToUnstructured(now)
 		if err != nil {
 			return nil, apierrors.NewInternalError(err)
 		}
-		if body, err = scalePatched(r, original); err != nil {
+		if body, err = scalePatched(r, before); err != nil {
 			return nil, err
 		}
 	}
@@ -92,23 +92,23 @@ func scaleBody(r *request, current *autoscalingv1.Scale) (*autoscalingv1.Scale, 
 	return wanted, nil
 }
 
-func scalePatched(r *request, original object) ([]byte, error) {
+func scalePatched(r *request, before object) ([]byte, error) {
 	if types.PatchType(r.mediaType) == types.JSONPatchType {
-		raw, err := encode(original)
+		raw, err := encode(before)
 		if err != nil {
 			return nil, apierrors.NewInternalError(err)
 		}
-		result, err := jsonPatched(r, &stored{raw: raw})
+		after, err := jsonPatched(r, &stored{raw: raw})
 		if err != nil {
 			return nil, err
 		}
-		return encode(result)
+		return encode(after)
 	}
 	change, err := decode(r.body)
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	return encode(mergeObjects(original, change))
+	return encode(mergeObjects(before, change))
 }
 
 func scaleOf(have *stored) (*autoscalingv1.Scale, error) {
@@ -153,8 +153,8 @@ func showScale(have *stored) (*output, error) {
 	return &output{code: http.StatusOK, body: body}, err
 }
 
-// created returns the answer of subresources that are commands.
-func created() (*output, error) {
+// done is the answer of subresources that are commands.
+func done() (*output, error) {
 	body, err := json.Marshal(metav1.Status{
 		TypeMeta: metav1.TypeMeta{
 			Kind:       "Status",
@@ -164,7 +164,7 @@ func created() (*output, error) {
 	return &output{code: http.StatusCreated, body: body}, err
 }
 
-// bind assigns a Pod to a node, as the Kubernetes scheduler does.
+// bind assigns a pod to a node, as the scheduler does.
 func (x subresource) bind() (*output, error) {
 	var b corev1.Binding
 	if err := json.Unmarshal(x.r.body, &b); err != nil {
@@ -188,7 +188,7 @@ func (x subresource) bind() (*output, error) {
 	if err := x.overwrite(have, obj); err != nil {
 		return nil, err
 	}
-	return created()
+	return done()
 }
 
 // setCondition sets a condition of the object's status.
@@ -208,7 +208,7 @@ func setCondition(obj, condition object) {
 	obj["status"] = status
 }
 
-// overwrite commits an object that the server itself has changed.
+// overwrite commits an object that the server itself changed.
 func (x subresource) overwrite(have *stored, obj object) error {
 	if x.r.dryRun() {
 		return nil
@@ -226,8 +226,7 @@ func (x subresource) overwrite(have *stored, obj object) error {
 	return nil
 }
 
-// finalize sets the finalizers in a namespace's spec. A terminating namespace
-// without finalizers is deleted.
+// finalize sets the finalizers in a namespace's spec: without any, a terminating namespace goes.
 func (x subresource) finalize() (*output, error) {
 	sent, err := decodeBody(x.t, x.r)
 	if err != nil {
@@ -250,11 +249,11 @@ func (x subresource) finalize() (*output, error) {
 	} else if have.meta()["deletionTimestamp"] != nil && len(finalizersOf(obj)) == 0 {
 		x.s.version++
 		x.s.commit(x.t, x.r, have, nil)
-		final, err := newStored(obj, have.version)
+		last, err := newStored(obj, have.version)
 		if err != nil {
 			return nil, err
 		}
-		return x.r.show(http.StatusOK, final)
+		return x.r.show(http.StatusOK, last)
 	}
 	if err := x.overwrite(have, obj); err != nil {
 		return nil, err

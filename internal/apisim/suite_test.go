@@ -8,7 +8,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// testTimeout limits calls that cannot hang unless the code is broken.
+// testTimeout is for what cannot hang unless it is broken.
 const testTimeout = 10 * time.Second
 
 func TestAPISim(t *testing.T) {

@@ -11,12 +11,12 @@ import (
 // table holds the objects of one resource and their history.
 type table struct {
 	res       Resource
-	name      string // the name of the resource, by which tables are ordered
+	name      string // that of the resource: tables are in its order
 	objects   map[types.NamespacedName]*stored
-	born      map[types.NamespacedName]int64 // the version that created each object
-	sorted    []types.NamespacedName         // nil if the keys must be sorted again
+	born      map[types.NamespacedName]int64 // the version that made each object
+	sorted    []types.NamespacedName         // nil: to be sorted again
 	history   []*entry
-	compacted int64 // watches that start below this version get 410
+	compacted int64 // watches from below this version get 410
 }
 
 func newTable(r Resource) *table {
@@ -65,18 +65,17 @@ func compareKeys(a, b types.NamespacedName) int {
 	return strings.Compare(a.Name, b.Name)
 }
 
-// objectsAt returns the objects at a version, in order. It undoes the history
-// down to the version.
-func (t *table) objectsAt(version int64) []*stored {
+// at returns the objects as they were at the version, in order: the history is undone down to it.
+func (t *table) at(version int64) []*stored {
 	if len(t.history) == 0 || t.history[len(t.history)-1].version <= version {
-		if len(t.objects) == 0 { // most tables are empty
+		if len(t.objects) == 0 { // as most tables are
 			return nil
 		}
-		objects := make([]*stored, 0, len(t.objects))
+		all := make([]*stored, 0, len(t.objects))
 		for _, k := range t.keys() {
-			objects = append(objects, t.objects[k])
+			all = append(all, t.objects[k])
 		}
-		return objects
+		return all
 	}
 	past := maps.Clone(t.objects)
 	for _, e := range slices.Backward(t.history) {
@@ -89,16 +88,15 @@ func (t *table) objectsAt(version int64) []*stored {
 			past[e.old.key] = e.old
 		}
 	}
-	objects := make([]*stored, 0, len(past))
+	all := make([]*stored, 0, len(past))
 	for _, k := range sortedKeys(past) {
-		objects = append(objects, past[k])
+		all = append(all, past[k])
 	}
-	return objects
+	return all
 }
 
-// historyAfter returns the history after a version. It returns false if it is
-// compacted.
-func (t *table) historyAfter(version int64) ([]*entry, bool) {
+// since returns the history after the version; false when it is compacted.
+func (t *table) since(version int64) ([]*entry, bool) {
 	if version < t.compacted {
 		return nil, false
 	}

@@ -19,22 +19,19 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// admin is the client whose calls never park.
+// admin is the client whose calls pass every gate.
 const admin = "admin"
 
-// client is a name that callers use, with its incarnations: a process and its
-// restarts.
+// client is one name that callers use, and its incarnations: a process and its restarts.
 type client struct {
 	incarnation int
-	fenced      int // incarnations up to this number are dead
+	fenced      int // incarnations up to this one are dead
 }
 
-// Config returns the configuration of a new incarnation of the named client,
-// which is one process from its start to its crash. With a [Scheduler] its
-// calls park until they are released.
+// Config returns the configuration of a new incarnation of the named client: one process from its start to its
+// crash. With a [Scheduler] its calls park until they are released.
 //
-// The server speaks only JSON and does not throttle. The configuration sets
-// ContentType and QPS accordingly.
+// The server speaks JSON only and does not throttle: the configuration says so (ContentType, QPS −1).
 func (s *Server) Config(name string) *rest.Config {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -47,8 +44,7 @@ func (s *Server) Config(name string) *rest.Config {
 	return s.config(name, c.incarnation)
 }
 
-// Admin returns the configuration for workload and assertions. Its calls are
-// always served at once.
+// Admin returns the configuration for workload and assertions: its calls are served at once, always.
 func (s *Server) Admin() *rest.Config { return s.config(admin, 0) }
 
 func (s *Server) config(name string, incarnation int) *rest.Config {
@@ -64,8 +60,8 @@ func (s *Server) config(name string, incarnation int) *rest.Config {
 	}
 }
 
-// Fence kills all present incarnations of a client. Their parked and later
-// calls end with context.Canceled and without effect, and their watches break.
+// Fence kills all incarnations of a client so far: their parked and later calls end with
+// context.Canceled and without effect, and their watches break.
 func (s *Server) Fence(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,7 +86,7 @@ func (s *Server) isFenced(c Call) bool {
 	return known != nil && c.Incarnation <= known.fenced
 }
 
-// transport connects one incarnation of a client to the server.
+// transport is one incarnation's way to the server.
 type transport struct {
 	server      *Server
 	client      string
@@ -111,12 +107,12 @@ func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
 	if err := req.Context().Err(); err != nil {
 		return nil, err
 	}
-	api := catalogue{t.server}
-	if answer, ok := api.unserved(req.URL.Path); ok {
-		return respond(answer, nil), nil
+	about := catalogue{t.server}
+	if out, ok := about.unserved(req.URL.Path); ok {
+		return respond(out, nil), nil
 	}
-	if answer, ok := api.discovery(req); ok {
-		return respond(answer, nil), nil
+	if out, ok := about.discovery(req); ok {
+		return respond(out, nil), nil
 	}
 	r, err := t.read(req)
 	if err != nil {
@@ -156,12 +152,11 @@ func (t *transport) read(req *http.Request) (*request, error) {
 		return nil, unsupportedMedia("the body of the request was in an unknown format - accepted media types include: " +
 			"application/json, application/yaml")
 	}
-	r.setName()
+	r.named()
 	return r, nil
 }
 
-// toJSON converts a request in YAML or protobuf, which kubectl sometimes sends,
-// to JSON. Answers are JSON.
+// toJSON decodes a request in YAML, or in protobuf, which kubectl sends now and then; answers are JSON.
 func (r *request) toJSON() error {
 	if r.mediaType == runtime.ContentTypeYAML && len(r.body) > 0 {
 		var err error
@@ -177,14 +172,14 @@ func (r *request) toJSON() error {
 		r.body, err = json.Marshal(typed)
 	}
 	if err != nil {
-		return unsupportedMedia("the simulated server answers in JSON and cannot decode this body: " +
-			"use the configuration that Config returns, including its ContentType")
+		return unsupportedMedia("the simulated server answers in JSON, and does not decode this: " +
+			"take its configuration from Config, ContentType and all")
 	}
 	r.mediaType = runtime.ContentTypeJSON
 	return nil
 }
 
-// answer serves the request now, and calls the hooks before it returns.
+// answer serves the request now, and runs the hooks before it returns.
 func (s *Server) answer(ctx context.Context, r *request) (*http.Response, error) {
 	s.mu.Lock()
 	if s.isFenced(r.Call) {
@@ -199,10 +194,10 @@ func (s *Server) answer(ctx context.Context, r *request) (*http.Response, error)
 		}
 		return &http.Response{StatusCode: http.StatusOK, Header: jsonHeader(), Body: w, Proto: "HTTP/1.1"}, nil
 	}
-	result, err := s.serve(r)
+	out, err := s.serve(r)
 	s.mu.Unlock()
 	s.runHooks()
-	resp := respond(result, err)
+	resp := respond(out, err)
 	for _, w := range r.warnings {
 		resp.Header.Add("Warning", fmt.Sprintf("299 - %q", w))
 	}
@@ -218,7 +213,7 @@ type output struct {
 
 func jsonHeader() http.Header { return http.Header{"Content-Type": {runtime.ContentTypeJSON}} }
 
-func respond(result *output, err error) *http.Response {
+func respond(out *output, err error) *http.Response {
 	header := jsonHeader()
 	if err != nil {
 		status := statusOf(err)
@@ -226,14 +221,14 @@ func respond(result *output, err error) *http.Response {
 		if d := status.Details; d != nil && d.RetryAfterSeconds > 0 {
 			header.Set("Retry-After", fmt.Sprint(d.RetryAfterSeconds))
 		}
-		result = &output{code: int(status.Code), body: body}
+		out = &output{code: int(status.Code), body: body}
 	}
-	if result.media != "" {
-		header.Set("Content-Type", result.media)
+	if out.media != "" {
+		header.Set("Content-Type", out.media)
 	}
 	return &http.Response{
-		StatusCode: result.code, Header: header, Proto: "HTTP/1.1",
-		ContentLength: int64(len(result.body)), Body: io.NopCloser(bytes.NewReader(result.body)),
+		StatusCode: out.code, Header: header, Proto: "HTTP/1.1",
+		ContentLength: int64(len(out.body)), Body: io.NopCloser(bytes.NewReader(out.body)),
 	}
 }
 

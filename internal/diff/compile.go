@@ -12,12 +12,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// plans maps each type that was ever compared to its plan, or to nil if a plan
-// cannot be made for it. A type is compiled once and its plan never changes,
-// like the encoders of encoding/json.
+// plans holds the plan of every type that was ever compared, nil if it has none. It is filled once
+// per type and never changes a plan, as encoding/json does with its encoders.
 var plans sync.Map
 
-// planOf returns the compiled plan of t, or nil if t cannot be compiled.
+// planOf returns the compiled plan of t, nil if there is none.
 func planOf(t reflect.Type) *node {
 	got, ok := plans.Load(t)
 	if !ok {
@@ -31,10 +30,10 @@ func planOf(t reflect.Type) *node {
 	return got.(*node)
 }
 
-// compiler makes the plans of one root type and of all types inside it.
+// compiler makes the plans of one root type and of all that it holds.
 type compiler struct {
 	seen    map[reflect.Type]*node
-	refused bool // the JSON of one of the types cannot be described by a plan
+	refused bool // a type has a JSON that no plan has
 }
 
 func (c *compiler) compile(t reflect.Type) *node {
@@ -49,7 +48,7 @@ func (c *compiler) compile(t reflect.Type) *node {
 	case kindMap:
 		e := t.Elem()
 		if marshals(reflect.PointerTo(e)) && !marshals(e) {
-			c.refused = true // encoding/json cannot take the address of a map's value
+			c.refused = true // values of a map cannot use the MarshalJSON of their pointer
 		}
 		n.elem = c.compile(e)
 	case kindStruct:
@@ -97,9 +96,7 @@ func kindFor(t reflect.Type) kind {
 	return kindOpaque
 }
 
-// collect adds the JSON members of struct t, which lies at offset inside n, by
-// the rules of encoding/json. For example, it adds the members of an embedded
-// struct to n itself.
+// collect adds the JSON members of struct t, which lies at offset inside n, as encoding/json sees them.
 func (c *compiler) collect(n *node, t reflect.Type, offset uintptr, depth int) {
 	for sf := range t.Fields() {
 		name, options, _ := strings.Cut(sf.Tag.Get("json"), ",")
@@ -127,15 +124,15 @@ func (c *compiler) collect(n *node, t reflect.Type, offset uintptr, depth int) {
 	}
 }
 
-// add appends f to n, unless a shallower member of the same name hides it.
+// add appends f to n unless a shallower member of the same name hides it.
 func (c *compiler) add(n *node, f field) {
-	existing := n.member(f.name)
+	was := n.member(f.name)
 	switch {
-	case existing == nil:
+	case was == nil:
 		n.fields = append(n.fields, f)
-	case existing.depth == f.depth:
-		c.refused = true // encoding/json writes neither
-	case existing.depth > f.depth:
-		*existing = f
+	case was.depth == f.depth:
+		c.refused = true // neither is in the JSON
+	case was.depth > f.depth:
+		*was = f
 	}
 }

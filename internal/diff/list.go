@@ -1,33 +1,31 @@
 package diff
 
-// listDiff writes the change of a list that the server merges. It merges
-// objects by their key, and strings by their values.
+// listDiff writes a list that the server merges, by the key of its elements or by the elements themselves.
 func (w *writer) listDiff(f *field, a, b *slice) {
-	l := listWriter{writer: w, field: f, a: a, b: b, oldKeys: w.keys(f, a), newKeys: w.keys(f, b)}
+	l := listWriter{writer: w, field: f, a: a, b: b, before: w.keys(f, a), after: w.keys(f, b)}
 	if w.err != nil {
 		return
 	}
 	if f.node.elem.kind == kindString {
-		l.writeScalars()
+		l.scalars()
 	} else {
-		l.writeList("", func() {
-			l.writeChanged()
-			l.writeRemoved()
+		l.list("", func() {
+			l.changed()
+			l.removed()
 		})
 	}
-	if l.newKeys.needsOrder(l.oldKeys) {
-		l.writeOrder()
+	if l.after.needsOrder(l.before) {
+		l.order()
 	}
 }
 
-// keyed holds the keys of a list's elements in their order. Each key is a
-// string or an int64.
+// keyed is the keys of a list, each a string or an int64, in the order of its elements.
 type keyed struct {
 	keys  []any
 	index map[any]int
 }
 
-// find returns the position of key in the list, or -1.
+// find is the position of key in the list, or -1.
 func (k *keyed) find(key any) int {
 	if i, ok := k.index[key]; ok {
 		return i
@@ -35,28 +33,26 @@ func (k *keyed) find(key any) int {
 	return -1
 }
 
-// needsOrder reports whether the patch must tell the server the order. Without
-// it, the server keeps its own order for the elements that it has, and puts new
-// ones first.
-func (k *keyed) needsOrder(original keyed) bool {
-	if len(original.keys) == 0 {
+// needsOrder reports whether the server could not find the order by itself: it keeps its own order for
+// the elements it has, and puts new ones first.
+func (k *keyed) needsOrder(before keyed) bool {
+	if len(before.keys) == 0 {
 		return false
 	}
-	previous := -1
+	last := -1
 	for _, key := range k.keys {
-		position := original.find(key)
-		if position < previous {
+		at := before.find(key)
+		if at < last {
 			return true
 		}
-		previous = position
+		last = at
 	}
 	return false
 }
 
-// keys reads the keys of s. It fails if an element has no key or two elements
-// have the same one.
+// keys reads the keys of s. Every element must have one, and no two the same.
 func (w *writer) keys(f *field, s *slice) keyed {
-	result := keyed{index: make(map[any]int, s.len)}
+	out := keyed{index: make(map[any]int, s.len)}
 	elem := f.node.elem
 	var member *field
 	if elem.kind == kindStruct {
@@ -64,21 +60,21 @@ func (w *writer) keys(f *field, s *slice) keyed {
 	}
 	if member == nil && elem.kind != kindString {
 		w.fail(errUnmergeable)
-		return result
+		return out
 	}
 	for i := range s.len {
 		key := keyOf(elem, member, f.node.index(s, i))
-		if key == nil || result.find(key) >= 0 {
+		if key == nil || out.find(key) >= 0 {
 			w.fail(errUnmergeable)
-			return result
+			return out
 		}
-		result.keys = append(result.keys, key)
-		result.index[key] = i
+		out.keys = append(out.keys, key)
+		out.index[key] = i
 	}
-	return result
+	return out
 }
 
-// keyOf returns the key of the element at p, or nil if the element has no key.
+// keyOf returns the key of the element at p, or nil.
 func keyOf(elem *node, member *field, p place) any {
 	n := elem
 	if member != nil {
@@ -97,50 +93,49 @@ func keyOf(elem *node, member *field, p place) any {
 	}
 }
 
-// listWriter writes how the list a becomes the list b.
+// listWriter writes how one list becomes another.
 type listWriter struct {
 	*writer
 
-	field            *field
-	a, b             *slice
-	oldKeys, newKeys keyed // the elements of a and b
+	field         *field
+	a, b          *slice
+	before, after keyed // the elements of a and b
 }
 
-func (l *listWriter) writeScalars() {
-	l.writeList("", func() { l.writeMissing(l.b, l.newKeys, l.oldKeys) })
-	l.writeList(deleteScalars, func() { l.writeMissing(l.a, l.oldKeys, l.newKeys) })
+func (l *listWriter) scalars() {
+	l.list("", func() { l.without(l.b, l.after, l.before) })
+	l.list(deleteScalars, func() { l.without(l.a, l.before, l.after) })
 }
 
-// writeList writes the output of f as a list, unless f writes no output.
-func (l *listWriter) writeList(prefix string, f func()) {
+// list writes the output of f, if any, as a list.
+func (l *listWriter) list(prefix string, f func()) {
 	l.pair(prefix, l.field.name, func() { l.nested('[', ']', f) })
 }
 
-// writeMissing writes those elements of s that others does not have. elements
-// holds the keys of s.
-func (l *listWriter) writeMissing(s *slice, elements, others keyed) {
-	for i, key := range elements.keys {
-		if others.find(key) < 0 {
+// without writes the elements of s, whose keys are own, that are not in other.
+func (l *listWriter) without(s *slice, own, other keyed) {
+	for i, key := range own.keys {
+		if other.find(key) < 0 {
 			l.comma()
 			l.whole(l.field.node.elem, l.field.node.index(s, i))
 		}
 	}
 }
 
-func (l *listWriter) writeChanged() {
+func (l *listWriter) changed() {
 	list := l.field.node
-	for i, key := range l.newKeys.keys {
+	for i, key := range l.after.keys {
 		p, start := list.index(l.b, i), len(l.buf)
 		l.comma()
-		position := l.oldKeys.find(key)
-		if position < 0 {
+		at := l.before.find(key)
+		if at < 0 {
 			l.whole(list.elem, p)
 			continue
 		}
 		l.buf = append(l.buf, '{')
 		l.keyMember(p)
 		inner := len(l.buf)
-		l.structDiff(list.elem, list.index(l.a, position), p, l.field.retain)
+		l.structDiff(list.elem, list.index(l.a, at), p, l.field.retain)
 		if len(l.buf) == inner {
 			l.buf = l.buf[:start]
 			continue
@@ -149,9 +144,9 @@ func (l *listWriter) writeChanged() {
 	}
 }
 
-func (l *listWriter) writeRemoved() {
-	for i, key := range l.oldKeys.keys {
-		if l.newKeys.find(key) >= 0 {
+func (l *listWriter) removed() {
+	for i, key := range l.before.keys {
+		if l.after.find(key) >= 0 {
 			continue
 		}
 		l.comma()
@@ -168,8 +163,8 @@ func (l *listWriter) keyMember(p place) {
 	l.whole(m.node, m.at(p))
 }
 
-// writeOrder writes the keys of b, which give the wanted order.
-func (l *listWriter) writeOrder() {
+// order writes the wanted order of the elements of b.
+func (l *listWriter) order() {
 	list := l.field.node
 	l.key(setOrder, l.field.name)
 	l.buf = append(l.buf, '[')

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// mapDiff writes the keys that differ, sorted.
+// mapDiff writes the keys that differ, in their order.
 func (w *writer) mapDiff(n *node, a, b place) {
 	if n.typ == reflect.TypeFor[map[string]string]() {
 		x, y := *(*map[string]string)(a), *(*map[string]string)(b)
@@ -25,12 +25,12 @@ func (w *writer) mapDiff(n *node, a, b place) {
 	}
 }
 
-// stringsDiff writes the keys that differ, sorted. At least one must differ.
+// stringsDiff writes the keys that differ, of which there is one.
 func (w *writer) stringsDiff(a, b map[string]string) {
 	var space [8]string
 	changed := space[:0]
 	for k, v := range b {
-		if old, ok := a[k]; !ok || old != v {
+		if was, ok := a[k]; !ok || was != v {
 			changed = append(changed, k)
 		}
 	}
@@ -83,14 +83,13 @@ func keysOf(a, b reflect.Value) []string {
 	return names
 }
 
-// entry writes one key of a map if its value differs. hasA and hasB say whether
-// the maps have the key; a and b are read only if they do.
+// entry writes one key of a map. a and b are read only if hasA and hasB.
 func (w *writer) entry(n *node, name string, hasA, hasB bool, a, b place) {
 	if w.pair("", name, func() {
 		switch {
 		case !hasB:
 			w.null()
-		case n.emptyJSON() != "" && n.null(b): // null would remove the key
+		case n.emptyJSON() != "" && n.null(b): // null would remove the key, which has an empty value
 			if !hasA || !n.empty(a) {
 				w.raw([]byte(n.emptyJSON()))
 			}
@@ -107,8 +106,7 @@ func (w *writer) entry(n *node, name string, hasA, hasB bool, a, b place) {
 	}
 }
 
-// emptyJSON returns the JSON that a nil value of a map is written as, or "" if
-// that is null.
+// emptyJSON returns the JSON of a nil value of a map, or "" if it is null.
 func (n *node) emptyJSON() string {
 	switch n.kind {
 	case kindBytes:
@@ -122,8 +120,7 @@ func (n *node) emptyJSON() string {
 	}
 }
 
-// wholeMap writes a map. Where encoding/json would write null for a nil value
-// it writes an empty value, because null would remove the key.
+// wholeMap writes a map. Its values are empty where encoding/json writes null, which would remove their keys.
 func (o *output) wholeMap(n *node, p place) {
 	m := n.value(p)
 	if n.elem.emptyJSON() == "" || m.IsNil() {
@@ -143,12 +140,11 @@ func (o *output) wholeMap(n *node, p place) {
 	o.marshalNew(filled.Interface())
 }
 
-// wholeUnlessNull writes a value that was missing before. It does not write
-// null, which would ask the server to remove the value.
+// wholeUnlessNull writes a value that was not there before: null would ask to remove it.
 func (o *output) wholeUnlessNull(n *node, p place) {
-	start := len(o.buf)
+	at := len(o.buf)
 	o.fresh(n, p)
-	if string(o.buf[start:]) == "null" {
-		o.buf = o.buf[:start]
+	if string(o.buf[at:]) == "null" {
+		o.buf = o.buf[:at]
 	}
 }

@@ -12,57 +12,53 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Through returns a copy of c whose watches deliver placeholders, and omit
-// objects that keep does not want. If that would not be safe, it returns nil
-// and the reason in why. See [Through].
-func (s *Specs) Through(c rest.Interface, keep Keep) (filtered rest.Interface, why string) {
-	if authenticatorErr != nil {
-		return nil, authenticatorErr.Error()
+// Through returns a copy of c whose watches bring placeholders, and leave out what
+// keep does not want, or says why that would not be safe. See [Through].
+func (s *Specs) Through(c rest.Interface, keep Keep) (through rest.Interface, why string) {
+	if refused != nil {
+		return nil, refused.Error()
 	}
-	return withTransport(c, s, keep)
+	return via(c, s, keep)
 }
 
-// Through returns a copy of c whose lists and watches omit objects that keep
-// does not want. If that would not be safe, it returns nil and the reason in
-// why. The copy differs from c only in its transport, which is in an exported
-// field.
-func Through(c rest.Interface, keep Keep) (filtered rest.Interface, why string) {
-	return withTransport(c, nil, keep)
+// Through returns a copy of c whose lists and watches leave out what keep does not
+// want, or says why that would not be safe. The copy differs from c in its transport
+// alone, which is in an exported field.
+func Through(c rest.Interface, keep Keep) (through rest.Interface, why string) {
+	return via(c, nil, keep)
 }
 
-func withTransport(c rest.Interface, s *Specs, keep Keep) (filtered rest.Interface, why string) {
-	original, ok := c.(*rest.RESTClient)
-	if !ok || original == nil {
+func via(c rest.Interface, s *Specs, keep Keep) (through rest.Interface, why string) {
+	from, ok := c.(*rest.RESTClient)
+	if !ok || from == nil {
 		return nil, fmt.Sprintf("the client sends its requests with a %T", c)
 	}
-	// Such a client records in itself that the server does not speak CBOR.
+	// Such a client writes to itself, while it is used, that the server does not.
 	if features.FeatureGates().Enabled(features.ClientsAllowCBOR) {
 		return nil, "the client may speak CBOR"
 	}
 	if !copyable(reflect.TypeFor[rest.RESTClient](), cborFlag) {
 		return nil, "the rest.RESTClient of this client-go cannot be copied"
 	}
-	copied := &rest.RESTClient{}
-	reflect.ValueOf(copied).Elem().Set(reflect.ValueOf(original).Elem())
+	to := &rest.RESTClient{}
+	reflect.ValueOf(to).Elem().Set(reflect.ValueOf(from).Elem())
 	client := http.Client{}
-	if original.Client != nil {
-		client = *original.Client
+	if from.Client != nil {
+		client = *from.Client
 	}
 	if client.Transport == nil {
 		client.Transport = http.DefaultTransport
 	}
 	client.Transport = &transport{client.Transport, s, keep}
-	copied.Client = &client
-	return copied, ""
+	to.Client = &client
+	return to, ""
 }
 
-// cborFlag is the only field that changes while a client is used, and it
-// changes only with CBOR.
+// cborFlag is the only field that changes, and only with CBOR.
 const cborFlag = "sawUnsupportedMediaTypeForCBOR"
 
-// copyable reports whether values of t can be copied while they are used. For
-// that they must contain no lock, and no field that go vet takes for one. The
-// field named except is ignored.
+// copyable reports whether values of t can be copied while they are used: apart from
+// the field except, nothing in them is a lock or marked as one for go vet.
 func copyable(t reflect.Type, except string) bool {
 	if reflect.PointerTo(t).Implements(reflect.TypeFor[sync.Locker]()) {
 		return false
@@ -82,33 +78,32 @@ func copyable(t reflect.Type, except string) bool {
 
 // transport replaces the bodies of watches, and of lists if keep is set.
 type transport struct {
-	base  http.RoundTripper
+	next  http.RoundTripper
 	specs *Specs // nil if all specs are decoded
 	keep  Keep   // nil if all objects are wanted
 }
 
 // RoundTrip implements [http.RoundTripper].
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	answer, err := t.base.RoundTrip(r)
+	answer, err := t.next.RoundTrip(r)
 	if err != nil || answer.StatusCode != http.StatusOK {
 		return answer, err
 	}
 	mediaType, _, err := mime.ParseMediaType(answer.Header.Get("Content-Type"))
 	switch encoding := answer.Header.Get("Content-Encoding"); {
 	case err != nil || mediaType != runtime.ContentTypeProtobuf:
-		t.specs.setReason(fmt.Sprintf("the server sends %q", answer.Header.Get("Content-Type")))
+		t.specs.because(fmt.Sprintf("the server sends %q", answer.Header.Get("Content-Type")))
 	case encoding != "":
-		t.specs.setReason(fmt.Sprintf("the server sends content encoded with %q", encoding))
+		t.specs.because(fmt.Sprintf("the server sends content encoded with %q", encoding))
 	case t.keep != nil && r.URL.Query().Get("watch") == "":
 		answer.Body, answer.ContentLength = t.keep.list(answer.Body), -1
 		answer.Header.Del("Content-Length")
 	default:
-		t.specs.setReason("")
+		t.specs.because("")
 		answer.Body = newBody(answer.Body, t.specs, t.keep)
 	}
 	return answer, nil
 }
 
-// WrappedRoundTripper returns the wrapped transport, like client-go's own
-// transports do.
-func (t *transport) WrappedRoundTripper() http.RoundTripper { return t.base }
+// WrappedRoundTripper returns the transport below, as client-go's own do.
+func (t *transport) WrappedRoundTripper() http.RoundTripper { return t.next }

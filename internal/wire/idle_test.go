@@ -12,7 +12,7 @@ import (
 	"github.com/homeostat/homeostat/internal/wire"
 )
 
-// heap returns the allocated memory, without the memory that pools keep.
+// heap returns what is allocated, without what pools keep for a while.
 func heap() int {
 	for range 3 {
 		runtime.GC()
@@ -22,8 +22,7 @@ func heap() int {
 	return int(m.HeapAlloc)
 }
 
-// A program may watch thousands of namespaces one by one, and most of
-// them are calm.
+// A program may watch thousands of namespaces one by one, in most of which nothing happens.
 func TestAnIdleWatchHoldsLittle(t *testing.T) {
 	const watches, size = 100, 200
 	small := protobuf(watch.Event{Type: watch.Deleted, Object: pod("1", "x", "Running")}) // has no placeholder

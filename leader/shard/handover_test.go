@@ -19,8 +19,7 @@ import (
 	"github.com/homeostat/homeostat/leader/shard"
 )
 
-// leaving is a replica that leaves keys with each slot, and records the keys
-// left for it.
+// leaving is a replica that leaves keys with each slot, and records the keys left for it.
 type leaving struct {
 	*shard.Shards
 	link *leaseapi.Link
@@ -36,7 +35,7 @@ func (x *fixture) leaving(identity string, keys func(slot int) []types.Namespace
 	l.Shards = newShards(x.T, l.link, identity, &shard.Options{Slots: 4})
 	logger := funcr.New(func(_, args string) {
 		var slot, keys int
-		if _, at, found := strings.Cut(args, `"slot"=`); found && strings.Contains(args, "no room for all its keys") {
+		if _, at, found := strings.Cut(args, `"slot"=`); found && strings.Contains(args, "keys not left") {
 			_, _ = fmt.Sscanf(at, `%d "keys"=%d`, &slot, &keys)
 			l.cut.Add(int64(keys))
 		}

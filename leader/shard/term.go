@@ -15,8 +15,7 @@ import (
 	"github.com/homeostat/homeostat/leader/shard/internal/plan"
 )
 
-// run keeps slots until ctx, which is the membership, has ended and all
-// functions have returned.
+// run keeps slots until ctx, the membership, ends and all functions have returned.
 func (k *keeper) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -30,29 +29,28 @@ func (k *keeper) run(ctx context.Context) error {
 			cancel(fmt.Errorf("%w: %w", leader.ErrStopping, err))
 		}
 	}
-	for !k.ended || len(k.own)+len(k.busy) > 0 {
+	for !k.over || len(k.own)+len(k.busy) > 0 {
 		stop(k.wait(ctx))
-		if ctx.Err() != nil && !k.ended {
-			k.ended = true
+		if ctx.Err() != nil && !k.over {
+			k.over = true
 			if errors.Is(context.Cause(ctx), leader.ErrStopping) {
 				k.Member.Leave()
 			}
 		}
-		if !k.ended && k.synced {
+		if !k.over && k.synced {
 			stop(k.decide(ctx))
 		}
 	}
 	return k.err
 }
 
-// wait blocks until a report, an update of the watch or a deadline, and
-// processes it together with all pending ones.
+// wait blocks until something has happened, and processes it.
 func (k *keeper) wait(ctx context.Context) error {
 	now := k.Now()
 	timer := k.Member.Timing.Clock.NewTimer(k.due(now).Sub(now))
 	defer timer.Stop()
 	done := ctx.Done()
-	if k.ended {
+	if k.over {
 		done = nil
 	}
 	select {
@@ -66,8 +64,8 @@ func (k *keeper) wait(ctx context.Context) error {
 	return k.drain()
 }
 
-// drain processes all pending reports and updates. One decision about all of
-// them costs as much as one about each.
+// drain processes all other pending events: one decision about all of them costs as much
+// as one about each.
 func (k *keeper) drain() error {
 	var errs []error
 	for range maxPending {
@@ -83,8 +81,8 @@ func (k *keeper) drain() error {
 	return errors.Join(errs...)
 }
 
-// due returns when to decide again without an event: when a lease expires, when
-// a slot has waited long enough for its target, or after a retry period.
+// due returns when to decide again if nothing happens: when a lease expires, when a
+// slot has waited long enough for its target, or after a retry period.
 func (k *keeper) due(now time.Time) time.Time {
 	k.Lock()
 	defer k.Unlock()
@@ -97,23 +95,23 @@ func (k *keeper) due(now time.Time) time.Time {
 	for _, member := range k.View.Members {
 		earlier(member.FreeAt(k.View.Duration))
 	}
-	for _, quietEnd := range k.View.Quiet {
-		earlier(quietEnd)
+	for _, until := range k.View.Quiet {
+		earlier(until)
 	}
-	for _, freed := range k.free {
-		earlier(freed.Add(k.patience()))
+	for _, since := range k.free {
+		earlier(since.Add(k.patience()))
 	}
 	return next
 }
 
-// patience returns how long a free slot is left to its target. It is enough for
-// the target to decide again and to make one request.
+// patience returns how long a free slot is left to its target: until that has
+// decided again and made one request.
 func (k *keeper) patience() time.Duration {
 	return k.Member.Timing.RetryPeriod + k.Member.Timing.RequestTimeout
 }
 
-// update applies an update of the watch to the view. The keeper decides only
-// after the first list: a replica that knows no owners would claim every slot.
+// update notes an event of the watch. Nothing is decided before the first
+// list: a replica that knows no owners would claim every slot.
 func (k *keeper) update(u fleet.Update) {
 	now := k.Now()
 	k.Lock()
@@ -129,8 +127,8 @@ func (k *keeper) update(u fleet.Update) {
 	}
 }
 
-// decide compares the owners with the plan, and starts the requests that are
-// needed to reach the plan. An error ends the term.
+// decide compares the owners with the plan and starts the requests that it
+// takes. An error ends the term.
 func (k *keeper) decide(ctx context.Context) error {
 	now := k.Now()
 	k.Lock()
@@ -178,26 +176,22 @@ func (k *keeper) decide(ctx context.Context) error {
 	return nil
 }
 
-// fill claims a free slot once no request of the last owner can still arrive.
-// It claims the slot if it is assigned to this replica, or if its target has
-// not taken it in time.
-//
-// In the second case every replica claims the slot, and compare-and-swap
-// decides, so that several unresponsive members cost no more time than one. The
-// shares are evened out later.
+// fill claims a free slot if it is assigned to this replica, or if its target has taken
+// too long, once no request of the last owner can still arrive. In the second case
+// every replica claims it, and compare-and-swap decides, so several unresponsive
+// members cost no more time than one. Shares are evened out later.
 func (k *keeper) fill(ctx context.Context, slot int, p *plan.Plan, now time.Time) {
 	if now.Before(k.View.Quiet[slot]) {
 		return
 	}
-	freed, waiting := k.free[slot]
+	since, waiting := k.free[slot]
 	if !waiting {
-		freed, k.free[slot] = now, now
+		since, k.free[slot] = now, now
 	}
-	waited, target := now.Sub(freed), p.Target[slot]
+	waited, target := now.Sub(since), p.Target[slot]
 	switch {
 	case waited >= k.patience():
-		// A target that has just started may have seen the slot later, and may
-		// still be waiting.
+		// A target that has just started may have seen the slot later, and may still be waiting.
 		if target != k.self && target != plan.Unowned && k.View.Quiet[slot].IsZero() {
 			k.View.Unresponsive[target] = true
 		}
@@ -208,10 +202,9 @@ func (k *keeper) fill(ctx context.Context, slot int, p *plan.Plan, now time.Time
 	p.Owned[k.self]++
 }
 
-// expire ends the membership of members whose lease has expired by this
-// replica's clock. It writes their own record by compare-and-swap, which fails
-// if the member is alive and only this replica's watch is late. It also deletes
-// the records of members that ended long ago.
+// expire ends the membership of members whose lease has expired by this replica's
+// clock. That is a compare-and-swap on their own record: it fails if they are alive and
+// only this replica's watch is late.
 func (k *keeper) expire(ctx context.Context, now time.Time) {
 	expired, old := k.View.Expired(k.self, now)
 	for _, lease := range expired {

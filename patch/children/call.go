@@ -19,23 +19,22 @@ import (
 	"github.com/homeostat/homeostat/patch"
 )
 
-// call is one call of Ensure, for one owner.
+// call is one call of Ensure.
 type call[T informer.Object] struct {
 	*Set[T]
 	owner  metav1.Object
 	mark   mark.Owner // of the children, with ByLabel
 	scope  meta.RESTScopeName
 	wanted map[types.NamespacedName]bool
-	// confirm asks the server, once in a call, whether the owner is as it was read,
-	// and returns nil if it is.
+	// confirm returns nil if the server has the owner as it was read, which it is asked
+	// once in a call.
 	confirm   func() error
-	before    int // number of children before the call
+	before    int // how many children there were before the call
 	recreated atomic.Int64
-	editing   sync.Mutex // held during an edit; it guards no field
+	editing   sync.Mutex // held during edits, which share nothing else
 }
 
-// begin returns a call for owner. The call is not nil if there is an error, so
-// that it can describe it.
+// begin returns a call for owner, which may be used to describe the error.
 func (s *Set[T]) begin(ctx context.Context, owner metav1.Object) (*call[T], error) {
 	c := &call[T]{Set: s, owner: owner, wanted: map[types.NamespacedName]bool{}}
 	c.mark = markOf(s.kind, bound.KeyOf(owner), owner.GetUID())
@@ -58,8 +57,7 @@ func (c *call[T]) describe(err error) error {
 	return fmt.Errorf("keeping the children of %s: %w", nameOf(c.owner, c.kind), err)
 }
 
-// validate returns the errors of the arguments, and records the keys of the
-// wanted children.
+// validate returns the errors of the arguments, and notes the names.
 func (c *call[T]) validate(wanted []Child[T]) error {
 	if err := c.mayOwn(c.owner.GetNamespace()); err != nil {
 		return err
@@ -82,7 +80,7 @@ func (c *call[T]) validate(wanted []Child[T]) error {
 	return summed(errs...)
 }
 
-// mayBeIn returns why the owner cannot have a child in a namespace, or nil.
+// mayBeIn returns why the owner cannot have a child in that namespace.
 func (c *call[T]) mayBeIn(w Child[T], namespace string, divided bool) error {
 	switch {
 	case c.scope == meta.RESTScopeNameNamespace && namespace == "":
@@ -96,7 +94,7 @@ func (c *call[T]) mayBeIn(w Child[T], namespace string, divided bool) error {
 	return c.mayOwn(namespace)
 }
 
-// mayOwn returns why the owner cannot own a child in a namespace, or nil.
+// mayOwn returns why the owner cannot own a child in namespace.
 func (c *call[T]) mayOwn(namespace string) error {
 	if !c.options.ByLabel {
 		return mayOwn(c.owner, c.kind, namespace)
@@ -107,8 +105,6 @@ func (c *call[T]) mayOwn(namespace string) error {
 	return mayOwn(c.owner, c.kind, c.owner.GetNamespace())
 }
 
-// keyOf returns the key of a wanted child. Its namespace defaults to the
-// owner's.
 func (c *call[T]) keyOf(w Child[T]) types.NamespacedName {
 	if w.Namespace == "" && c.scope != meta.RESTScopeNameRoot {
 		w.Namespace = c.owner.GetNamespace()
@@ -132,10 +128,9 @@ func (c *call[T]) ensure(ctx context.Context, w Child[T]) (T, error) {
 	return got, err
 }
 
-// write writes a wanted child, but does not change the fields in except.
+// write writes a wanted child, but leaves those fields as they are.
 func (c *call[T]) write(ctx context.Context, w Child[T], base T, except []string) (T, error) {
-	// The lock prevents that a replica adopts an orphan which has got an owner
-	// meanwhile. mayWrite decides who owns it.
+	// A replica that adopts an orphan must not miss its new owner. Whose the object is, is decided here.
 	o := &patch.Options{Lock: c.relationOf(base) != mine && base.GetResourceVersion() != "", Adopt: true}
 	var refusal error
 	got, err := patch.Ensure(ctx, c.of, base, o, func(obj T) {
@@ -160,15 +155,14 @@ func (c *call[T]) write(ctx context.Context, w Child[T], base T, except []string
 	return got, err
 }
 
-// edit calls the edit of a child. Edits are called one at a time.
+// edit calls the edit of a child, one at a time.
 func (c *call[T]) edit(w Child[T], obj T) {
 	c.editing.Lock()
 	defer c.editing.Unlock()
 	w.Edit(obj)
 }
 
-// blank returns a new object that has only its key and, if it is unstructured,
-// its kind.
+// blank returns a new object.
 func (c *call[T]) blank(key types.NamespacedName) (T, error) {
 	t := reflect.TypeFor[T]()
 	if t.Kind() != reflect.Pointer {

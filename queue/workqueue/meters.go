@@ -11,8 +11,8 @@ import (
 	"github.com/homeostat/homeostat/queue/internal/keyed"
 )
 
-// meters keeps client-go's metrics of a queue. A nil meters stands for a queue
-// without metrics: its methods do nothing.
+// meters keeps client-go's metrics of a queue. Its methods do nothing on nil,
+// which stands for a queue without metrics.
 type meters[K comparable] struct {
 	keys                         keyed.Queue[K]
 	stats                        func() queue.Stats
@@ -48,8 +48,8 @@ func (m *meters[K]) retried() {
 	}
 }
 
-// publish brings depth and adds up to date. When a timer fires, they change
-// with the next call of publish.
+// publish brings depth and adds up to date. A timer that has fired is seen by the
+// next call: nothing runs for it.
 func (m *meters[K]) publish() {
 	if m == nil {
 		return
@@ -68,7 +68,7 @@ func (m *meters[K]) publish() {
 	}
 }
 
-// got records that Get has returned a key.
+// got observes a key that Get has returned.
 func (m *meters[K]) got(waited time.Duration) {
 	if m == nil {
 		return
@@ -82,7 +82,7 @@ func (m *meters[K]) got(waited time.Duration) {
 	}
 }
 
-// did records that the work on a key has ended.
+// did observes the end of a key's work.
 func (m *meters[K]) did(age time.Duration) {
 	if m == nil {
 		return
@@ -91,12 +91,11 @@ func (m *meters[K]) did(age time.Duration) {
 	m.duration.Observe(age.Seconds())
 }
 
-// unfinishedPeriod is how often the gauges of unfinished work are set. It is
-// the same as in client-go.
+// unfinishedPeriod is how often the gauges of unfinished work are set, as in
+// client-go.
 const unfinishedPeriod = 500 * time.Millisecond
 
-// schedule makes tick run once, unfinishedPeriod from now, and reports whether
-// the clock can do that.
+// schedule makes tick run once, if the clock can.
 func (m *meters[K]) schedule() bool {
 	c, ok := m.keys.Clock().(clock.WithDelayedExecution)
 	if ok {
@@ -106,8 +105,7 @@ func (m *meters[K]) schedule() bool {
 	return ok
 }
 
-// tick sets the gauges of unfinished work. Like client-go's, it stops with the
-// queue, and the gauges keep their last value.
+// tick stops with the queue, as client-go's does: the gauges keep their last value.
 func (m *meters[K]) tick() {
 	m.publish()
 	s := m.stats()

@@ -12,11 +12,10 @@ import (
 	"github.com/homeostat/homeostat/internal/absent"
 )
 
-// Get returns a Lease.
+// Get reads a Lease.
 //
-// Errors: the error of the request, or an answer that cannot be the API
-// server's answer about this Lease. For example, the {} of a gateway would
-// otherwise look like a Lease without a holder.
+// Errors: also an answer that cannot be the API server's about this Lease. A gateway's
+// {} would otherwise look like a Lease without a holder.
 func Get(ctx context.Context, c coordinationclient.LeaseInterface, name string) (*coordinationv1.Lease, error) {
 	lease, err := c.Get(ctx, name, metav1.GetOptions{})
 	if err == nil {
@@ -28,11 +27,9 @@ func Get(ctx context.Context, c coordinationclient.LeaseInterface, name string) 
 	return lease, nil
 }
 
-// List returns the Leases that a selector selects. At least one Lease must
-// match it, so that an empty list is checked.
+// List reads the Leases that a selector selects, one of which exists.
 //
-// Errors: the error of the request, or an answer that cannot be the API
-// server's.
+// Errors: also an answer that cannot be the API server's.
 func List(
 	ctx context.Context, c coordinationclient.LeaseInterface, selector string,
 ) (*coordinationv1.LeaseList, error) {
@@ -45,8 +42,7 @@ func List(
 
 // Create creates a Lease.
 //
-// Errors: the error of the request, or an answer that does not show that the
-// API server has written the Lease.
+// Errors: also an answer that does not show that the API server has written it.
 func Create(
 	ctx context.Context, c coordinationclient.LeaseInterface, lease *coordinationv1.Lease,
 ) (*coordinationv1.Lease, error) {
@@ -56,8 +52,7 @@ func Create(
 
 // Update replaces a Lease.
 //
-// Errors: the error of the request, or an answer that does not show that the
-// API server has written the Lease.
+// Errors: also an answer that does not show that the API server has written it.
 func Update(
 	ctx context.Context, c coordinationclient.LeaseInterface, lease *coordinationv1.Lease,
 ) (*coordinationv1.Lease, error) {
@@ -65,10 +60,10 @@ func Update(
 	return written(lease, got, err)
 }
 
-var errEcho = errors.New("the answer has the old resourceVersion: a proxy or gateway has sent it")
+var errEcho = errors.New("the answer has the resourceVersion of before: something in between has sent it")
 
-// written returns the answer to a write of lease, or an error if the answer
-// shows a different object or is an echo of the request.
+// written returns the answer to a write of lease, or an error if it shows another one, or
+// the request itself.
 func written(lease, got *coordinationv1.Lease, err error) (*coordinationv1.Lease, error) {
 	if err == nil {
 		err = absent.Answer(got, lease.Name)

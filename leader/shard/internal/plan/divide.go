@@ -8,10 +8,9 @@ import (
 	"github.com/homeostat/homeostat/internal/keyspace"
 )
 
-// Divide returns n ranges whose weights are as equal as possible without
-// dividing a namespace. The heaviest range with at least two namespaces is
-// halved until there are n ranges. If no range has two, the widest range is
-// halved, for future namespaces.
+// Divide returns n ranges whose weights are as equal as possible without dividing a
+// namespace: the heaviest range with two namespaces is halved until there are enough.
+// If no range has two, the widest is halved, for future namespaces.
 func Divide(namespaces map[string]int, n int) *Division {
 	all := &piece{Range: keyspace.Range{Last: math.MaxUint64}}
 	for name, objects := range namespaces {
@@ -24,10 +23,10 @@ func Divide(namespaces map[string]int, n int) *Division {
 	}
 	pieces := packed(all, n)
 	for len(pieces) < n {
-		index := heaviest(pieces)
-		a, b := pieces[index].halves()
-		pieces[index] = a
-		pieces = slices.Insert(pieces, index+1, b)
+		at := heaviest(pieces)
+		a, b := pieces[at].halves()
+		pieces[at] = a
+		pieces = slices.Insert(pieces, at+1, b)
 	}
 	d := &Division{Heavy: heaviestOf(namespaces, all.weight)}
 	for _, p := range pieces {
@@ -36,7 +35,7 @@ func Divide(namespaces map[string]int, n int) *Division {
 	return d
 }
 
-// piece is a range and its namespaces, sorted by their hash.
+// piece is a range with its namespaces, sorted by their hash.
 type piece struct {
 	keyspace.Range
 
@@ -44,8 +43,7 @@ type piece struct {
 	weight float64
 }
 
-// weighed is a namespace with its weight. Slices hold pointers to it, since
-// code that sorts structs is large.
+// weighed is a namespace. Pointers to it are sorted: code that sorts structs is large.
 type weighed struct {
 	hash   uint64
 	weight float64
@@ -55,7 +53,7 @@ func sortByHash(all []*weighed) {
 	slices.SortFunc(all, func(a, b *weighed) int { return cmp.Compare(a.hash, b.hash) })
 }
 
-// joined merges namespaces that have the same hash. The names are sorted.
+// joined merges names that have the same hash. The names are sorted.
 func joined(names []*weighed) []*weighed {
 	var all []*weighed
 	for _, w := range names {
@@ -68,14 +66,13 @@ func joined(names []*weighed) []*weighed {
 	return all
 }
 
-// packed divides a piece into at most n pieces. The heaviest of them is as
-// light as possible.
-func packed(whole *piece, n int) []*piece {
-	low, high := 0.0, whole.weight
-	best := []*piece{whole}
+// packed divides a piece into at most n, none of which is heavier than necessary.
+func packed(all *piece, n int) []*piece {
+	low, high := 0.0, all.weight
+	best := []*piece{all}
 	for range 60 {
 		limit := (low + high) / 2
-		if pieces := whole.split(limit); len(pieces) <= n {
+		if pieces := all.within(limit); len(pieces) <= n {
 			best, high = pieces, limit
 		} else {
 			low = limit
@@ -84,29 +81,29 @@ func packed(whole *piece, n int) []*piece {
 	return best
 }
 
-// split divides a piece into as few pieces as possible that weigh at most
-// limit. A piece with a single namespace may weigh more.
-func (p *piece) split(limit float64) []*piece {
+// within divides a piece into as few pieces as possible that are at most as heavy as
+// limit; a single namespace may be heavier.
+func (p *piece) within(limit float64) []*piece {
 	var pieces []*piece
 	rest := p
-	weight, first := 0.0, 0
-	for n, w := range p.names {
-		if n > first && weight+w.weight > limit {
+	weight, from := 0.0, 0
+	for at, w := range p.names {
+		if at > from && weight+w.weight > limit {
 			var cut *piece
-			cut, rest = rest.cut(n - first)
+			cut, rest = rest.cut(at - from)
 			pieces = append(pieces, cut)
-			weight, first = 0, n
+			weight, from = 0, at
 		}
 		weight += w.weight
 	}
 	return append(pieces, rest)
 }
 
-// cut returns a piece with the first n namespaces and a piece with all others.
-// Neither is empty. The bound is halfway between the two namespaces next to it.
+// cut returns a piece with the first n namespaces and one with the rest; neither is
+// empty. The bound is halfway between the two namespaces.
 func (p *piece) cut(n int) (a, b *piece) {
-	left, right := p.names[n-1].hash, p.names[n].hash
-	middle := left + (right-left)/2
+	before, after := p.names[n-1].hash, p.names[n].hash
+	middle := before + (after-before)/2
 	a = &piece{Range: keyspace.Range{First: p.First, Last: middle}, names: p.names[:n]}
 	b = &piece{Range: keyspace.Range{First: middle + 1, Last: p.Last}, names: p.names[n:]}
 	for _, w := range a.names {
@@ -116,31 +113,31 @@ func (p *piece) cut(n int) (a, b *piece) {
 	return a, b
 }
 
-// halves returns two pieces of about the same weight. If p has fewer than two
-// namespaces, they have the same width instead.
+// halves returns two pieces of about the same weight, or of the same width if there are
+// fewer than two namespaces.
 func (p *piece) halves() (a, b *piece) {
 	if len(p.names) > 1 {
-		weight, n := p.names[0].weight, 1
-		for n < len(p.names)-1 && weight+p.names[n].weight/2 < p.weight/2 { // weights are rounded
-			weight += p.names[n].weight
-			n++
+		weight, at := p.names[0].weight, 1
+		for at < len(p.names)-1 && weight+p.names[at].weight/2 < p.weight/2 { // weights are rounded
+			weight += p.names[at].weight
+			at++
 		}
-		return p.cut(n)
+		return p.cut(at)
 	}
 	middle := p.First + (p.Last-p.First)/2
 	a = &piece{Range: keyspace.Range{First: p.First, Last: middle}}
 	b = &piece{Range: keyspace.Range{First: middle + 1, Last: p.Last}}
-	if full := a; len(p.names) == 1 {
+	if with := a; len(p.names) == 1 {
 		if p.names[0].hash > middle {
-			full = b
+			with = b
 		}
-		full.names, full.weight = p.names, p.weight
+		with.names, with.weight = p.names, p.weight
 	}
 	return a, b
 }
 
-// heaviest returns the index of the heaviest piece with at least two
-// namespaces. If no piece has two, it returns the index of the widest piece.
+// heaviest returns the number of the heaviest piece with two namespaces or more, or of
+// the widest piece if there is none.
 func heaviest(pieces []*piece) int {
 	best := 0
 	for n, p := range pieces {
