@@ -52,7 +52,7 @@ var table = map[string][]string{
 	// The loop, and the readers of its state.
 	"reconcile":         {"informer", "queue", "names", "reconcile/inspect", "internal"},
 	"reconcile/inspect": {"informer", "queue"},
-	"metrics":           {"names", "queue", "reconcile", "reconcile/inspect", "internal"},
+	"metrics":           {"informer", "names", "queue", "reconcile", "reconcile/inspect", "internal"},
 	"status":            {"metrics", "names", "queue", "reconcile", "reconcile/inspect", "internal"},
 	// One API server.
 	"cluster": {"informer", "internal"},

@@ -7,12 +7,12 @@ import (
 	"k8s.io/client-go/metadata"
 )
 
-// Client returns client-go's client for the built-in kinds, always the same one.
-// It speaks protobuf, which all built-in kinds support, unless the config names a
-// content type. For your own kinds, see [Kind].
+// Client returns client-go's client for the built-in kinds. Every call returns
+// the same client. It speaks protobuf, which all built-in kinds support, unless
+// the config names a content type. For your own kinds, see [Kind].
 //
-// It panics if, at the first call, the config's certificate files are no longer
-// readable, although [New] has read them; so do Dynamic and Metadata.
+// It panics at the first call if the config's certificate files are no longer
+// readable, although [New] has read them. Dynamic and Metadata do so, too.
 func (c *Cluster) Client() kubernetes.Interface {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -27,8 +27,8 @@ func (c *Cluster) Client() kubernetes.Interface {
 	return c.client
 }
 
-// Dynamic returns a client for kinds that are known only at run time, always the
-// same one.
+// Dynamic returns a client for kinds that are known only at run time. Every
+// call returns the same client.
 func (c *Cluster) Dynamic() dynamic.Interface {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -38,7 +38,8 @@ func (c *Cluster) Dynamic() dynamic.Interface {
 	return c.dynamic
 }
 
-// Metadata returns a client for the metadata of any kind, always the same one.
+// Metadata returns a client for the metadata of any kind. Every call returns
+// the same client.
 func (c *Cluster) Metadata() metadata.Interface {
 	c.mu.Lock()
 	defer c.mu.Unlock()

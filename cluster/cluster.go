@@ -21,46 +21,50 @@ import (
 	"github.com/homeostat/homeostat/internal/option"
 )
 
-// Options of a [Cluster]. Nil and zero fields mean the defaults.
+// Options configures a [Cluster]. Nil and zero fields mean the defaults.
 type Options struct {
-	// UserAgent of the requests. Defaults to the config's, or to client-go's if it has none.
+	// UserAgent is the user agent of all requests. Defaults to the user agent
+	// of the config or, without one, of client-go.
 	UserAgent string
 }
 
-// Cluster is one API server. Make one with [New]. It is safe for concurrent use.
+// Cluster connects to one API server. Make it with [New]. It is safe for
+// concurrent use.
 type Cluster struct {
 	config *rest.Config
 
-	mu       sync.Mutex // guards the following
+	mu       sync.Mutex // guards the fields below
 	client   kubernetes.Interface
 	dynamic  dynamic.Interface
 	metadata metadata.Interface
 	kinds    []checker
 }
 
-// checker is a [Kind].
+// checker is the interface of a [Kind] of any type.
 type checker interface {
 	verify(ctx context.Context) error
 	wasChecked() bool
 	groupResource() schema.GroupResource
 }
 
-// New returns the cluster that config connects to. It sends nothing.
+// New returns the cluster that config connects to. It sends no request, and
+// does not modify config.
 //
-// The config's QPS is kept if it is set; otherwise clients do not limit their rate. A nearby
-// server is asked for uncompressed lists, whatever the config says: that costs bandwidth and
-// saves CPU time on both sides. Nearby are the host in the environment variable
-// KUBERNETES_SERVICE_HOST, which a Pod has, loopback, private and link-local addresses, and the
-// names localhost, kubernetes, kubernetes.default and those that end in .svc or
-// .svc.cluster.local. The config itself is not modified.
+// The config's QPS is kept if it is set; otherwise clients do not limit their
+// rate. A nearby server is asked for uncompressed lists, even if the config
+// asks for compressed ones. That costs bandwidth and saves CPU time on both
+// sides. For example, the host in the environment variable
+// KUBERNETES_SERVICE_HOST, which a Pod has, is nearby. So are loopback, private
+// and link-local addresses, and the names localhost, kubernetes,
+// kubernetes.default and *.svc and *.svc.cluster.local.
 //
-// Errors: a config from which no client can be built, because it names no server, contradicts
-// itself, or has unreadable certificates.
+// Errors: a config from which no client can be built, because it names no
+// server, contradicts itself, or has unreadable certificates.
 func New(config *rest.Config, o *Options) (*Cluster, error) {
 	if config == nil {
 		return nil, errors.New("making a cluster: the rest.Config is nil")
 	}
-	if config.Host == "" { // which client-go takes for localhost
+	if config.Host == "" { // client-go would connect to localhost
 		return nil, fmt.Errorf("making a cluster: %w", option.Wrong("rest.Config.Host", "", "must name the server"))
 	}
 	server, _, err := rest.DefaultServerUrlFor(config)
@@ -92,7 +96,8 @@ func New(config *rest.Config, o *Options) (*Cluster, error) {
 	return c, nil
 }
 
-// isNear reports whether a server is on this machine or in this network, by its name or address.
+// isNear reports whether a host is on this machine or in this network, judged
+// by its name or address.
 func isNear(host string) bool {
 	if host != "" && host == os.Getenv("KUBERNETES_SERVICE_HOST") { // service ranges need not be private
 		return true
@@ -107,16 +112,17 @@ func isNear(host string) bool {
 	return strings.HasSuffix(host, ".svc") || strings.HasSuffix(host, ".svc.cluster.local")
 }
 
-// Config returns a new rest.Config of the cluster, for generated clientsets and any other client
-// that takes one.
+// Config returns a copy of the cluster's rest.Config, for generated clientsets
+// and for any other client that takes one.
 func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
 
-// Check checks every [Kind] of the cluster that has not been checked individually, each with one
-// request. Call it once before the controllers run: it reports a wrong plural or group, which
-// would otherwise show up as an informer that never syncs. Kinds of the resources in except are
-// left out: the program can do without them.
+// Check checks every [Kind] of the cluster that has not been checked
+// individually, each with one request. Call it once before the controllers run.
+// It reports a wrong plural or group, which would otherwise show up only as an
+// informer that never syncs. Kinds of the resources in except are left out;
+// list the ones that the program can do without.
 //
-// Errors: those of [Kind.Check], joined.
+// Errors: the errors of [Kind.Check], joined.
 func (c *Cluster) Check(ctx context.Context, except ...schema.GroupResource) error {
 	c.mu.Lock()
 	kinds := slices.Clone(c.kinds)

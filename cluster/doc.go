@@ -1,7 +1,13 @@
-// Package cluster connects to one API server the way a controller should. It
-// makes clients for the built-in kinds ([Cluster.Client]) and for your own
-// ([NewKind]), and the rest.Config from which all other clients are made:
-// generated, dynamic, metadata and controller-runtime's.
+// Package cluster connects to one API server the way a controller should:
+//
+//	c, err := cluster.New(config, nil)
+//	pods := c.Client().CoreV1().Pods
+//	websites, err := cluster.NewKind[*v1.Website, *v1.WebsiteList](c,
+//		v1.GroupVersion.WithResource("websites"), v1.AddToScheme)
+//
+// It makes clients for the built-in kinds ([Cluster.Client]) and for your own
+// kinds ([NewKind]), and the rest.Config from which all other clients are made,
+// for example generated ones.
 //
 //	rest.Config ──▶ cluster.New ──▶ Client, NewKind, Config ──▶ any client ──▶ writes are seen
 //
@@ -26,9 +32,9 @@
 //
 // An answer may be lost after the server has carried out the request. The
 // outcome of such a write is unknown, as it is after an answer with a status of
-// 500 or more, or one that is not the server's. The key then waits until the caches are as new as the server was
-// afterwards. A request that the server carries out even later is not waited
-// for.
+// 500 or more, or after an answer that is not the server's. The key then waits
+// until the caches are as new as the server was afterwards. A request that the
+// server carries out even later is not waited for.
 //
-// It does not retry, and does not cache.
+// The package does not retry requests, and does not cache objects.
 package cluster

@@ -20,7 +20,8 @@ import (
 	"github.com/homeostat/homeostat/patch"
 )
 
-// All clients are made from one cluster: what they write in a reconcile is seen, and none of them throttles itself.
+// All clients are made from one cluster: what they write in a reconcile is
+// seen, and none of them throttles itself.
 func ExampleNew() {
 	c, err := cluster.New(&rest.Config{Host: "https://api.example.com"}, &cluster.Options{UserAgent: "website-operator"})
 	if err != nil {

@@ -18,23 +18,24 @@ import (
 	"github.com/homeostat/homeostat/internal/answer"
 )
 
-// peek is how much of an answer is read to tell whose it is. What answers in the place
-// of an API server sends less.
+// peek is how much of an answer is read to find out whether it is the API
+// server's. What answers in the place of an API server sends less.
 const peek = 64 << 10
 
-// longestRetryAfter is how many seconds client-go waits, within a request, because an
-// answer says so. An API server asks for half of it at most, and the page of a proxy
-// under maintenance for hours.
+// longestRetryAfter is for how many seconds an answer may make client-go wait
+// within a request. An API server asks for half of it at most. The page of a
+// proxy under maintenance may ask for hours.
 const longestRetryAfter = 60
 
-// about are the subresources whose answers are objects on every server; "" is the object
-// itself, or a list.
-var about = []string{"", "status", "scale", "eviction"}
+// objectAnswers are the subresources that every server answers with an object.
+// "" stands for the object itself, or a list.
+var objectAnswers = []string{"", "status", "scale", "eviction"}
 
-// checked returns res, or an error if it reports success but cannot be the answer of an API
-// server about an object or a list: it is a redirect, a page, or JSON without a kind,
-// such as the {} of a gateway. client-go takes these for consent to a deletion, for an
-// empty list, or for an object without fields.
+// checked returns res, or an error if res reports success but cannot be an API
+// server's answer about an object or a list. For example, it is a redirect, a
+// page, or JSON without a kind, such as the {} of a gateway. client-go would
+// take these for consent to a deletion, for an empty list, or for an object
+// without fields.
 func (o *observer) checked(req *http.Request, res *http.Response) (*http.Response, error) {
 	if seconds, err := strconv.Atoi(res.Header.Get("Retry-After")); err == nil && seconds > longestRetryAfter {
 		res.Header.Set("Retry-After", strconv.Itoa(longestRetryAfter))
@@ -50,25 +51,25 @@ func (o *observer) checked(req *http.Request, res *http.Response) (*http.Respons
 	if res.Body != nil {
 		_ = res.Body.Close()
 	}
-	return nil, fmt.Errorf("the answer %d is not the API server's, something in between has sent it: %s",
+	return nil, fmt.Errorf("the answer %d is not the API server's, a proxy or gateway has sent it: %s",
 		res.StatusCode, why)
 }
 
-// aboutObjects returns a request that every API server answers with an object or a list,
-// and false for others. A watch is a stream of events, and connections to Pods have any
-// content.
+// aboutObjects returns req if every API server answers it with an object or a
+// list. It reports false for other requests: a watch is a stream of events, and
+// connections to Pods may have any content.
 func (o *observer) aboutObjects(req *http.Request) (r request, ok bool) {
 	r.method = req.Method
 	switch req.Method {
 	case http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
-		ok = r.parsePath(strings.TrimPrefix(req.URL.Path, o.prefix)) && slices.Contains(about, r.subresource) &&
+		ok = r.parsePath(strings.TrimPrefix(req.URL.Path, o.prefix)) && slices.Contains(objectAnswers, r.subresource) &&
 			!strings.Contains(req.URL.RawQuery, "watch=") && r.Resource.Resource != "watch" && r.Resource.Resource != "proxy"
 	}
 	return r, ok
 }
 
-// foreign returns why an answer cannot be an API server's, and "" if it can, which may be
-// a Status for some requests.
+// foreign returns why an answer cannot be an API server's, or "" if it can be.
+// The answer to some requests may be a Status.
 func foreign(res *http.Response, mayBeStatus bool) string {
 	contentType := res.Header.Get("Content-Type")
 	switch {
@@ -81,47 +82,47 @@ func foreign(res *http.Response, mayBeStatus bool) string {
 	case !answer.Readable(contentType):
 		return fmt.Sprintf("its content type is %q", contentType)
 	case !strings.HasPrefix(contentType, runtime.ContentTypeJSON):
-		return "" // no page has another encoding
+		return "" // pages are not encoded as protobuf or CBOR
 	}
 	size := int64(peek)
 	if res.ContentLength > 0 {
-		size = min(peek, res.ContentLength+1) // one more, to see that it ends
+		size = min(peek, res.ContentLength+1) // one byte more, to see that the body ends
 	}
 	head := make([]byte, size)
 	n, err := io.ReadFull(res.Body, head)
 	head = head[:n]
 	ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) && res.ContentLength <= int64(n)
-	after := io.Reader(res.Body)
+	unread := io.Reader(res.Body)
 	if err != nil && !ended {
-		after = broken{err}
+		unread = broken{err}
 	}
-	res.Body = &putBack{Reader: io.MultiReader(bytes.NewReader(head), after), Closer: res.Body}
+	res.Body = &putBack{Reader: io.MultiReader(bytes.NewReader(head), unread), Closer: res.Body}
 	if !ended {
-		return "" // more than a page
+		return "" // longer than a page
 	}
 	return foreignJSON(head, mayBeStatus)
 }
 
-// foreignJSON is foreign for a whole body.
+// foreignJSON is foreign for a complete JSON body.
 func foreignJSON(body []byte, mayBeStatus bool) string {
-	var of struct {
+	var object struct {
 		metav1.TypeMeta `json:",inline"`
 
 		Status json.RawMessage `json:"status"`
 	}
-	if err := json.Unmarshal(body, &of); err != nil {
+	if err := json.Unmarshal(body, &object); err != nil {
 		if strings.Contains(err.Error(), "exceeded max depth") {
-			return "" // no page is nested like this, but a list of what the server has stored may be
+			return "" // stored objects may be nested this deeply, pages are not
 		}
 		return cmp.Or(err.Error(), "it is not JSON")
 	}
 	switch {
-	case of.Kind == "" || of.APIVersion == "":
+	case object.Kind == "" || object.APIVersion == "":
 		return "it has no kind"
-	case of.Kind != "Status" || of.APIVersion != "v1":
+	case object.Kind != "Status" || object.APIVersion != "v1":
 		return ""
-	case !mayBeStatus || string(of.Status) != `"`+metav1.StatusSuccess+`"`:
-		return "it is a Status of another kind of answer"
+	case !mayBeStatus || string(object.Status) != `"`+metav1.StatusSuccess+`"`:
+		return "it is a Status, not an object"
 	}
 	return ""
 }

@@ -11,6 +11,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -21,8 +22,8 @@ import (
 	"github.com/homeostat/homeostat/patch"
 )
 
-// answering returns a client of package cluster to whom everything is answered with a
-// page. A redirect leads to a login page.
+// answering returns a client of package cluster to whom everything is answered
+// with a page. A redirect leads to a login page.
 func answering(g *WithT, code int, contentType, body string) kubernetes.Interface {
 	c, err := cluster.New(&rest.Config{Host: "http://server", Transport: transport(
 		func(req *http.Request) (*http.Response, error) {
@@ -45,14 +46,15 @@ func answering(g *WithT, code int, contentType, body string) kubernetes.Interfac
 	return c.Client()
 }
 
-// A client without a cluster returns an object or an empty list for some of these, and
-// takes all of them for consent to a deletion.
+// A client without a cluster returns an object or an empty list for some of
+// these, and takes all of them for consent to a deletion.
 func TestAnAnswerOfSomethingInBetweenIsAnError(t *testing.T) {
 	for name, page := range map[string]struct {
 		code              int
 		contentType, body string
 	}{
 		"a redirect to a login page":   {302, "text/html", "<html>Please log in</html>"},
+		"a redirect that is an object": {302, "application/json", pod},
 		"a login page":                 {200, "text/html", "<html>Please log in</html>"},
 		"a text":                       {200, "text/plain", "OK"},
 		"the {} of a gateway":          {200, "application/json", "{}"},
@@ -125,6 +127,33 @@ func TestWhatServersAnswerIsNotChanged(t *testing.T) {
 			g.Expect(string(data)).To(Equal(c.body))
 		})
 	}
+}
+
+// A server consents to a deletion by a Status, and to nothing else.
+func TestAConsentIsNoObjectAndNoList(t *testing.T) {
+	g := NewWithT(t)
+	pods := answering(g, http.StatusOK, "application/json", consent).CoreV1().Pods("d")
+	of := MatchError(ContainSubstring("it is a Status, not an object"))
+	_, err := pods.List(t.Context(), metav1.ListOptions{})
+	g.Expect(err).To(of)
+	_, err = pods.Get(t.Context(), "a", metav1.GetOptions{})
+	g.Expect(err).To(of)
+	_, err = pods.Patch(t.Context(), "a", types.MergePatchType, []byte("{}"), metav1.PatchOptions{})
+	g.Expect(err).To(of)
+	g.Expect(pods.Delete(t.Context(), "a", metav1.DeleteOptions{})).To(Succeed())
+	g.Expect(pods.EvictV1(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "a"}})).To(Succeed())
+}
+
+const consent = `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success"}`
+
+// What is packed, because a request has asked for that itself, is not looked at.
+func TestAPackedAnswerIsNotChanged(t *testing.T) {
+	g := NewWithT(t)
+	got := through(t.Context(), g, http.MethodGet, pods, &http.Response{
+		StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("packed")),
+		Header: http.Header{"Content-Type": {"application/json"}, "Content-Encoding": {"gzip"}},
+	})
+	g.Expect(io.ReadAll(got.Body)).To(BeEquivalentTo("packed"))
 }
 
 // client-go waits for as long as the answer says, in the middle of a request.

@@ -190,7 +190,7 @@ func TestCheckNamesWhatTheServerHasInstead(t *testing.T) {
 	g.Expect(other.Check(t.Context())).To(MatchError(
 		`checking that the server has deployments.apps: the server has no such kind: kind Deployment is served as "deploys"`))
 	other = newKind(g, discovers(t, metav1.APIResource{Name: "deployments", Kind: "Rollout", Namespaced: true}))
-	g.Expect(other.Check(t.Context())).To(MatchError(ContainSubstring("its kind is Rollout there, and Deployment in Go")))
+	g.Expect(other.Check(t.Context())).To(MatchError(ContainSubstring("its kind is Rollout in the server, and Deployment in Go")))
 	other = newKind(g, discovers(t))
 	g.Expect(other.Check(t.Context())).To(And(MatchError(cluster.ErrKind), MatchError(
 		ContainSubstring("apps/v1 has neither that resource nor kind Deployment"))))

@@ -14,14 +14,14 @@ import (
 	"github.com/homeostat/homeostat/internal/ownwrites"
 )
 
-// observer tells reconciles of the writes that are sent with their contexts, and makes
-// errors of answers that are not an API server's.
+// observer reports writes to the reconciles with whose contexts they are sent.
+// It also returns an error for an answer that is not an API server's.
 type observer struct {
 	next   http.RoundTripper
-	prefix string // of the server's URL, before /api and /apis
+	prefix string // path of the server's URL, before /api and /apis
 }
 
-// WrappedRoundTripper lets client-go look through the observer.
+// WrappedRoundTripper returns the transport below, for client-go.
 func (o *observer) WrappedRoundTripper() http.RoundTripper { return o.next }
 
 func (o *observer) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -47,7 +47,8 @@ func (o *observer) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// send returns the answer to req, or an error if the answer is not an API server's.
+// send returns the answer to req, or an error if the answer is not an API
+// server's.
 func (o *observer) send(req *http.Request) (*http.Response, error) {
 	res, err := o.next.RoundTrip(req)
 	if err != nil {
@@ -56,8 +57,8 @@ func (o *observer) send(req *http.Request) (*http.Response, error) {
 	return o.checked(req, res)
 }
 
-// neverSent reports whether a request that failed cannot have reached the
-// server: there was no connection, or a fence below refused it.
+// neverSent reports whether a failed request cannot have reached the server:
+// there was no connection, or a fence below refused it.
 func neverSent(err error) bool {
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		return true
@@ -73,27 +74,28 @@ func (r *request) judge(req *http.Request, res *http.Response) (ownwrites.Outcom
 		return ownwrites.Uncertain, r.named(req)
 	case res.StatusCode < http.StatusOK, res.StatusCode >= http.StatusMultipleChoices:
 		return ownwrites.Refused, nil
-	case r.Name == "" && r.method != http.MethodPost: // a collection: the answer may be as large
+	case r.Name == "" && r.method != http.MethodPost: // the answer to a write of a collection may be large
 		return ownwrites.Uncertain, r.named(req)
 	}
 	object := read(res)
 	if object == nil {
 		return ownwrites.Uncertain, r.named(req)
 	}
-	became, of := r.outcome(req, object)
-	if became == ownwrites.Removed && res.StatusCode == http.StatusAccepted {
-		became = ownwrites.Accepted // the server is still at it
+	outcome, written := r.outcome(req, object)
+	if outcome == ownwrites.Removed && res.StatusCode == http.StatusAccepted {
+		outcome = ownwrites.Accepted // the server has not finished the deletion
 	}
-	return became, of
+	return outcome, written
 }
 
-// outcome returns the meaning of a successful answer.
+// outcome returns the outcome of a write whose answer reports success and
+// contains got.
 func (r *request) outcome(req *http.Request, got *answer.Object) (ownwrites.Outcome, *answer.Object) {
 	if got.Status != nil {
 		return r.deleted(req, got.Status)
 	}
 	switch {
-	case got.UID == "" && got.ResourceVersion == "": // a review, a token: nothing is stored
+	case got.UID == "" && got.ResourceVersion == "": // for example a review or a token, which is not stored
 		return ownwrites.Refused, nil
 	case got.UID == "" || got.ResourceVersion == "":
 		return ownwrites.Uncertain, r.named(req)
@@ -105,12 +107,12 @@ func (r *request) outcome(req *http.Request, got *answer.Object) (ownwrites.Outc
 	case r.isNamespace() && got.DeletionTimestamp != nil && len(got.Finalizers) == 0:
 		return ownwrites.Uncertain, r.named(req) // it may have finalizers in its spec
 	case !r.Delete && isRemoved(&got.ObjectMeta):
-		return ownwrites.Removed, got // the answer has the resourceVersion of before
+		return ownwrites.Removed, got // the answer has the old resourceVersion
 	}
 	return ownwrites.Written, got
 }
 
-// deleted returns the meaning of a successful Status.
+// deleted returns the outcome of a write whose answer is the Status s.
 func (r *request) deleted(req *http.Request, s *metav1.Status) (ownwrites.Outcome, *answer.Object) {
 	object := r.named(req)
 	if !r.Delete || s.Status != metav1.StatusSuccess {
@@ -125,17 +127,17 @@ func (r *request) deleted(req *http.Request, s *metav1.Status) (ownwrites.Outcom
 	return ownwrites.Removed, object
 }
 
-// wholes are the subresources that answer with the object itself.
+// wholes are the subresources that are answered with the whole object.
 var wholes = []string{"status", "ephemeralcontainers", "resize", "approval", "finalize"}
 
-// isRemoved reports whether an update has left nothing for a deleted object to
-// wait for.
+// isRemoved reports whether an update has removed a deleted object: it has
+// neither finalizers nor a grace period left.
 func isRemoved(o *metav1.ObjectMeta) bool {
 	return o.DeletionTimestamp != nil && len(o.Finalizers) == 0 &&
 		(o.DeletionGracePeriodSeconds == nil || *o.DeletionGracePeriodSeconds == 0)
 }
 
-// named returns an object with as much of its name as the request says.
+// named returns an object with as much of its name as the request contains.
 func (r *request) named(req *http.Request) *answer.Object {
 	object := &answer.Object{Unlabelled: true}
 	object.Namespace, object.Name = r.Namespace, r.Name
@@ -147,19 +149,19 @@ func (r *request) named(req *http.Request) *answer.Object {
 	return object
 }
 
-// read returns the object of an answer, nil if it cannot be told, and puts the
-// body back as it came, with its error if it broke off.
+// read returns the object in an answer, or nil if the answer cannot be decoded.
+// It puts the body back as it was, with its error if it broke off.
 func read(res *http.Response) *answer.Object {
 	if res.Body == nil || res.Body == http.NoBody || !answer.Readable(res.Header.Get("Content-Type")) {
 		return nil
 	}
 	rest := res.Body
 	data, err := readAll(rest, res.ContentLength)
-	after := io.Reader(rest)
+	unread := io.Reader(rest)
 	if err != nil {
-		after = broken{err}
+		unread = broken{err}
 	}
-	res.Body = &putBack{Reader: io.MultiReader(bytes.NewReader(data), after), Closer: rest}
+	res.Body = &putBack{Reader: io.MultiReader(bytes.NewReader(data), unread), Closer: rest}
 	if err != nil || len(data) > answer.MaxBytes {
 		return nil
 	}
@@ -175,7 +177,7 @@ type putBack struct {
 	io.Closer
 }
 
-// broken is the rest of a body that broke off.
+// broken stands for the rest of a body that broke off.
 type broken struct{ err error }
 
 func (b broken) Read([]byte) (int, error) { return 0, b.err }

@@ -15,7 +15,8 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// A page with status 404, for the version alone or for all of the discovery, is not remembered as a missing kind.
+// A page with status 404, for the version alone or for all of the discovery, is
+// not remembered as a missing kind.
 func TestAPageIsNoMissingKind(t *testing.T) {
 	sim, err := apisim.New(nil)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
@@ -43,7 +44,8 @@ func TestAPageIsNoMissingKind(t *testing.T) {
 	}
 }
 
-// A portal that answers everything with status 200 is no API server without the kind.
+// A portal that answers everything with status 200 is no API server without the
+// kind.
 func TestAPageWithStatus200IsNoMissingKind(t *testing.T) {
 	for _, body := range []string{`{"message":"log in"}`, `<html>log in</html>`, `{"kind":"APIVersions","versions":["v1"]}`} {
 		g := NewWithT(t)

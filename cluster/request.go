@@ -23,11 +23,11 @@ type request struct {
 	subresource string
 }
 
-// streams are the subresources that are ways into a pod, a node or a service.
+// streams are the subresources that connect to a pod, a node or a service.
 var streams = []string{"exec", "attach", "portforward", "proxy", "log"}
 
-// parse returns req as a write; false if it is not a write, or one that no
-// cache can show.
+// parse returns req as a write. It reports false if req is not a write, or if
+// no cache can show the write.
 func parse(req *http.Request, prefix string) (request, bool) {
 	r := request{method: req.Method}
 	switch req.Method {
@@ -51,7 +51,8 @@ func parse(req *http.Request, prefix string) (request, bool) {
 	return r, !r.isDryRun(req)
 }
 
-// parsePath reads /api/v1/… and /apis/group/version/….
+// parsePath reads the path /api/v1/… or /apis/group/version/…. It reports false
+// for any other path.
 func (r *request) parsePath(path string) bool {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	switch {
@@ -75,7 +76,8 @@ func (r *request) parsePath(path string) bool {
 	return true
 }
 
-// isDryRun reports whether the request asks for nothing to be stored.
+// isDryRun reports whether the request is a dry run, which the server does not
+// store.
 func (r *request) isDryRun(req *http.Request) bool {
 	if req.URL.Query().Get("dryRun") != "" {
 		return true
@@ -116,8 +118,8 @@ func sent(req *http.Request) *answer.Object {
 	return o
 }
 
-// readAll reads a body, and no more than one byte too many. length is -1 if it is not
-// known.
+// readAll reads a body, but at most one byte more than answer.MaxBytes. length
+// is -1 if it is not known.
 func readAll(body io.Reader, length int64) ([]byte, error) {
 	var b bytes.Buffer
 	if length > 0 {

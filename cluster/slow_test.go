@@ -16,7 +16,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// slow brings the answers to writes of Secrets late, or an error if their context ends before.
+// slow brings the answers to writes of Secrets late, or an error if their
+// context ends before.
 type slow struct {
 	http.RoundTripper
 	sent chan struct{} // receives when the server has written
@@ -143,7 +144,8 @@ func TestWhatTheWatchHasShownBeforeTheAnswerHoldsNothingUp(t *testing.T) {
 	}
 }
 
-// The cache, which is five seconds late, shows the object and its removal between the request and the answer.
+// The cache, which is five seconds late, shows the object and its removal
+// between the request and the answer.
 func TestADeleteIsSeenOfAnObjectThatTheCacheHasShownBeforeTheAnswerAlone(t *testing.T) {
 	inSlowFixture(t, func(x *fixture, s *slow) {
 		s.by = 7 * time.Second

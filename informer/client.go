@@ -8,6 +8,7 @@ import (
 	"path"
 	"reflect"
 	"strings"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 
+	"github.com/homeostat/homeostat/informer/internal/dropin"
 	"github.com/homeostat/homeostat/informer/internal/follow"
 	"github.com/homeostat/homeostat/internal/absent"
 	"github.com/homeostat/homeostat/internal/bound"
@@ -103,6 +105,11 @@ type source struct {
 	returnsShared bool
 	// follows is a *follow.Client[T]; then there is nothing else.
 	follows any
+	// dropin is a *dropin.Client[T]. sends then says that the last call has sent a request,
+	// and unstreamed that its ListerWatcher says that it cannot stream lists.
+	dropin     any
+	sends      *atomic.Bool
+	unstreamed bool
 	// err says why the client is unusable; then nothing else is set.
 	err error
 }
@@ -115,6 +122,9 @@ func sourceOf[T Object, L runtime.Object](c Client[T, L]) source {
 	}
 	if f, ok := any(c).(*follow.Client[T]); ok {
 		return source{follows: f, err: f.Err}
+	}
+	if d, ok := any(c).(*dropin.Client[T]); ok {
+		return sourceOfListerWatcher(d)
 	}
 	reach := reachOf(c)
 	namespace := ""
@@ -150,7 +160,7 @@ func sourceOf[T Object, L runtime.Object](c Client[T, L]) source {
 // genuine returns the answer to a request for a list, or an error if it cannot be the API
 // server's.
 func (of source) genuine(list runtime.Object, err error) (runtime.Object, error) {
-	if err == nil && !of.fake {
+	if err == nil && !of.isSimulated() {
 		err = absent.List(list)
 	}
 	return list, err

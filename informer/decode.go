@@ -52,6 +52,9 @@ func panicked(cause, function string, value any) *refusal {
 func stubOf[T Object](like metav1.ObjectMeta, why *refusal) (stub T, ok bool) {
 	like.SelfLink = stubMark + why.cause + stubEnd + why.Error() //nolint:staticcheck // servers no longer use it
 	object := example[T]()
+	if object == nil { // of an interface
+		object = &metav1.PartialObjectMetadata{}
+	}
 	if u, generic := object.(*unstructured.Unstructured); generic {
 		u.Object = map[string]any{"metadata": map[string]any{
 			"name": like.Name, "namespace": like.Namespace, "uid": string(like.UID),
@@ -200,10 +203,16 @@ func (l *objectList) DeepCopyObject() runtime.Object {
 // kindStatus is the kind of the server's errors.
 const kindStatus = "Status"
 
+// isStatus reports whether an answer is one of the server's errors. A kind of another
+// group may have the same name.
+func isStatus(of metav1.TypeMeta) bool {
+	return of.Kind == kindStatus && (of.APIVersion == "v1" || of.APIVersion == "")
+}
+
 // decodeEvent decodes the object of an event, which may be a Status.
 func (d objectDecoder) decodeEvent(data []byte) (runtime.Object, error) {
 	var of metav1.TypeMeta
-	if bytes.Contains(data, []byte(kindStatus)) && unmarshal(data, &of) == nil && of.Kind == kindStatus {
+	if bytes.Contains(data, []byte(kindStatus)) && unmarshal(data, &of) == nil && isStatus(of) {
 		return decodeStatus(data)
 	}
 	return d.decode(data, of)
@@ -239,7 +248,7 @@ func (l *rawList) decode(data []byte) error {
 func (d objectDecoder) decodeList(data []byte) (runtime.Object, error) {
 	var raw rawList
 	switch err := raw.decode(data); {
-	case raw.Kind == kindStatus:
+	case isStatus(raw.TypeMeta):
 		return decodeStatus(data)
 	case err != nil:
 		return nil, fmt.Errorf("decoding a list: %w", err)

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
@@ -28,6 +29,18 @@ func TestADecoderKnowsWhatIsNoObject(t *testing.T) {
 	pod, err := d.decodeEvent([]byte(`{"kind":"Pod","metadata":{"name":"Status"}}`))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(pod).To(HaveField("Name", "Status"))
+}
+
+// A kind of another group may be called like the kind of the server's errors.
+func TestAStatusOfAnotherGroupIsAnObject(t *testing.T) {
+	g := NewWithT(t)
+	d := newObjectDecoder[*unstructured.Unstructured](schema.GroupVersion{Group: "example.com", Version: "v1"})
+	const own = `{"kind":"Status","apiVersion":"example.com/v1","metadata":{"name":"a"}}`
+	got, err := d.decodeEvent([]byte(own))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(got).To(BeAssignableToTypeOf(&unstructured.Unstructured{}))
+	_, err = d.decodeList([]byte(own))
+	g.Expect(err).To(MatchError(`the server sent a "Status", not a list`))
 }
 
 // lists returns lists in lists.

@@ -21,34 +21,35 @@ import (
 	"github.com/homeostat/homeostat/internal/wire"
 )
 
-// divided is the cache of a session that keeps the objects of some shards: those of
-// holds. The only watch runs while there are any. Nothing but shards names it: so it is not
-// linked into a program that never calls RunShards.
+// divided is the cache of a session that keeps only the objects of some shards:
+// the shards of holds. Its only watch runs while there are any. Only the code
+// of shards refers to this type, so that it is not linked into a program that
+// never calls RunShards.
 type divided[T Object] struct {
 	feed  *feed[T]
 	store *store[T]
-	// source is the only one.
+	// source is the only source of the feed.
 	source source
 	cover  partial.Cover // store.writing guards its changes
-	// side is where the objects of other shards are left out; nil while unknown.
+	// side is the side that leaves out objects of other shards; nil while unknown.
 	side atomic.Pointer[string]
-	// listing is the shards of the list of the watch that is under way. Only the
+	// listing is the shards of the watch's list that is under way. Only the
 	// goroutine of the watch uses it.
 	listing keyspace.Set
 
 	// feed.mu guards the fields below.
 	holds []*hold
-	last  *reflectorStore[T] // whose watch has ended with its shards
+	last  *reflectorStore[T] // the last watch, which has ended with its shards
 }
 
-// hold is the shards that one caller of AddShards wants.
+// hold is the shards that one caller of AddShards needs.
 type hold struct{ set keyspace.Set }
 
 func newDivided[T Object](f *feed[T]) *divided[T] {
 	return &divided[T]{feed: f, store: f.store, source: f.sources[0]}
 }
 
-// divisible reports whether the feed can keep the objects of some shards only.
+// divisible reports whether the feed can keep only the objects of some shards.
 func (f *feed[T]) divisible() bool {
 	if f.options.Whole || f.connect != nil {
 		return false
@@ -86,8 +87,9 @@ func (d *divided[T]) Remove(last T) {
 	s.removeLocked(key, last)
 }
 
-// isPast reports whether a change would bring back what was before a list beside the
-// watch: an earlier state, or an object that is deleted. The caller holds store.writing.
+// isPast reports whether a change would restore a state from before a list
+// beside the watch: an earlier state of an object, or an object that is
+// deleted. store.writing must be held.
 func (d *divided[T]) isPast(c tree.Change[T]) bool {
 	key, rv := c.New.Key, c.New.Object.GetResourceVersion()
 	return isBack(c) || d.store.unreadable.isNewer(key, rv) || c.Old == nil && d.cover.IsOutdated(key, rv)
@@ -121,8 +123,8 @@ func (d *divided[T]) Replace(rv string, items []*tree.Item[T], how versions.Occa
 	s.delivery.after(done) // not with the list: another goroutine may deliver it before its shards are complete
 }
 
-// newest returns items, which were listed at rv, with the cached ones instead that are
-// newer. The caller holds store.writing.
+// newest returns items, which were listed at rv, with cached ones in place of
+// those that are older. store.writing must be held.
 func (d *divided[T]) newest(items []*tree.Item[T], within func(string) bool, rv string) []*tree.Item[T] {
 	listed := make(map[types.NamespacedName]bool, len(items))
 	for n, it := range items {
@@ -169,7 +171,7 @@ func (d *divided[T]) Side() string {
 	return ""
 }
 
-// note notes on which side a list of shards was filtered.
+// note records on which side a list of shards was filtered.
 func (d *divided[T]) note(list any) {
 	side := sideClient
 	if of, ok := list.(metav1.ListMetaAccessor); ok { // its methods would be linked for each of hundreds of lists
@@ -188,7 +190,7 @@ func (d *divided[T]) SelectList(opts *metav1.ListOptions) {
 	d.Select(opts, d.listing)
 }
 
-// ask begins a list of the watch, and returns the shards that it is to bring.
+// ask starts a list of the watch, and returns the shards that it must bring.
 func (d *divided[T]) ask() keyspace.Set {
 	d.store.writing.Lock()
 	defer d.store.writing.Unlock()
@@ -214,7 +216,8 @@ func (d *divided[T]) Select(opts *metav1.ListOptions, of keyspace.Set) {
 	opts.ShardSelector = of.Selector()
 }
 
-// selects applies the selectors of the options, and makes a request one of set.
+// selects applies the selectors of the options to a request, and restricts it
+// to set.
 func (d *divided[T]) selects(opts *metav1.ListOptions, set keyspace.Set) {
 	opts.LabelSelector, opts.FieldSelector = d.feed.options.LabelSelector, d.feed.options.FieldSelector
 	d.Select(opts, set)
@@ -245,8 +248,8 @@ func (d *divided[T]) Watch(ctx context.Context, opts metav1.ListOptions) (watch.
 	return d.source.watch(ctx, opts)
 }
 
-// through returns a client like the source's that leaves out the objects of other
-// shards.
+// through returns a client like the source's that leaves out the objects of
+// other shards.
 func (d *divided[T]) through() (through rest.Interface, ok bool) {
 	if d.source.rest == nil || d.source.resource.Resource == "" || d.source.itemwise.isOn() {
 		return nil, false
@@ -282,7 +285,7 @@ func (d *divided[T]) End() {
 	d.store.delivery.run()
 }
 
-// keepHeld makes the cache keep exactly the shards that holds want.
+// keepHeld makes the cache keep exactly the shards of holds.
 func (d *divided[T]) keepHeld() {
 	d.store.writing.Lock()
 	d.feed.mu.Lock()
@@ -297,7 +300,7 @@ func (d *divided[T]) keepHeld() {
 	d.store.delivery.run()
 }
 
-// held returns the shards of all holds. The caller holds feed.mu.
+// held returns the shards of all holds. feed.mu must be held.
 func (d *divided[T]) held() keyspace.Set {
 	sets := make([]keyspace.Set, len(d.holds))
 	for n, h := range d.holds {
@@ -306,8 +309,9 @@ func (d *divided[T]) held() keyspace.Set {
 	return keyspace.Union(sets...)
 }
 
-// addShards keeps the objects of set until remove is called with them. It is a function: the
-// methods of a feed are in every program, and with them each type that one of them names.
+// addShards keeps the objects of set until remove is called with them. It is a
+// function because the methods of feed are linked into every program, with each
+// type that one of them refers to.
 func addShards[T Object](
 	ctx context.Context, f *feed[T], set keyspace.Set,
 ) (remove func(keyspace.Set), err error) {
@@ -342,7 +346,7 @@ func addShards[T Object](
 	return remove, nil
 }
 
-// add starts the watch of the first shards, or extends that of others.
+// add starts the watch for the first shards, or extends a running watch.
 func (d *divided[T]) add(ctx context.Context, s *session[T], set keyspace.Set) error {
 	if len(set) == 0 {
 		return nil
@@ -378,8 +382,9 @@ func (d *divided[T]) add(ctx context.Context, s *session[T], set keyspace.Set) e
 	return f.waitForLatest(ctx, nil)
 }
 
-// remove takes shards out of a hold. The watch stays open and drops events of unwanted objects. If the
-// server selects, it is reopened soon; otherwise that would not help.
+// remove removes shards from a hold. The watch stays open and drops events of
+// objects that are not wanted. If the server selects by shard, the watch is
+// soon opened again with fewer shards; otherwise that would have no effect.
 func (d *divided[T]) remove(s *session[T], h *hold, removed keyspace.Set) {
 	f := d.feed
 	f.mu.Lock()
@@ -432,7 +437,8 @@ func (d *divided[T]) list(ctx context.Context, r *reflectorStore[T], set keyspac
 		return list, nil
 	})
 	pages.PageBufferSize = 0
-	// each in memory of its own: one that stays would keep the whole page, replaced objects and all
+	// each in memory of its own: one that stays would keep the whole page,
+	// replaced objects and all
 	if err := pages.EachListItemWithAlloc(ctx, options, func(obj runtime.Object) error {
 		object, ok := obj.(T)
 		if !ok || !keyspace.Has(set, object.GetNamespace()) {
@@ -450,15 +456,15 @@ func (d *divided[T]) list(ctx context.Context, r *reflectorStore[T], set keyspac
 	return d.fill(filling, set, items, rv)
 }
 
-// filling returns the part that is being listed beside the watch, nil if none is.
+// filling returns the part that is being listed beside the watch, or nil.
 func (d *divided[T]) filling() *partial.Filling {
 	d.store.writing.Lock()
 	defer d.store.writing.Unlock()
 	return d.cover.Filling()
 }
 
-// fill stores what a list beside the watch has brought at rv for f, as far as the cache
-// is not newer. The caller delivers it.
+// fill stores what a list beside the watch has brought at rv for f, unless the
+// cache has something newer. The caller delivers it.
 //
 // Errors: those of [partial.Cover.Left].
 func (d *divided[T]) fill(f *partial.Filling, set keyspace.Set, items []*tree.Item[T], rv string) error {

@@ -1,6 +1,16 @@
 // Package informer keeps a read-only copy of API objects of one kind in memory and
-// delivers their changes to handlers. A controller reads from it instead of sending
-// requests, and never acts on an incomplete copy.
+// delivers their changes to handlers:
+//
+//	pods := informer.ForNamespaces(clientset.CoreV1().Pods, nil)
+//	go pods.Run(ctx)
+//	...
+//	if err := pods.WaitForSync(ctx); err != nil {
+//		return err
+//	}
+//	pod, ok := pods.Get(types.NamespacedName{Namespace: "default", Name: "web"})
+//
+// A controller reads from it instead of sending requests, and never acts on an
+// incomplete copy.
 //
 //	            list, watch                      in one step
 //	API server ────────────▶ client-go Reflector ──────────▶ store ──▶ handlers
@@ -9,10 +19,11 @@
 //
 // The contract:
 //
-//   - Get, Snapshot, Select, indexes and iteration copy nothing and allocate nothing.
-//     They do not wait for the watch, nor does the watch wait for them.
-//   - Iteration is sorted by namespace and name. A snapshot stays as it is while the
-//     cache changes.
+//   - Get, Snapshot, Select, indexes and iteration copy nothing and allocate
+//     nothing. They do not wait for the watch, nor does the watch wait for
+//     them.
+//   - Iteration is sorted by namespace and name. A snapshot stays as it is
+//     while the cache changes.
 //   - Equal parts of objects are stored once, unless Options.NoSharing is set, and
 //     nothing is dropped.
 //   - Cached objects that were modified in place are detected, by default in tests,
@@ -25,20 +36,21 @@
 //   - A stalled watch, a streaming list that never ends, and a request that gets no
 //     answer are replaced. A server that cannot be reached is logged within two
 //     seconds, with the cause.
-//   - A server that was restored to an earlier state is noticed when a watch broke off,
-//     and everything is listed again.
+//   - A server that was restored to an earlier state is noticed when a watch
+//     broke off, and everything is listed again.
 //   - A cache that is late, incomplete or no longer running proves no deletion
 //     ([Informer.IsDeleted]). Many deletions are confirmed by one request.
-//   - An answer that reports success but is not the API server's, such as the {} of a
-//     gateway, is no list.
+//   - An answer that reports success but is not the API server's, such as the
+//     {} of a gateway, is no list.
 //   - A client that does not show which namespaces it reads proves nothing about a
 //     namespace of which it has brought no object.
 //   - An object that Go cannot decode, or for which Options.Transform or an index
 //     panics, affects no other object. It proves no deletion, is named in
 //     Status.Problems with the field, and heals when it is changed or deleted
 //     ([Informer.Unreadable]).
-//   - Of the objects that others refer to, each is listed and watched by its name, and no
-//     other is cached ([Referenced]). One that cannot be read affects no other.
+//   - Of the objects that others refer to, each is listed and watched by its
+//     name, and no other is cached ([Referenced]). One that cannot be read
+//     affects no other.
 //   - Calls of Run may overlap: the first one starts the watch, and the last one to
 //     end stops it.
 //   - It works with client-go's fake clients, and in testing/synctest.
@@ -52,11 +64,13 @@
 // client-go's shared informers (package clientgo). Generated clients of built-in
 // kinds use protobuf unless their rest.Config says otherwise.
 //
-// Objects are decoded one by one from the start by clients of package cluster, and by
-// those of client-go and its generators once one cannot be decoded. A client that does
-// something else than to send its requests, or hides with what it sends them, keeps
-// decoding whole lists: there, one object still stops its kind, and Status says so. It
-// cannot be left out, because what cannot be decoded has no token for the next page.
+// Clients of package cluster decode objects one by one from the start. Clients of
+// client-go and its generators do so once an object cannot be decoded. All other
+// clients, which may do more than send a request or hide how they send it, decode
+// whole lists. With these, one object that cannot be decoded still stops its kind,
+// and Status says so. It cannot be skipped, because a list that cannot be decoded
+// has no token for the next page either.
 //
-// It does not resync (see package reconcile), write, or copy objects.
+// The package does not resync, which package reconcile does, and it does not write
+// or copy objects.
 package informer

@@ -20,8 +20,8 @@ import (
 // errFixedScope answers SetNamespaces of informers made with For.
 var errFixedScope = errors.New("the client is bound to its namespace: make the informer with ForNamespaces")
 
-// feed keeps a store up to date while a caller of Run wants that: it lists and
-// watches each source, and notes how far the watches have come.
+// feed keeps a store up to date while a caller of Run needs it. It lists and
+// watches each source, and records how far the watches have come.
 type feed[T Object] struct {
 	sink[T]
 	// connect makes the source of a namespace; nil if the namespaces are fixed.
@@ -50,15 +50,17 @@ type session[T Object] struct {
 	// feed.mu guards the fields below.
 	users    int
 	stopping bool
-	// whole is how many of the users want all objects.
+	// whole is the number of users that want all objects.
 	whole   int
 	watches []*reflectorStore[T]
 }
 
-// run joins the session that is running, or a new one, until ctx ends, and returns
-// the mutations that were found if it was the last user. A user of shards brings the cache
-// of a new session; nil is a user of all objects. From the call of joined on, which may be
-// nil, the session is synced only if it is for this user.
+// run joins the running session, or starts one, until ctx ends. The last user
+// of a session gets the mutations that were found.
+//
+// A user of shards brings the cache for a new session; nil is a user of all
+// objects. From the call of joined on, which may be nil, the session is synced
+// only if it is synced for this user.
 func (f *feed[T]) run(ctx context.Context, shards partial.Cache[T], joined func()) error {
 	if joined == nil {
 		joined = func() {}
@@ -92,7 +94,7 @@ func (f *feed[T]) run(ctx context.Context, shards partial.Cache[T], joined func(
 	}
 }
 
-// start begins a session. The caller holds mu.
+// start starts a session. mu must be held.
 func (f *feed[T]) start(ctx context.Context, shards partial.Cache[T]) *session[T] {
 	log := klog.FromContext(ctx).WithName("informer").WithValues("informer", f.identity.Name())
 	ctx, cancel := context.WithCancel(logr.NewContext(context.WithoutCancel(ctx), log))
@@ -108,7 +110,7 @@ func (f *feed[T]) start(ctx context.Context, shards partial.Cache[T]) *session[T
 	return s
 }
 
-// watch adds a watch to s. The caller holds mu.
+// watch adds a watch to s. mu must be held.
 func (f *feed[T]) watch(s *session[T], from source) {
 	ctx, cancel := context.WithCancel(s.ctx)
 	r := newReflectorStore(&f.sink, from, klog.FromContext(ctx))
@@ -127,8 +129,8 @@ func (f *feed[T]) watch(s *session[T], from source) {
 	})
 }
 
-// leave ends the session if it has no other user, and returns the mutations that
-// were found in it.
+// leave ends the session if this was its last user, and then returns the
+// mutations that were found in it.
 func (f *feed[T]) leave(ctx context.Context, s *session[T], whole bool) error {
 	f.mu.Lock()
 	s.users--
@@ -137,7 +139,7 @@ func (f *feed[T]) leave(ctx context.Context, s *session[T], whole bool) error {
 	}
 	if s.users > 0 {
 		f.mu.Unlock()
-		f.updateSynced() // it may have been the only one that lacked something
+		f.updateSynced() // this user may have been the only one for whom objects were missing
 		return nil
 	}
 	s.stopping = true
@@ -147,7 +149,7 @@ func (f *feed[T]) leave(ctx context.Context, s *session[T], whole bool) error {
 	s.cancel()
 	s.running.Wait()
 	f.marks.Reset()
-	_ = f.store.checkMutations() // adds to what finish returns
+	_ = f.store.checkMutations() // finish returns what it finds
 	if part := f.part(); part != nil {
 		part.End()
 	}
@@ -161,7 +163,7 @@ func (f *feed[T]) leave(ctx context.Context, s *session[T], whole bool) error {
 	return err
 }
 
-// clearIfUnused clears the cache when no Run is active and no handler is left.
+// clearIfUnused clears the cache if no Run is active and no handler is left.
 func (f *feed[T]) clearIfUnused() {
 	f.store.writing.Lock()
 	defer f.store.writing.Unlock()
@@ -172,7 +174,7 @@ func (f *feed[T]) clearIfUnused() {
 	}
 }
 
-// current returns the watches of the session, if there is one.
+// current returns the watches of the session, and whether there is a session.
 func (f *feed[T]) current() (watches []*reflectorStore[T], running bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -188,14 +190,15 @@ func (f *feed[T]) currentSources() []source {
 	return f.sources
 }
 
-// watchesNamespace reports whether the objects of namespace are cached, or will be: a
-// source is known to list it, and its shard is added.
+// watchesNamespace reports whether the objects of namespace are cached, or will
+// be: a source is known to list it, and its shard has been added.
 func (f *feed[T]) watchesNamespace(namespace string) bool {
 	in, _ := f.reads(namespace)
 	return in && f.keeps(namespace)
 }
 
-// part returns how the session keeps the objects of some shards only, nil if it keeps all.
+// part returns the cache of a session that keeps only the objects of some
+// shards, or nil if the session keeps all objects.
 func (f *feed[T]) part() partial.Cache[T] {
 	if part := f.partial.Load(); part != nil {
 		return *part
@@ -203,22 +206,22 @@ func (f *feed[T]) part() partial.Cache[T] {
 	return nil
 }
 
-// keeps reports whether the objects of namespace are in a shard that is kept.
+// keeps reports whether namespace is in a shard that is kept.
 func (f *feed[T]) keeps(namespace string) bool {
 	part := f.part()
 	return part == nil || keyspace.Has(part.Wanted(), namespace)
 }
 
-// lacks reports whether a user of all objects waits for those of some shards. The caller
-// holds mu.
+// lacks reports whether a user of all objects waits for the objects of some
+// shards. mu must be held.
 func (f *feed[T]) lacks() bool {
 	part := f.part()
 	return part != nil && f.session.whole > 0 && !part.Complete().Includes(keyspace.Whole())
 }
 
-// reads reports whether a source lists the objects of namespace, and whether that is
-// known. A source that shows nothing reads at least the namespaces whose objects it
-// has brought.
+// reads reports whether a source lists the objects of namespace, and whether
+// that is known. If it is not known which namespaces a source reads, it is only
+// known of the namespaces from which the source has brought an object.
 func (f *feed[T]) reads(namespace string) (in, known bool) {
 	known = true
 	for _, s := range f.currentSources() {
@@ -241,7 +244,7 @@ func (f *feed[T]) hasSynced() bool {
 		!slices.ContainsFunc(f.session.watches, func(r *reflectorStore[T]) bool { return !r.progress.synced.Load() })
 }
 
-// whyNotSynced says why hasSynced returns false.
+// whyNotSynced explains why hasSynced returns false.
 func (f *feed[T]) whyNotSynced() string {
 	watches, running := f.current()
 	if !running {
@@ -256,7 +259,7 @@ func (f *feed[T]) whyNotSynced() string {
 	return strings.Join(reasons, "; ")
 }
 
-// log returns the logger of the session, or klog's if there is none.
+// log returns the logger of the session, or klog's without a session.
 func (f *feed[T]) log() logr.Logger {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -266,8 +269,8 @@ func (f *feed[T]) log() logr.Logger {
 	return klog.Background().WithName("informer").WithValues("informer", f.identity.Name())
 }
 
-// setNamespaces ends the watches of namespaces that are not wanted, removes their
-// objects, and starts those that are missing.
+// setNamespaces ends the watches of namespaces that are not wanted any longer,
+// removes their objects, and starts watches of new namespaces.
 func (f *feed[T]) setNamespaces(wanted []string) error {
 	if f.connect == nil {
 		return errFixedScope
@@ -325,7 +328,8 @@ func (f *feed[T]) setNamespaces(wanted []string) error {
 	return nil
 }
 
-// namespacesOf returns namespaces sorted and without duplicates, and "" for none.
+// namespacesOf returns namespaces in sorted order and without duplicates. An
+// empty list becomes "", which means all namespaces.
 func namespacesOf(namespaces []string) []string {
 	if len(namespaces) == 0 {
 		return []string{""}
@@ -333,8 +337,8 @@ func namespacesOf(namespaces []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(namespaces)))
 }
 
-// waitForSync returns when hasSynced is true. Its error says what is missing, without
-// the informer's name.
+// waitForSync returns when hasSynced is true. Its error explains what is
+// missing, without the informer's name.
 func (f *feed[T]) waitForSync(ctx context.Context) error {
 	if versions.WaitFor(ctx, func(done func()) func() { return f.marks.On(&versions.Waiter{Call: done, AnyRV: true}) }) {
 		return nil
@@ -342,7 +346,7 @@ func (f *feed[T]) waitForSync(ctx context.Context) error {
 	return fmt.Errorf("%s: %w", f.whyNotSynced(), context.Cause(ctx))
 }
 
-// watchOf returns the watch that delivers the objects of namespace; nil if none does.
+// watchOf returns the watch that delivers the objects of namespace, or nil.
 func (f *feed[T]) watchOf(namespace string) *reflectorStore[T] {
 	watches, _ := f.current()
 	for _, r := range watches {
@@ -353,8 +357,9 @@ func (f *feed[T]) watchOf(namespace string) *reflectorStore[T] {
 	return nil
 }
 
-// syncedIn reports whether the watch that delivers the objects of namespace has stored
-// and delivered its first list, also if the informer does not read that namespace.
+// syncedIn reports whether the watch that delivers the objects of namespace has
+// stored and delivered its first list. It also reports true if the informer
+// does not read that namespace.
 func (f *feed[T]) syncedIn(namespace string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -384,7 +389,8 @@ func (f *feed[T]) waitUntil(ctx context.Context, ready func() bool) error {
 	return fmt.Errorf("%s: %w", f.whyNotSynced(), context.Cause(ctx))
 }
 
-// hasStarted reports whether a watch has synced, and all others have synced or failed.
+// hasStarted reports whether a watch has synced, and all others have synced or
+// failed.
 func (f *feed[T]) hasStarted() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 	"github.com/homeostat/homeostat/internal/bound"
 )
 
-// EventType says what happened to an [Event]'s object.
+// EventType is the kind of change that an [Event] reports.
 type EventType uint8
 
 const (
@@ -40,22 +40,23 @@ func (t EventType) String() string {
 	return names[t]
 }
 
-// Event tells a handler that an object has changed. Both objects are shared with
-// every reader of the cache; do not modify them. They may be retained, which keeps
-// them in memory.
+// Event tells a handler that an object has changed. Both objects are shared
+// with every reader of the cache; do not modify them. They may be retained,
+// which keeps them in memory.
 //
-// Old and New of one event are always the same object, by UID: a recreated
-// object is first Deleted and then Added, even if both happened while the watch
-// was down.
+// Old and New of one event always have the same UID. A recreated object is
+// first Deleted and then Added, even if both happened while the watch was down.
 type Event[T Object] struct {
 	Old, New T
 	Type     EventType
-	// Initial is true for an object that existed before the handler could see it: it
-	// came with the first list, or was already cached when the handler was added.
+	// Initial is true for an object that existed before the handler could see
+	// it: it was in the first list, or was already cached when the handler was
+	// added.
 	Initial bool
 }
 
-// eventsOf appends the events of a change that matters: two for a recreated object.
+// eventsOf appends the events of a change that matters. There are two for a
+// recreated object.
 func eventsOf[T Object](c tree.Change[T], to []Event[T]) []Event[T] {
 	switch {
 	case c.Old == nil:
@@ -75,15 +76,15 @@ type handler[T Object] struct {
 	removed atomic.Bool
 
 	// delivery.mu guards the fields below.
-	// joining says that the cached objects are being replayed.
+	// joining is true while the cached objects are replayed.
 	joining bool
-	pending []Event[T] // received meanwhile
+	pending []Event[T] // events received during the replay
 }
 
-// batch is one delivery of the store: events to the handlers of that
-// moment, then a call of done.
+// batch is one delivery of the store: events for the handlers of that moment,
+// followed by a call of done.
 type batch[T Object] struct {
-	// came is when the change was published; zero if it has no events.
+	// came is when the change was published; zero without events.
 	came     time.Time
 	events   []Event[T]
 	handlers []*handler[T]
@@ -100,10 +101,10 @@ type delivery[T Object] struct {
 	handlers   []*handler[T]
 	batches    []batch[T]
 	delivering bool
-	// missed are events of objects that a handler has missed, until it has received a
-	// later one.
+	// missed are events of objects that a handler has missed, until it has
+	// received a later one.
 	missed map[miss[T]]Problem
-	// misses is their number, for those who do not hold mu.
+	// misses is len(missed), to be read without mu.
 	misses atomic.Int64
 }
 
@@ -113,7 +114,8 @@ type miss[T Object] struct {
 	key     types.NamespacedName
 }
 
-// note notes that h has missed an event of an object, or, if err is nil, received one.
+// note records that h has missed an event of an object or, if err is nil, has
+// received one.
 func (d *delivery[T]) note(h *handler[T], object T, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -137,10 +139,10 @@ func (d *delivery[T]) problems() []Problem {
 	return slices.Collect(maps.Values(d.missed))
 }
 
-// mostMissed events are remembered.
+// mostMissed bounds the number of missed events that are recorded.
 const mostMissed = 1000
 
-// add replays known's objects to a new handler, then delivers every change
+// add replays known's objects to a new handler, and then delivers every change
 // since known was called.
 func (d *delivery[T]) add(call func(Event[T]), known func() Snapshot[T]) *handler[T] {
 	h := &handler[T]{call: call, joining: true}
@@ -181,8 +183,9 @@ func (d *delivery[T]) remove(h *handler[T]) {
 	d.misses.Store(int64(len(d.missed)))
 }
 
-// count returns the number of handlers, and when the oldest change came that is
-// not delivered to all of them: zero if there is none.
+// count returns the number of handlers, and when the oldest change was
+// published that has not been delivered to all of them; zero if all changes
+// have been delivered.
 func (d *delivery[T]) count() (handlers int, since time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -192,8 +195,8 @@ func (d *delivery[T]) count() (handlers int, since time.Time) {
 	return len(d.handlers), since
 }
 
-// enqueue queues a batch. The caller holds mu, and calls run when it has let go
-// of its locks.
+// enqueue queues a batch. mu must be held. The caller calls run after it has
+// released its locks.
 func (d *delivery[T]) enqueue(b batch[T]) {
 	if b.handlers = d.handlers; len(b.events) > 0 {
 		b.came = time.Now()
@@ -202,7 +205,7 @@ func (d *delivery[T]) enqueue(b batch[T]) {
 	d.batches = append(d.batches, b)
 }
 
-// after calls done when everything that is queued already has been delivered.
+// after calls done when everything that is already queued has been delivered.
 func (d *delivery[T]) after(done func()) {
 	d.mu.Lock()
 	d.batches = append(d.batches, batch[T]{done: done})
@@ -210,9 +213,10 @@ func (d *delivery[T]) after(done func()) {
 	d.run()
 }
 
-// run delivers what is queued, unless another goroutine does: with one watch, none
-// does. The rest of a batch stays in the queue: if a handler ends this goroutine
-// (runtime.Goexit), the rest is delivered before that.
+// run delivers what is queued, unless another goroutine does, which only
+// happens with several watches. The rest of a batch stays in the queue: if a
+// handler ends this goroutine (runtime.Goexit), the rest is delivered before
+// that.
 func (d *delivery[T]) run() {
 	finished := false
 	defer func() {
@@ -234,7 +238,7 @@ func (d *delivery[T]) run() {
 	d.batches, finished = nil, true
 }
 
-// runFirst delivers the first batch. The caller holds mu.
+// runFirst delivers the first batch. mu must be held.
 func (d *delivery[T]) runFirst() {
 	for len(d.batches[0].handlers) > 0 {
 		b := &d.batches[0]
@@ -253,7 +257,7 @@ func (d *delivery[T]) runFirst() {
 	}
 }
 
-// unlocked calls f without mu, which the caller holds.
+// unlocked calls f without mu. The caller must hold mu.
 func (d *delivery[T]) unlocked(f func()) {
 	d.mu.Unlock()
 	defer d.mu.Lock()
@@ -274,11 +278,11 @@ func (d *delivery[T]) callAll(h *handler[T], events []Event[T]) {
 	}
 }
 
-// errGoexit is logged of a handler that ends the goroutine that calls it.
+// errGoexit is logged for a handler that ends the goroutine that calls it.
 var errGoexit = errors.New("runtime.Goexit was called, as require and t.FailNow do in tests")
 
-// call delivers one event. A handler that panics, or ends the goroutine, misses it;
-// the other handlers and the watch go on.
+// call delivers one event. A handler that panics, or ends the goroutine, misses
+// the event. Other handlers and the watch are not affected.
 func (d *delivery[T]) call(h *handler[T], e Event[T]) {
 	if h.removed.Load() {
 		return
@@ -299,7 +303,7 @@ func (d *delivery[T]) call(h *handler[T], e Event[T]) {
 			return
 		}
 		d.counted.panics.Add(1)
-		if e.Type != Deleted { // which nothing follows
+		if e.Type != Deleted { // a deletion is the last event, so it would stay a problem forever
 			d.note(h, object, err)
 		}
 		d.log().Error(err, "handler panicked and missed an event",

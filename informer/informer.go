@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/homeostat/homeostat/informer/internal/dropin"
 	"github.com/homeostat/homeostat/informer/internal/partial"
 	"github.com/homeostat/homeostat/informer/internal/versions"
 	"github.com/homeostat/homeostat/internal/option"
@@ -101,6 +102,9 @@ func newInformer[T Object](sources []source, o *Options) *Informer[T] {
 			brought: &sync.Map{},
 		},
 		sources: sources, adding: make(chan struct{}, 1),
+	}
+	if client, ok := sources[0].dropin.(*dropin.Client[T]); ok {
+		i.store.keeps, client.Store = true, direct[T]{i.store}
 	}
 	i.feed.complete = i.feed.hasSynced
 	i.store.delivery.counted, i.store.delivery.log = i.counted, i.feed.log

@@ -26,28 +26,31 @@ import (
 	"github.com/homeostat/homeostat/internal/bound"
 )
 
-// itemwise sends the lists and watches of a client once more, but decodes their objects
-// one by one, so that one that Go cannot decode does not take the others with it.
+// itemwise sends the lists and watches of a client, but decodes their objects
+// one by one. So an object that Go cannot decode does not affect the others.
 //
-// Clients of package cluster are always read so. For others it begins with the first
-// error of decoding: they may do more than send a request.
+// It is always used for clients of package cluster. For other clients it is
+// used after the first error of decoding, because they may do more than send a
+// request.
 type itemwise struct {
 	client              rest.Interface
 	resource, namespace string
 	metadataOnly        bool
-	protobuf            bool // the client decodes protobuf, in which there is nothing to go wrong
-	// lists and watches say that these methods of the client do nothing else than send the
+	protobuf            bool // the client decodes protobuf, which cannot fail for one object
+	// lists and watches are true if these methods of the client only send the
 	// request.
 	lists, watches atomic.Bool
-	// on says that all requests are sent so.
+	// on is true when all requests are sent by itemwise.
 	on atomic.Bool
 }
 
-// clusterClients is the package whose clients are read object by object from the start.
+// clusterClients is the package whose clients are read object by object from
+// the start.
 const clusterClients = "github.com/homeostat/homeostat/cluster"
 
-// itemwiseOf returns how to read what a client reads object by object, nil if that is
-// not known: for fakes, and for clients that hide how they send their requests.
+// itemwiseOf returns how to read object by object what a client reads. It
+// returns nil if that is not known: for fakes, and for clients that hide how
+// they send their requests.
 func itemwiseOf[T Object](client any, resource schema.GroupVersionResource) *itemwise {
 	_, ok := stubOf[T](metav1.ObjectMeta{}, &refusal{causeDecode, errNoClient})
 	if !ok || resource.Resource == "" || isFake(client) {
@@ -92,8 +95,8 @@ func pathOf(v schema.GroupVersion) string {
 	return "/apis/" + v.Group + "/" + v.Version
 }
 
-// senderOf returns the client, or the one around which it was put, that shows with what
-// it sends its requests.
+// senderOf returns the client, or the one inside of it, that shows how it sends
+// its requests.
 func senderOf(client any) (inner any, through *rest.RESTClient) {
 	inner = unwrapped(client)
 	const deepest = 6 // types that embed one another
@@ -114,7 +117,7 @@ func senderOf(client any) (inner any, through *rest.RESTClient) {
 	return nil, nil
 }
 
-// isOn reports whether all requests are sent by i.
+// isOn reports whether i sends all requests.
 func (i *itemwise) isOn() bool { return i != nil && i.on.Load() }
 
 // list sends a request for a list, or for a page of one.
@@ -140,8 +143,8 @@ func (i *itemwise) request(opts *metav1.ListOptions, as string) *rest.Request {
 	return r
 }
 
-// reading returns the functions list and watch of a client, or those of i once an object
-// cannot be decoded. A nil i never takes over.
+// reading returns a source with the list and watch functions of i, which take
+// over once an object cannot be decoded. A nil i never takes over.
 func (i *itemwise) reading(of source) source {
 	list, open := of.list, of.watch
 	of.list = func(ctx context.Context, opts metav1.ListOptions) (k8sruntime.Object, error) {
@@ -181,7 +184,8 @@ func (i *itemwise) reading(of source) source {
 	return of
 }
 
-// askedBy is a context that notes by which functions it is first asked for something.
+// askedBy is a context that records which functions are on the stack when it is
+// first used.
 type askedBy struct {
 	context.Context //nolint:containedctx // it is one
 
@@ -209,9 +213,10 @@ func (a *askedBy) note() {
 	})
 }
 
-// isDirect reports whether known is set, and sets it if a client of package gentype, called
-// by a source with nothing in between, has asked first. A type that embeds such a client
-// and has a method of its own is in between: nobody knows what else that does.
+// isDirect reports whether a client of package gentype, called directly by a
+// source, was the first to use the context. The result is stored in known. A
+// type that embeds such a client and has a method of its own is not direct,
+// because it is not known what else that method does.
 func (a *askedBy) isDirect(known *atomic.Bool) bool {
 	if known.Load() || len(a.callers) == 0 {
 		return known.Load()
@@ -232,8 +237,9 @@ func (a *askedBy) isDirect(known *atomic.Bool) bool {
 	return false
 }
 
-// isUndecodable reports whether a request has failed because its answer cannot be
-// decoded, as far as the error shows: the server did answer, and with no error.
+// isUndecodable reports whether a request has failed because its answer cannot
+// be decoded, as far as the error shows: the server has answered, and not with
+// an error.
 func isUndecodable(ctx context.Context, err error) bool {
 	if err == nil || ctx.Err() != nil || utilnet.IsProbableEOF(err) || strings.Contains(err.Error(), "response body") {
 		return false
@@ -248,8 +254,8 @@ func isUndecodable(ctx context.Context, err error) bool {
 		func(of error) bool { return errors.Is(err, of) })
 }
 
-// soundsUndecodable reports whether an error of any client says that something cannot be
-// decoded.
+// soundsUndecodable reports whether the text of an error, which may be that of
+// any client, is about decoding.
 func soundsUndecodable(err error) bool {
 	text := err.Error()
 	return slices.ContainsFunc([]string{
@@ -257,16 +263,17 @@ func soundsUndecodable(err error) bool {
 	}, func(word string) bool { return strings.Contains(text, word) })
 }
 
-// clientWatchDecoding is the cause of client-go's error about an event that it cannot
-// read, and undecodableObject is what it says if that is because of the object.
+// clientWatchDecoding is the cause of client-go's error about an event that it
+// cannot decode. undecodableObject is in its text if the reason is the object.
 const (
 	clientWatchDecoding = metav1.CauseType("ClientWatchDecoding")
 	undecodableObject   = "unable to decode watch event"
 )
 
-// endsUndecodable turns i on at an event whose object client-go cannot decode, and reports
-// whether it is one. The watch then ends without an error, and the next one begins there:
-// after an error, a reflector would list everything.
+// endsUndecodable reports whether an event is the error of an object that
+// client-go cannot decode. It then turns i on. The watch ends without an error,
+// and the next one starts at the same place; after an error, a reflector would
+// list all objects again.
 func (i *itemwise) endsUndecodable(event watch.Event) bool {
 	if event.Type != watch.Error {
 		return false

@@ -19,25 +19,25 @@ import (
 )
 
 const (
-	// watchCatchUp is how long to wait for the watch before listing the remaining
-	// pages.
+	// watchCatchUp is how long to wait for the watch before the remaining pages are
+	// listed.
 	watchCatchUp = time.Second
-	// catchUpPage is how many objects one request brings.
+	// catchUpPage is the number of objects in a page.
 	catchUpPage = 500
 	// catchUpTimeout bounds each request.
 	catchUpTimeout = 30 * time.Second
-	// catchUpPoll is the pause between two looks at the cache.
+	// catchUpPoll is how often the cache is checked.
 	catchUpPoll = 10 * time.Millisecond
 )
 
-// Why WaitForLatest cannot know.
+// The reasons why WaitForLatest cannot find out how new the cache is.
 var (
 	errWrapped = errors.New("a wrapped informer cannot ask how new the server is: make it with For")
 	errEnded   = errors.New("the watch has ended")
 )
 
-// waitForLatest waits until the cache is as new as the server, about one object, all
-// of a namespace, or all.
+// waitForLatest waits until the cache is as new as the server: about one
+// object, about all objects of a namespace, or about all objects.
 func (f *feed[T]) waitForLatest(ctx context.Context, only *types.NamespacedName) error {
 	final := func(err error) bool { return errors.Is(err, errWrapped) }
 	return f.retry(ctx, nil, "cannot determine the server's resourceVersion", final, func() error {
@@ -48,7 +48,7 @@ func (f *feed[T]) waitForLatest(ctx context.Context, only *types.NamespacedName)
 	})
 }
 
-// waitToCatchUp waits for the first lists of the watches that are to catch up.
+// waitToCatchUp waits for the first lists of the watches that must catch up.
 func (f *feed[T]) waitToCatchUp(ctx context.Context, only *types.NamespacedName) error {
 	switch {
 	case only != nil && f.connect != nil:
@@ -59,8 +59,8 @@ func (f *feed[T]) waitToCatchUp(ctx context.Context, only *types.NamespacedName)
 	return f.waitForSync(ctx)
 }
 
-// retry calls try, and logs its errors, until it succeeds, its error is final, ended is
-// closed or ctx ends, which its error then says.
+// retry calls try until it succeeds, its error is final, ended is closed, or
+// ctx ends. It logs the errors of try. If ctx ends, the returned error says so.
 func (f *feed[T]) retry(
 	ctx context.Context, ended <-chan struct{}, message string, final func(error) bool, try func() error,
 ) error {
@@ -80,7 +80,8 @@ func (f *feed[T]) retry(
 	}
 }
 
-// withCause adds why ctx has ended to an error that does not say it.
+// withCause adds the reason why ctx has ended to an error that does not contain
+// it.
 func withCause(ctx context.Context, err error) error {
 	if ctx.Err() == nil || err == nil || errors.Is(err, context.Cause(ctx)) {
 		return err
@@ -88,8 +89,8 @@ func withCause(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", context.Cause(ctx), err)
 }
 
-// catchUp waits for each watch that may deliver the object, or for all that have
-// synced.
+// catchUp waits for each watch that may deliver the object or, without an
+// object, for all watches that have synced.
 func (f *feed[T]) catchUp(ctx context.Context, only *types.NamespacedName) error {
 	watches, _ := f.current()
 	for _, r := range watches {
@@ -103,7 +104,8 @@ func (f *feed[T]) catchUp(ctx context.Context, only *types.NamespacedName) error
 	return nil
 }
 
-// catchUp lists the server's objects, and waits until the watch has delivered them.
+// catchUp lists the server's objects, and waits until the watch has delivered
+// them.
 func (r *reflectorStore[T]) catchUp(ctx context.Context, only *types.NamespacedName) error {
 	if r.source.follows != nil {
 		return errWrapped
@@ -131,25 +133,26 @@ func (r *reflectorStore[T]) catchUp(ctx context.Context, only *types.NamespacedN
 	return nil
 }
 
-// backlog is the set of objects that one watch still has to deliver to reach a
+// backlog is the set of objects that one watch has yet to deliver to reach a
 // given resourceVersion of the server.
 type backlog[T Object] struct {
 	reflector *reflectorStore[T]
 	limit     int64 // objects in a page
-	// only is the only object that counts, or, if it has no name, the only namespace; nil
-	// for all.
+	// only is the only object that counts or, without a name, the only
+	// namespace. nil means that all objects count.
 	only *types.NamespacedName
-	// complete is the shards that count, if the cache is of some: those that are complete
-	// when it begins.
+	// complete is the shards that count, in a cache of some shards: the shards
+	// that were complete at the start.
 	complete keyspace.Set
-	before   string // the watch had come to it before the list was asked for
+	before   string // the watch's resourceVersion before the list was requested
 	rv       string // of the server
 	next     string // where the list continues
 
 	listed map[types.NamespacedName]struct{}
-	// behind has the resourceVersion to come, or "" for a deletion.
+	// behind has the resourceVersion that the watch has yet to deliver, or ""
+	// for a deletion.
 	behind map[types.NamespacedName]string
-	// lost says that the server has lost a state that the cache has.
+	// lost is true if the server has lost a state that the cache has.
 	lost bool
 }
 
@@ -165,20 +168,20 @@ func newBacklog[T Object](r *reflectorStore[T], limit int64, only *types.Namespa
 	return b
 }
 
-// counts reports whether the cache is to have the object of key.
+// counts reports whether the cache should have the object of key.
 func (b *backlog[T]) counts(key types.NamespacedName) bool {
 	return (b.only == nil || *b.only == key || b.only.Name == "" && b.only.Namespace == key.Namespace) &&
 		(b.reflector.part == nil || keyspace.Has(b.complete, key.Namespace))
 }
 
-// keeps reports whether the objects of namespace are in a shard that is kept.
+// keeps reports whether namespace is in a shard that is kept.
 func (r *reflectorStore[T]) keeps(namespace string) bool {
 	return r.part == nil || keyspace.Has(r.part.Wanted(), namespace)
 }
 
 // addPage requests one page of the list, and reports whether there are more.
-// Without a resourceVersion, the server answers from etcd, not from its
-// cache.
+// The request has no resourceVersion, so that the server answers it from etcd
+// instead of its cache.
 func (b *backlog[T]) addPage(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, catchUpTimeout)
 	defer cancel()
@@ -210,11 +213,11 @@ func (b *backlog[T]) addPage(ctx context.Context) (more bool, err error) {
 	})
 }
 
-// add adds an object if it is newer at the server.
+// add adds an object if the server's state is newer than the cached one.
 func (b *backlog[T]) add(item T) {
 	key := bound.KeyOf(item)
 	if !b.counts(key) {
-		return // fakes do not know field selectors, nor all servers shards
+		return // fakes ignore field selectors, and some servers ignore shards
 	}
 	b.listed[key] = struct{}{}
 	have, uid, ok := b.newest(b.reflector.sink.store.snapshot(), key)
@@ -224,16 +227,17 @@ func (b *backlog[T]) add(item T) {
 	b.lost = b.lost || ok && b.hasLost(have, uid, item)
 }
 
-// hasLost reports whether the server has lost the state that the watch has brought of an
-// object, with a resourceVersion and a UID, which it lists
-// as item, because it was restored: the list has another state, although it is newer.
+// hasLost reports whether the server has lost a state of an object because it
+// was restored. have and uid are of the state that the watch has brought. item
+// is the state in the list, which is different although the list is newer.
 func (b *backlog[T]) hasLost(have string, uid types.UID, item T) bool {
 	listed := item.GetResourceVersion()
 	return !versions.Older(b.rv, have) && (versions.Older(listed, have) || listed == have && uid != item.GetUID())
 }
 
-// verdict returns errRestored if the cache has what the server cannot have had, although
-// the watch has come as far as the server was. It follows reached.
+// verdict returns errRestored if the watch has come as far as the server, but
+// the cache has a state that the server cannot have had. It must be called
+// after reached.
 func (b *backlog[T]) verdict() error {
 	if !b.reflector.comparable() || b.rv == "" {
 		return nil
@@ -251,14 +255,15 @@ func (b *backlog[T]) verdict() error {
 	return nil
 }
 
-// restored lists everything again.
+// restored makes the reflector list all objects again, and returns errRestored.
 func (b *backlog[T]) restored() error {
 	b.reflector.noteRestored(b.mark(), b.rv)
 	return errRestored
 }
 
-// newest returns the resourceVersion and the UID of the newest state of an object that the
-// watch has brought, and false if the object is neither cached nor unreadable.
+// newest returns the resourceVersion and the UID of the newest state of an
+// object that the watch has brought. It returns false if the object is neither
+// cached nor unreadable.
 func (b *backlog[T]) newest(cached Snapshot[T], key types.NamespacedName) (rv string, uid types.UID, ok bool) {
 	e := b.reflector.sink.store.unreadable.get(key)
 	object, ok := cached.Get(key)
@@ -271,8 +276,8 @@ func (b *backlog[T]) newest(cached Snapshot[T], key types.NamespacedName) (rv st
 	return "", "", false
 }
 
-// addMissing adds the cached objects that the server has not listed; it follows the
-// last page.
+// addMissing adds the cached objects that the server has not listed. It must be
+// called after the last page.
 func (b *backlog[T]) addMissing() {
 	cached := b.reflector.sink.store.snapshot()
 	all := cached.All()
@@ -293,7 +298,8 @@ func (b *backlog[T]) reached() bool { return !versions.Older(b.mark(), b.rv) }
 
 func (b *backlog[T]) mark() string { return b.reflector.sink.marks.Of(b.reflector.source.namespace) }
 
-// empty removes the delivered entries and reports whether none is left.
+// empty removes the entries that have been delivered, and reports whether all
+// are removed.
 func (b *backlog[T]) empty() bool {
 	if b.reached() {
 		return true
@@ -313,7 +319,8 @@ func (b *backlog[T]) empty() bool {
 	return len(b.behind) == 0
 }
 
-// wait returns when done returns true, at limit (nil for none), or when ctx or the watch ends.
+// wait returns when done returns true, when limit fires (nil means never), or
+// when ctx or the watch ends.
 func (b *backlog[T]) wait(ctx context.Context, limit <-chan time.Time, done func() bool) error {
 	again := time.Tick(catchUpPoll)
 	for !done() {
@@ -330,7 +337,7 @@ func (b *backlog[T]) wait(ctx context.Context, limit <-chan time.Time, done func
 	return nil
 }
 
-// selecting returns a field selector of one object that also includes selector.
+// selecting returns a field selector for one object, combined with selector.
 func selecting(key types.NamespacedName, selector string) string {
 	var terms []string
 	if key.Name != "" {
@@ -351,21 +358,21 @@ func selecting(key types.NamespacedName, selector string) string {
 // the call. false means that it is not known: ask the server, for example with
 // names.Live.
 //
-// A cache that is merely empty or late proves nothing. Isolated calls return false;
-// if there are many, one request for all of them, at most every 100 ms, finds out the
-// server's resourceVersion, and calls return true once the watch has caught up with
-// it. So a mass deletion is confirmed by a few requests instead of one for each
-// object.
+// A cache that is merely empty or late proves nothing. Isolated calls return
+// false; if there are many, one request for all of them, at most every 100 ms,
+// finds out the server's resourceVersion, and calls return true once the watch
+// has caught up with it. So a mass deletion is confirmed by a few requests
+// instead of one for each object.
 //
 // A caller that then deletes what belonged to the object is as safe as one that has
 // sent a GET and whose DELETE took 100 ms longer to arrive: no client can rule out
 // that the object is recreated in between, and the cache will show it if it is.
 //
-// It waits for that request, and then for at most 200 ms. It is false for an object that
-// is unreadable (see [Informer.Unreadable]), and always for
-// caches with selectors, wrapped informers and fakes, and for namespaced kinds if the
-// client does not show what it reads: one written by hand, or one that embeds another.
-// Make the informer with [ForNamespaces] then.
+// It waits for that request, and then for at most 200 ms. It is false for an
+// object that is unreadable (see [Informer.Unreadable]), and always for caches
+// with selectors, wrapped informers and fakes, and for namespaced kinds if the
+// client does not show what it reads: one written by hand, or one that embeds
+// another. Make the informer with [ForNamespaces] then.
 func (i *Informer[T]) IsDeleted(ctx context.Context, key types.NamespacedName) bool {
 	if i.mayExist(key) || !i.scope.admits(key) {
 		return false
@@ -374,7 +381,8 @@ func (i *Informer[T]) IsDeleted(ctx context.Context, key types.NamespacedName) b
 	if r == nil || !r.proof.Holds(ctx, r.prove) {
 		return false
 	}
-	// The end of the watch, or of the namespace's place in the scope, empties the cache.
+	// The end of the watch, or of the namespace's place in the scope, empties
+	// the cache.
 	return !i.mayExist(key) && i.feed.completeFor(key) == r
 }
 
@@ -385,8 +393,8 @@ func (i *Informer[T]) mayExist(key types.NamespacedName) bool {
 	return unreadable || cached || i.Unreadable(key) != nil
 }
 
-// completeFor returns the watch that delivers all objects of key's namespace; nil if
-// none does.
+// completeFor returns the watch that delivers all objects of key's namespace;
+// nil if none does.
 func (f *feed[T]) completeFor(key types.NamespacedName) *reflectorStore[T] {
 	if f.options.LabelSelector != "" || f.options.FieldSelector != "" || !f.syncedIn(key.Namespace) {
 		return nil
@@ -436,8 +444,8 @@ func (r *reflectorStore[T]) prove(ctx context.Context) bool {
 }
 
 const (
-	// proofPage is how many objects are listed to compare them with the cache. Of more
-	// only the resourceVersion of the server is asked for.
+	// proofPage is how many objects are listed to compare them with the cache.
+	// Of more only the resourceVersion of the server is asked for.
 	proofPage = 100
 	// proofWait is how long the watch may take to come as far as the server was.
 	proofWait = 200 * time.Millisecond

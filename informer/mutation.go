@@ -27,7 +27,8 @@ const (
 )
 
 // MutationError reports that a cached object was modified in place. Run and
-// [Informer.CheckMutations] may return several, joined: errors.AsType finds the first.
+// [Informer.CheckMutations] may return several, joined: errors.AsType finds the
+// first.
 type MutationError struct {
 	// Kind and Key identify the object. It is not known which code modified it.
 	Kind string
@@ -42,18 +43,18 @@ func (e *MutationError) Error() string {
 		e.Kind, strings.TrimPrefix(e.Key.String(), "/"), strings.Join(e.Fields, ", "))
 }
 
-// Is lets package reconciletest, which does not import this package, find the error
-// with errors.Is.
+// Is lets package reconciletest, which does not import this package, find the
+// error with errors.Is.
 func (e *MutationError) Is(target error) bool { return target == simhook.ErrModified }
 
-// checksMutations reports whether to look for cached objects that were modified
-// in place.
+// checksMutations reports whether cached objects are checked for modifications.
 func (o *Options) checksMutations() bool {
 	inTest := flag.Lookup("test.v") != nil // every test binary has it, no other program does
 	return o.MutationCheck == checkAlways || o.MutationCheck == checkInTests && inTest
 }
 
-// detector keeps a copy of each object of the store. A nil detector does nothing.
+// detector keeps a copy of each object of the store. The methods of a nil
+// detector have no effect.
 type detector[T Object] struct {
 	identity *identity
 
@@ -62,8 +63,8 @@ type detector[T Object] struct {
 	found  []error
 }
 
-// update checks the objects that changes take out of the store for the last time,
-// and copies those that come.
+// update checks the objects that changes remove from the store, for the last
+// time, and copies the objects that they add.
 func (d *detector[T]) update(changes ...tree.Change[T]) {
 	if d == nil {
 		return
@@ -95,12 +96,12 @@ func (d *detector[T]) check(items ...*tree.Item[T]) error {
 	return errors.Join(errs...)
 }
 
-// checkLocked compares it with its copy, which it renews, so that each mutation is
-// reported once. The caller holds mu.
+// checkLocked compares an item with its copy. If they differ, it makes a new
+// copy, so that each mutation is reported once. mu must be held.
 func (d *detector[T]) checkLocked(it *tree.Item[T]) error {
 	before, ok := d.copies[it]
 	if !ok || intern.Alike(before, it.Object) || equality.Semantic.DeepEqual(before, it.Object) {
-		return nil // intern.Alike does not read what the readers of a quantity write to
+		return nil // intern.Alike skips the fields of a Quantity that change when it is read
 	}
 	err := &MutationError{Kind: d.identity.Kind(), Key: it.Key, Fields: differences(before, it.Object)}
 	d.copies[it] = it.Object.DeepCopyObject().(T)
@@ -110,7 +111,8 @@ func (d *detector[T]) checkLocked(it *tree.Item[T]) error {
 	return err
 }
 
-// finish logs and returns all mutations that were found since the last finish.
+// finish logs and returns all mutations that were found since it was last
+// called.
 func (d *detector[T]) finish(ctx context.Context) error {
 	if d == nil {
 		return nil
@@ -126,12 +128,12 @@ func (d *detector[T]) finish(ctx context.Context) error {
 }
 
 // differences returns the paths of the fields in which two objects of one type
-// differ, such as "spec.containers[0].image".
+// differ. For example, "spec.containers[0].image".
 func differences(a, b Object) []string {
 	before, _ := runtime.DefaultUnstructuredConverter.ToUnstructured(a)
 	after, _ := runtime.DefaultUnstructuredConverter.ToUnstructured(b)
 	paths := compare(nil, "", before, after)
-	if len(paths) == 0 { // the JSON is equal, or there is none
+	if len(paths) == 0 { // the difference is not in the JSON
 		return []string{"unknown fields"}
 	}
 	return paths[:min(len(paths), mostFields)]
@@ -154,8 +156,8 @@ func compare(paths []string, path string, a, b any) []string {
 	return paths
 }
 
-// membersOf returns the members of a decoded JSON object or array by path suffix, such
-// as ".spec" and "[0]"; nil for other values.
+// membersOf returns the members of a decoded JSON object or array by path
+// suffix, such as ".spec" and "[0]". It returns nil for other values.
 func membersOf(value any) map[string]any {
 	members := map[string]any{}
 	switch of := value.(type) {

@@ -14,20 +14,24 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Decoders of JSON, those of the API server too, refuse what is nested more than 10,000
-// levels deep. A list adds two levels to its objects, and an event one, so an object that
-// the server stores may be too deep for them. This file divides such lists and events.
+// JSON decoders, including the API server's, refuse values that are nested more
+// than 10,000 levels deep. A list adds two levels to its objects, and an event
+// one, so an object that the server stores may be too deep for them. This file
+// divides such lists and events.
 
-// errNested is why an object cannot be decoded that is itself nested too deeply.
+// errNested is the error of an object that is itself nested too deeply to be
+// decoded.
 var errNested = errors.New("the object is nested more than 10000 levels deep")
 
-// isNested reports whether an error says that JSON is nested too deeply to be decoded.
+// isNested reports whether err means that JSON is nested too deeply to be
+// decoded.
 func isNested(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "exceeded max depth")
 }
 
-// divide calls f with each member of the JSON object, or each element of the JSON list,
-// in data, however deep they are nested. It begins with the delimiter begin.
+// divide calls f with each member of the JSON object in data, or each element
+// of the JSON list, however deep they are nested. begin is the first delimiter
+// of data.
 func divide(data []byte, begin json.Delim, f func(name string, value json.RawMessage)) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
@@ -58,7 +62,7 @@ func divide(data []byte, begin json.Delim, f func(name string, value json.RawMes
 	return nil
 }
 
-// skip reads a value.
+// skip reads one value.
 func skip(d *json.Decoder) error {
 	for depth := 0; ; {
 		token, err := d.Token()
@@ -86,16 +90,16 @@ func rawMembers(raw []byte) (members map[string]json.RawMessage, err error) {
 	return members, divide(raw, '{', func(name string, value json.RawMessage) { members[name] = value })
 }
 
-// unmarshalMember decodes a member of a JSON object, if that has it.
-func unmarshalMember(of map[string]json.RawMessage, name string, into any) error {
-	if value, ok := of[name]; ok {
+// unmarshalMember decodes a member of a JSON object, if the object has it.
+func unmarshalMember(object map[string]json.RawMessage, name string, into any) error {
+	if value, ok := object[name]; ok {
 		return unmarshal(value, into)
 	}
 	return nil
 }
 
-// nestedEvents is the serializer of a stream that decodes an event as far as its object,
-// however deep that is nested.
+// nestedEvents is the serializer of a stream. It decodes an event but not the
+// object in it, however deep that is nested.
 type nestedEvents struct{ runtime.Serializer }
 
 // Decode implements [runtime.Decoder].
@@ -115,7 +119,8 @@ func (s nestedEvents) Decode(
 	return event, &schema.GroupVersionKind{}, nil
 }
 
-// nestedFramer makes a frame of each JSON object of a stream, however deep it is nested.
+// nestedFramer makes a frame of each JSON object of a stream, however deep it
+// is nested.
 type nestedFramer struct{ runtime.Framer }
 
 // NewFrameReader implements [runtime.Framer].
@@ -123,7 +128,8 @@ func (nestedFramer) NewFrameReader(r io.ReadCloser) io.ReadCloser {
 	return &frameReader{Closer: r, from: bufio.NewReader(r)}
 }
 
-// frameReader reads one JSON object at a time, which it tells by its braces alone.
+// frameReader reads one JSON object at a time. It finds the end of an object by
+// counting braces.
 type frameReader struct {
 	io.Closer
 
@@ -134,7 +140,8 @@ type frameReader struct {
 
 var errNoFrame = errors.New("the watch stream is not a sequence of JSON objects")
 
-// Read reads an object, or the next part of one: then it returns [io.ErrShortBuffer].
+// Read reads an object, or the next part of one. After a part it returns
+// [io.ErrShortBuffer].
 func (r *frameReader) Read(p []byte) (n int, err error) {
 	for n < len(p) {
 		c, err := r.from.ReadByte()
@@ -156,7 +163,7 @@ func (r *frameReader) Read(p []byte) (n int, err error) {
 	return n, io.ErrShortBuffer
 }
 
-// ends reports whether the object ends with its next byte.
+// ends reports whether c is the last byte of the object.
 func (r *frameReader) ends(c byte) bool {
 	switch {
 	case r.escaped:

@@ -42,73 +42,81 @@ const (
 
 // Options of an [Informer]. Nil and zero fields mean the defaults.
 type Options struct {
-	// Name in logs, errors and metrics. Defaults to the plural of the kind, such
-	// as "nodes".
+	// Name is used in logs, errors and metrics. Defaults to the plural of the
+	// kind. For example, "nodes".
 	Name string
-	// Kind of the objects, for Go types that serve many kinds. Defaults to the
-	// name of the Go type; for unstructured and metadata-only objects, to the kind
-	// of the first object.
+	// Kind of the objects, for Go types that are used for many kinds. Defaults
+	// to the name of the Go type and, for unstructured and metadata-only
+	// objects, to the kind of the first object.
 	Kind string
 	// Scope is the scope of the kind, as returned by mapping.Scope.Name() of a
-	// RESTMapping. reconcile.Owned needs it. Defaults to the scope that the client and
-	// the Go type imply: kinds of k8s.io/api, clients of cluster.Kind, which says itself
-	// whether it has namespaces, clients bound to a namespace, and ForNamespaces need no
-	// Scope.
+	// RESTMapping. reconcile.Owned needs it. Defaults to the scope that the
+	// client and the Go type imply. For example, it is not needed for kinds of
+	// k8s.io/api, for clients of cluster.Kind, for clients that are bound to a
+	// namespace, or with ForNamespaces.
 	Scope meta.RESTScopeName
-	// Namespaces to watch, for informers made with [ForNamespaces]. Defaults to all
-	// namespaces.
+	// Namespaces are the namespaces to watch, for informers made with
+	// [ForNamespaces]. Defaults to all namespaces.
 	Namespaces []string
-	// Independent makes the namespaces of an informer of [ForNamespaces] independent of
-	// one another, for reconcilers that read only the namespace of their key from it: a
-	// controller then reconciles the keys of a namespace as soon as this namespace has
-	// been listed, even if another one does not exist or is forbidden. That one is named
-	// in the log, on the page and in /readyz, which stays ready, and is tried again until
-	// it can be listed. Its keys wait, and nothing in it is taken for deleted. Defaults
-	// to waiting for all namespaces.
+	// Independent makes the namespaces of an informer of [ForNamespaces]
+	// independent of each other. It is for reconcilers that only read the
+	// namespace of their key. A controller then reconciles the keys of a
+	// namespace as soon as this namespace has been listed, even if another one
+	// does not exist or is forbidden. The other one is named in the log, on the
+	// page and in /readyz, which stays ready, and is retried until it can be
+	// listed. Until then its keys wait, and no object in it is considered
+	// deleted. Defaults to waiting for all namespaces.
 	Independent bool
-	// LabelSelector, such as "app=web,tier!=cache", selects the objects that the server
-	// sends. An object that no longer matches is delivered to handlers as Deleted. A
-	// controller does not reconcile it: it exists. Defaults to all.
+	// LabelSelector selects the objects that the server sends. For example,
+	// "app=web,tier!=cache". An object that no longer matches is delivered to
+	// handlers as Deleted, but a controller does not reconcile its key, because
+	// the object exists. Defaults to all objects.
 	LabelSelector string
-	// FieldSelector, such as "spec.nodeName=node-1", selects the objects that the
-	// server sends. Servers support only a few fields: metadata.name,
-	// metadata.namespace, and those that the kind, or its CustomResourceDefinition,
-	// declares. Defaults to all.
+	// FieldSelector selects the objects that the server sends. For example,
+	// "spec.nodeName=node-1". Servers support only a few fields: metadata.name,
+	// metadata.namespace, and the fields that the kind, or its
+	// CustomResourceDefinition, declares. Defaults to all objects.
 	FieldSelector string
-	// Whole keeps the objects of all namespaces on each replica of a controller with
-	// reconcile.Options.Shards. Set it for kinds that reconciles of other namespaces
-	// read, and for triggers whose mapper returns keys of other namespaces. Defaults to
-	// keeping only the objects of the replica's shards.
+	// Whole keeps the objects of all namespaces on each replica of a controller
+	// with reconcile.Options.Shards. Set it for kinds that reconciles of other
+	// namespaces read, and for triggers whose mapper returns keys of other
+	// namespaces. Defaults to keeping only the objects of the replica's shards.
 	Whole bool
-	// IndexLabels are label keys with few objects per value, such as "app".
-	// [Snapshot.Select] uses an index to find the objects with one value. Defaults to
-	// none.
+	// IndexLabels are label keys with few objects per value. For example,
+	// "app". [Snapshot.Select] uses an index to find the objects with one
+	// value. Defaults to no index.
 	IndexLabels []string
-	// Transform modifies an object before it is stored, to drop what no reader needs.
-	// It must keep name, namespace, UID and resourceVersion, and must be idempotent.
-	// Dropped fields are missing for every reader. A write that sends such an object
-	// back as a whole would delete them on the server. An edit of package patch does
-	// not: what is dropped stays, also in the elements of lists, or the edit is refused
-	// with an error that names the field. For example, an edit that sets a list that was
-	// dropped as a whole is refused.
+	// Transform modifies an object before it is stored, to drop fields that no
+	// reader needs. It must keep name, namespace, UID and resourceVersion, and
+	// must be idempotent.
 	//
 	//	Transform: func(obj informer.Object) { obj.(*corev1.Pod).Spec.Volumes = nil },
 	//
-	// Defaults to none.
+	// Dropped fields are missing for every reader. A write that sends such an
+	// object back as a whole would delete them on the server. An edit of
+	// package patch does not: dropped fields stay, also in the elements of
+	// lists, or the edit is refused with an error that names the field. For
+	// example, an edit is refused if it sets a list that was dropped as a
+	// whole.
+	//
+	// Defaults to no transformation.
 	Transform func(Object)
-	// DropManagedFields stores objects without metadata.managedFields, for a smaller
-	// cache. Hot loops are then reported without the name of the other client.
+	// DropManagedFields stores objects without metadata.managedFields, for a
+	// smaller cache. Hot loops are then reported without the name of the other
+	// client.
 	DropManagedFields bool
-	// NoSharing stores every object separately. By default equal parts of objects
-	// (labels, containers, managed fields, …) are stored once, except those with a
-	// resource.Quantity outside a map, which modifies itself when it is read.
+	// NoSharing stores every object separately. By default equal parts of
+	// objects (labels, containers, managed fields, …) are stored once. Parts
+	// with a resource.Quantity outside a map are never shared, because a
+	// Quantity modifies itself when it is read.
 	NoSharing bool
-	// MutationCheck says when to look for cached objects that were modified in place:
-	// "always", which keeps a copy of every object and is meant for finding a bug, or
-	// "never". A resource.Quantity outside a map is not compared. Defaults to looking
-	// only in programs built by go test.
+	// MutationCheck defines when cached objects are checked for modifications
+	// in place: "always", which keeps a copy of every object and is meant for
+	// finding a bug, or "never". A resource.Quantity outside a map is not
+	// compared. Defaults to checking only in programs built by go test.
 	MutationCheck string
-	// PageSize of a list that is not streamed. Defaults to client-go's.
+	// PageSize of a list that is not streamed. Defaults to client-go's page
+	// size.
 	PageSize int64
 
 	// WatchNamespaceAbove is for informers made with [Referenced]: above this number of
@@ -134,7 +142,7 @@ func (o *Options) withDefaults() Options {
 	return out
 }
 
-// validate returns all errors, joined.
+// validate returns all faults of the options, joined.
 func (o *Options) validate() error {
 	check := option.Of("informer.Options")
 	_, err := labels.Parse(o.LabelSelector)
@@ -159,11 +167,12 @@ func (o *Options) validate() error {
 	return check.Err()
 }
 
-// scope is the part of a kind that an informer caches, but for its namespaces.
+// scope is the part of a kind that an informer caches, apart from its
+// namespaces.
 type scope struct {
 	labels labels.Selector
 	fields fields.Selector
-	// clusterScoped says that the kind is known to have no namespaces.
+	// clusterScoped is true if the kind is known to have no namespaces.
 	clusterScoped bool
 }
 
@@ -178,9 +187,10 @@ func newScope(o *Options) scope {
 	return s
 }
 
-// admits reports whether an object of key may be selected by s, as far as a key shows
-// that. A key that has a namespace although the kind has none is that of no object: a
-// mapper may have given the name of a node the namespace of a Pod.
+// admits reports whether s may select an object with this key, as far as the
+// key shows. It reports false for a key with a namespace if the kind has no
+// namespaces, because no object has such a key. For example, a mapper may have
+// combined the name of a Node with the namespace of a Pod.
 func (s scope) admits(key types.NamespacedName) bool {
 	if s.clusterScoped && key.Namespace != "" {
 		return false
@@ -194,8 +204,9 @@ func (s scope) admits(key types.NamespacedName) bool {
 	return true
 }
 
-// matchesFields reports whether an object of a resource is selected by s, as far as that
-// is known: the values by which a server selects are not always those of the object.
+// matchesFields reports whether s selects an object of a resource, and whether
+// that is known. The values by which a server selects are not always those in
+// the object.
 func (s scope) matchesFields(obj metav1.Object, resource schema.GroupResource) (matches, known bool) {
 	known = true
 	for _, r := range s.fields.Requirements() {
@@ -209,8 +220,9 @@ func (s scope) matchesFields(obj metav1.Object, resource schema.GroupResource) (
 	return known, known
 }
 
-// selectedBy returns the value of a field as the server has it, and whether that is known:
-// not of objects with metadata only, or of a Go type that may lack the field.
+// selectedBy returns the value of a field as the server has it, and whether it
+// is known. It is not known for objects with metadata only, and for a Go type
+// that may not have the field.
 func selectedBy(obj metav1.Object, resource schema.GroupResource, field string) (value string, known bool) {
 	switch field {
 	case "metadata.name":
@@ -233,8 +245,8 @@ func selectedBy(obj metav1.Object, resource schema.GroupResource, field string) 
 	return value, known && (found || whole)
 }
 
-// resourceFor returns the resource that a source reads, by its client or else by
-// the Go type.
+// resourceFor returns the resource that a source reads. It is known from the
+// client or, failing that, from the Go type.
 func resourceFor[T Object](s source) schema.GroupVersionResource {
 	if s.resource.Resource != "" {
 		return s.resource
@@ -246,9 +258,9 @@ func resourceFor[T Object](s source) schema.GroupVersionResource {
 	return s.resource
 }
 
-// scopeOf returns the scope of a kind, as far as options, client and Go type tell:
-// empty if it is unknown. said is what the client says, if it does, and bound says that it
-// is for some namespaces.
+// scopeOf returns the scope of a kind, as far as options, client and Go type
+// show it, and "" if it is unknown. said is the scope that the client declares,
+// if it does; bound is true if the client is bound to a namespace.
 func scopeOf[T Object](o *Options, said meta.RESTScopeName, bound bool) meta.RESTScopeName {
 	_, clusterScoped, builtIn := builtIn(reflect.TypeFor[T]())
 	switch {
@@ -264,7 +276,8 @@ func scopeOf[T Object](o *Options, said meta.RESTScopeName, bound bool) meta.RES
 	return ""
 }
 
-// checkScope returns what contradicts the scope that the client of a source says.
+// checkScope returns an error if the options contradict the scope that the
+// client of a source declares.
 func checkScope(o *Options, of source) error {
 	namespaces := o.Namespaces
 	if of.reach.namespace != "" {
@@ -280,14 +293,14 @@ func checkScope(o *Options, of source) error {
 	return nil
 }
 
-// isGeneric reports whether one Go type serves many kinds.
+// isGeneric reports whether a Go type is used for many kinds.
 func isGeneric(t reflect.Type) bool {
 	return t.Name() == "Unstructured" || strings.HasPrefix(t.Name(), "PartialObjectMetadata")
 }
 
-// builtIn returns the kind and the scope of a Go type of k8s.io/api. Clients do not
-// say whether a kind is cluster-scoped, so there is a table: a test compares it
-// with client-go.
+// builtIn returns the kind and the scope of a Go type of k8s.io/api. Clients do
+// not show whether a kind is cluster-scoped, so there is a table, which a test
+// compares with client-go.
 func builtIn(t reflect.Type) (kind schema.GroupVersionKind, clusterScoped, ok bool) {
 	if t.Kind() != reflect.Pointer {
 		return schema.GroupVersionKind{}, false, false
@@ -319,7 +332,7 @@ func groupOf(folder string) string {
 	}
 }
 
-// clusterScopedKinds are those of k8s.io/api.
+// clusterScopedKinds are the cluster-scoped kinds of k8s.io/api.
 //
 //nolint:gochecknoglobals // a table
 var clusterScopedKinds = func() map[schema.GroupKind]bool {
@@ -350,7 +363,7 @@ var clusterScopedKinds = func() map[schema.GroupKind]bool {
 	return kinds
 }()
 
-// identity has the names of an informer.
+// identity is the name and the kind of an informer.
 type identity struct {
 	name string // Options.Name
 	kind atomic.Pointer[string]
@@ -368,7 +381,7 @@ func newIdentity[T Object](o *Options) *identity {
 	return id
 }
 
-// learnKind remembers the kind of an object if that is not known.
+// learnKind records the kind of an object if the kind is not known yet.
 func (i *identity) learnKind(object Object) {
 	if i.kind.Load() == nil {
 		if kind := object.GetObjectKind().GroupVersionKind().Kind; kind != "" {

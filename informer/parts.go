@@ -17,7 +17,8 @@ import (
 	"github.com/homeostat/homeostat/internal/slots"
 )
 
-// Parts returns what only other packages of this module need, such as reconcile.
+// Parts returns the methods that only other packages of this module need, such
+// as package reconcile.
 func (i *Informer[T]) Parts() namespaces.Cache { return parts[T]{i} }
 
 // parts implements [namespaces.Cache].
@@ -26,8 +27,7 @@ type parts[T Object] struct{ of *Informer[T] }
 // Shards returns the methods for a replica that works on some shards of the keys.
 func (p parts[T]) Shards() slots.Cache { return shards[T](p) }
 
-// Validate returns everything that is wrong with the options and the client, joined,
-// or nil.
+// Validate returns all faults of the options and the client, joined, or nil.
 func (p parts[T]) Validate() error {
 	if p.of.err == nil {
 		return nil
@@ -35,28 +35,28 @@ func (p parts[T]) Validate() error {
 	return fmt.Errorf("informer of %s: %w", p.of.Name(), p.of.err)
 }
 
-// Mapping returns the kind, the resource and the scope of the objects, as far as they are
-// known.
+// Mapping returns the kind, the resource and the scope of the objects, as far
+// as they are known.
 func (p parts[T]) Mapping() (meta.RESTMapping, error) { return p.of.mapping() }
 
-// InScope reports whether an object of key could be in the cache.
+// InScope reports whether the cache could have an object with this key.
 func (p parts[T]) InScope(key types.NamespacedName) bool { return p.of.inScope(key) }
 
-// OnSeen calls f once, when everything up to a resourceVersion has been stored and
-// delivered for a namespace.
+// OnSeen calls f once, as soon as all changes of a namespace up to a
+// resourceVersion have been stored and delivered.
 func (p parts[T]) OnSeen(namespace, resourceVersion string, f func()) (cancel func()) {
 	return p.of.onSeen(namespace, resourceVersion, f)
 }
 
-// HandleUnreadable calls h with the key of each object that is unreadable, becomes so, or
-// ceases to be so.
+// HandleUnreadable calls h with the key of each object that is unreadable,
+// becomes unreadable, or becomes readable again.
 func (p parts[T]) HandleUnreadable(h func(key types.NamespacedName)) (remove func()) {
 	return p.of.handleUnreadable(h)
 }
 
-// RunWhole is [Informer.Run] for a user of all objects. It calls joined, which may be nil,
-// when it has joined the other calls: from then on HasSynced and WaitForSync answer for
-// this one, too.
+// RunWhole is [Informer.Run] for a user of all objects. It calls joined, which
+// may be nil, when it has joined the other calls. From then on HasSynced and
+// WaitForSync take this user into account.
 func (p parts[T]) RunWhole(ctx context.Context, joined func()) error {
 	return run(ctx, p.of, nil, joined)
 }
@@ -69,14 +69,14 @@ func (p parts[T]) Shown() bool {
 	return !slices.ContainsFunc(p.of.feed.currentSources(), func(s source) bool { return s.reach.certainty == unknown })
 }
 
-// Reads reports whether the informer reads objects of namespace, and whether that is
-// known.
+// Reads reports whether the informer reads objects of namespace, and whether
+// that is known.
 func (p parts[T]) Reads(namespace string) (in, known bool) { return p.of.feed.reads(namespace) }
 
 // Absent returns why the cache does not have the object of key.
 //
-// A key without a namespace is no object of a namespaced kind, but a key of the
-// caller's own: there is nothing that could be out of scope.
+// If the kind has namespaces, a key without one does not belong to an object.
+// It is a key of the caller's own, and is never out of scope.
 func (p parts[T]) Absent(ctx context.Context, key types.NamespacedName) (namespaces.Absence, error) {
 	i := p.of
 	if key.Namespace == "" && !i.inScope(key) && i.namespaced() {
@@ -93,7 +93,7 @@ func (p parts[T]) Absent(ctx context.Context, key types.NamespacedName) (namespa
 	if _, cached := i.Get(key); cached {
 		return namespaces.Cached, nil
 	}
-	// The end of a namespace's place in the scope empties its part of the cache.
+	// The cache drops the objects of a namespace that is no longer in scope.
 	if i.feed.watchOf(key.Namespace) != before {
 		return namespaces.Unsynced, nil
 	}
@@ -117,14 +117,16 @@ func (i *Informer[T]) namespaced() bool {
 	return m.Scope != nil && m.Scope.Name() == meta.RESTScopeNameNamespace
 }
 
-// onlyKeys reports whether the fields are those of a key.
+// onlyKeys reports whether the field selector only uses the name and the
+// namespace.
 func (s scope) onlyKeys() bool {
 	return !slices.ContainsFunc(s.fields.Requirements(), func(r fields.Requirement) bool {
 		return r.Field != "metadata.name" && r.Field != "metadata.namespace"
 	})
 }
 
-// exists reports whether the server has the object of key, whatever the selectors say.
+// exists reports whether the server has the object of key, whether or not the
+// selectors match it.
 func (r *reflectorStore[T]) exists(ctx context.Context, key types.NamespacedName) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, catchUpTimeout)
 	defer cancel()
@@ -134,7 +136,7 @@ func (r *reflectorStore[T]) exists(ctx context.Context, key types.NamespacedName
 	}
 	found := false
 	err = meta.EachListItem(list, func(obj runtime.Object) error {
-		if object, ok := obj.(T); ok { // fakes do not know field selectors
+		if object, ok := obj.(T); ok { // fakes ignore field selectors
 			found = found || bound.KeyOf(object) == key
 		}
 		return nil
@@ -142,8 +144,9 @@ func (r *reflectorStore[T]) exists(ctx context.Context, key types.NamespacedName
 	return found, err
 }
 
-// WaitForStart returns when the first list has come or, if the namespaces are
-// independent, that of one of them, and all others have come or failed.
+// WaitForStart returns when the first list has been stored. If the namespaces
+// are independent, it returns when one of them has been listed and all others
+// have been listed or have failed.
 func (p parts[T]) WaitForStart(ctx context.Context) error {
 	i := p.of
 	if i.err != nil || !i.options.Independent {
@@ -155,7 +158,7 @@ func (p parts[T]) WaitForStart(ctx context.Context) error {
 	return nil
 }
 
-// SyncedIn reports whether nothing is missing in namespace.
+// SyncedIn reports whether the cache is complete in namespace.
 func (p parts[T]) SyncedIn(namespace string) bool { return p.of.feed.syncedIn(namespace) }
 
 // WaitForSyncIn returns when SyncedIn is true.
@@ -163,8 +166,8 @@ func (p parts[T]) WaitForSyncIn(ctx context.Context, namespace string) error {
 	return p.of.feed.waitForSyncIn(ctx, namespace)
 }
 
-// WaitForLatestIn returns when the objects of namespace are at least as new as the
-// server's were at the call.
+// WaitForLatestIn returns when the objects of namespace are at least as new as
+// the server's were at the call.
 func (p parts[T]) WaitForLatestIn(ctx context.Context, namespace string) error {
 	return p.of.waitForLatest(ctx, &types.NamespacedName{Namespace: namespace})
 }
@@ -180,7 +183,7 @@ func (p parts[T]) Missing() (names []string) {
 	return names
 }
 
-// Unwell returns why watches bring nothing, by their namespaces.
+// Unwell returns the errors of watches that fail, by their namespaces.
 func (p parts[T]) Unwell() map[string]error {
 	unwell := map[string]error{}
 	watches, _ := p.of.feed.current()
@@ -192,7 +195,8 @@ func (p parts[T]) Unwell() map[string]error {
 	return unwell
 }
 
-// WellIn reports whether the watch of namespace has its first list and does not fail.
+// WellIn reports whether the watch of namespace has its first list and does not
+// fail.
 func (p parts[T]) WellIn(namespace string) bool {
 	r := p.of.feed.watchOf(namespace)
 	return r != nil && r.progress.synced.Load() && r.progress.failing() == nil

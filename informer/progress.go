@@ -163,7 +163,7 @@ func (p *progress) opened(w watch.Interface, timeout *int64) {
 	p.mu.Lock()
 	p.request.watch, p.request.opened = w, time.Now()
 	p.counted.watches.Add(1)
-	if timeout != nil && !p.source.fake {
+	if timeout != nil && !p.source.isSimulated() {
 		p.request.deadline = time.Now().Add(time.Duration(*timeout)*time.Second + endGrace)
 	}
 	p.mu.Unlock()

@@ -122,7 +122,7 @@ func (s *specReader[T]) take(received T) (object T, sum wire.Fingerprint, err er
 	}
 	object = taken.(T)
 	switch it := s.store.table.Get(bound.KeyOf(object)); {
-	case spec.Of == nil || it != nil && any(it.Object) == any(spec.Of):
+	case spec.SharedWith == nil || it != nil && any(it.Object) == any(spec.SharedWith):
 	case it != nil && it.Spec == spec.Fingerprint:
 		s.specs.CopySpec(taken, any(it.Object).(wire.Object))
 	default:
@@ -176,7 +176,7 @@ func (r *reflectorStore[T]) typed(obj any) (object T, spec wire.Fingerprint, err
 	if object, spec, err = r.specs.take(object); err != nil {
 		return object, spec, err
 	}
-	if r.source.returnsShared {
+	if r.source.mayShare() {
 		object = object.DeepCopyObject().(T)
 	}
 	object, err = r.transform(object)
@@ -196,7 +196,7 @@ func (r *reflectorStore[T]) transform(object T) (transformed T, err error) {
 	if r.sink.options.DropManagedFields {
 		object.SetManagedFields(nil)
 	}
-	if r.sink.options.Transform == nil {
+	if r.sink.options.Transform == nil && r.settings.Transform == nil {
 		return object, nil
 	}
 	identity := identityOf(object)
@@ -209,6 +209,13 @@ func (r *reflectorStore[T]) transform(object T) (transformed T, err error) {
 			}
 		}
 	}()
+	if r.settings.Transform != nil {
+		made, err := r.settings.Transform(object)
+		if transformed, ok := made.(T); ok || err != nil {
+			return transformed, err
+		}
+		return transformed, wrongType[T](made)
+	}
 	r.sink.options.Transform(object)
 	return object, nil
 }

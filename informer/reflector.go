@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/homeostat/homeostat/informer/internal/dropin"
 	"github.com/homeostat/homeostat/informer/internal/follow"
 	"github.com/homeostat/homeostat/informer/internal/partial"
 	"github.com/homeostat/homeostat/informer/internal/tree"
@@ -52,7 +53,9 @@ type reflectorStore[T Object] struct {
 	progress *progress
 	specs    specReader[T]
 	into     contents[T]
-	part     partial.Cache[T] // nil if the cache is whole
+	part     partial.Cache[T]  // nil if the cache is whole
+	dropin   *dropin.Client[T] // nil unless it is that of a shared informer
+	settings dropin.Settings   // its own, from when it begins to run
 	proof    versions.Proof
 	watched  watched
 	clockMu  sync.Mutex // guards clock
@@ -74,13 +77,25 @@ type reflectorStore[T Object] struct {
 }
 
 func newReflectorStore[T Object](to *sink[T], from source, log logr.Logger) *reflectorStore[T] {
-	return &reflectorStore[T]{
+	r := &reflectorStore[T]{
 		sink: to, source: from, into: whole[T]{to.store, from.namespace}, ended: make(chan struct{}),
 		progress: &progress{
 			source: from, counted: to.counted, log: log, wake: make(chan struct{}, 1),
 		},
 		specs: specReader[T]{source: from, options: to.options, store: to.store},
 	}
+	if client, ok := from.dropin.(*dropin.Client[T]); ok {
+		r.dropin, r.into = client, observed[T]{to.store, client.Observer}
+	}
+	return r
+}
+
+// example returns an object of the type of all; nil if they may have any type.
+func (r *reflectorStore[T]) example() any {
+	if r.dropin != nil {
+		return r.dropin.Example
+	}
+	return example[T]()
 }
 
 // run lists and watches, or follows another cache, until ctx ends.
@@ -98,13 +113,18 @@ func (r *reflectorStore[T]) run(ctx context.Context) {
 	pauses := mortalClock{ctx: ctx}
 	lw := &cache.ListWatch{ListWithContextFunc: r.listPage, WatchFuncWithContext: r.openWatch}
 	from := cache.ToListWatcherWithWatchListSemantics(lw, r)
-	reflector := cache.NewReflectorWithOptions(from, example[T](), r, cache.ReflectorOptions{
-		Logger:  &r.progress.log,
-		Name:    r.sink.identity.Name(),
-		Backoff: &backoff,
-		Clock:   pauses,
+	if r.dropin != nil {
+		r.settings = r.dropin.Settings()
+	}
+	reflector := cache.NewReflectorWithOptions(from, r.example(), r, cache.ReflectorOptions{
+		Logger:          &r.progress.log,
+		Name:            r.sink.identity.Name(),
+		TypeDescription: r.settings.Description,
+		ResyncPeriod:    r.settings.ResyncPeriod,
+		Backoff:         &backoff,
+		Clock:           pauses,
 	})
-	reflector.WatchListPageSize = o.PageSize
+	reflector.WatchListPageSize, reflector.ShouldResync = o.PageSize, r.settings.ShouldResync
 	// The pauses end with ctx, so the only error is ctx's.
 	_ = backoff.DelayWithReset(pauses, calm).Until(ctx, true, true, func(ctx context.Context) (bool, error) {
 		err := errGoexit
@@ -113,6 +133,9 @@ func (r *reflectorStore[T]) run(ctx context.Context) {
 		running.Wait()
 		if err != nil && !errors.Is(err, errRestored) { // that has been logged
 			r.progress.failed(ctx, err)
+		}
+		if err != nil && r.settings.Failed != nil {
+			r.settings.Failed(ctx, reflector, err)
 		}
 		return false, nil
 	})
@@ -145,8 +168,11 @@ func (r *reflectorStore[T]) listPage(ctx context.Context, opts metav1.ListOption
 		return list, err
 	}
 	r.consistent.Store(false)
-	if r.source.returnsShared {
+	if r.source.mayShare() {
 		list = list.DeepCopyObject()
+	}
+	if r.dropin != nil {
+		return r.unpacked(list)
 	}
 	// Page by page, so that replaced parts are garbage before the next page comes.
 	return list, meta.EachListItem(list, func(obj runtime.Object) error {
@@ -224,7 +250,9 @@ func (r *reflectorStore[T]) selects(opts *metav1.ListOptions) {
 }
 
 // IsWatchListSemanticsUnSupported reports whether the reflector must not stream lists.
-func (r *reflectorStore[T]) IsWatchListSemanticsUnSupported() bool { return r.source.fake }
+func (r *reflectorStore[T]) IsWatchListSemanticsUnSupported() bool {
+	return r.source.fake || r.source.unstreamed
+}
 
 // Add stores an object that is new to the watch.
 func (r *reflectorStore[T]) Add(obj any) error { return r.Update(obj) }
@@ -300,8 +328,13 @@ func (r *reflectorStore[T]) storePending() {
 	}
 }
 
-// Resync does nothing.
-func (r *reflectorStore[T]) Resync() error { return nil }
+// Resync tells the observer of a shared informer.
+func (r *reflectorStore[T]) Resync() error {
+	if r.dropin != nil {
+		r.dropin.Store.Exclusively(r.dropin.Observer.Resync)
+	}
+	return nil
+}
 
 // Bookmark notes that the watch is alive; UpdateResourceVersion follows.
 func (r *reflectorStore[T]) Bookmark(string) error {

@@ -104,7 +104,9 @@ func (r *reflectorStore[T]) isBefore(rv string) (seen string, before bool) {
 }
 
 // comparable reports whether the resourceVersions of all events and lists are in order.
-func (r *reflectorStore[T]) comparable() bool { return !r.source.fake && r.source.follows == nil }
+func (r *reflectorStore[T]) comparable() bool {
+	return !r.source.isSimulated() && r.source.follows == nil
+}
 
 // brokeOff notes that the last watch may have ended because the server has.
 func (r *reflectorStore[T]) brokeOff() {

@@ -23,20 +23,20 @@ import (
 	"github.com/homeostat/homeostat/internal/keyspace"
 )
 
-// shards implements [slots.Cache], by methods whose names no other interface has: a
-// program that calls none of them through [slots.Cache] links none of them.
+// shards implements [slots.Cache]. Its methods have names that no other
+// interface has, so that a program which calls none of them links none of them.
 type shards[T Object] struct{ of *Informer[T] }
 
-// RunShards is [Informer.Run] for a replica that works on shards of the keys: only
-// the objects of shards that were added with AddShards are listed, watched
-// and cached, and those without a namespace.
+// RunShards is [Informer.Run] for a replica that works on shards of the keys.
+// Only the objects of shards that were added with AddShards are listed, watched
+// and cached, and objects without a namespace.
 //
-// An informer is whole all the same while a call of Run is active, and if
-// Options.Whole is set, if its kind has no namespaces, if it is made by ForNamespaces,
-// or if its client is bound to a namespace or a fake.
+// All objects are cached nevertheless while a call of Run is active, if
+// Options.Whole is set, if the kind has no namespaces, if the informer was made
+// by ForNamespaces, or if its client is bound to a namespace or is a fake.
 //
-// joined, which may be nil, is called when it has joined the other calls: from then on
-// HasSynced and WaitForSync answer for this one, too.
+// joined, which may be nil, is called when the call has joined the others. From
+// then on HasSynced and WaitForSync take this user into account.
 func (s shards[T]) RunShards(ctx context.Context, joined func()) error {
 	if !s.of.feed.divisible() {
 		return run(ctx, s.of, nil, joined)
@@ -44,23 +44,24 @@ func (s shards[T]) RunShards(ctx context.Context, joined func()) error {
 	return run[T](ctx, s.of, newDivided(s.of.feed), joined)
 }
 
-// AddShards makes the cache keep the objects of these shards too, which are ranges of
-// the hash of the namespace, until remove is called with them. When it returns, the cache has all
-// of them, at least as new as the server was at the call, and every handler has
-// received them, as Added. Other shards stay watched, and nothing of them is
-// listed again.
+// AddShards makes the cache keep the objects of these shards, too, until remove
+// is called with them. A shard is a range of the hash of the namespace. When
+// AddShards returns, the cache has all objects of the shards, at least as new
+// as the server was at the call, and every handler has received them as Added.
+// Other shards stay watched, and are not listed again.
 //
-// remove drops the objects that no other call keeps, and returns then. They are delivered
-// as Deleted: before remove returns, unless handlers are called by another goroutine, which
-// then does it. AddShards and remove must not be called by a handler.
+// remove drops the objects that no other call keeps. They are delivered as
+// Deleted before remove returns, unless another goroutine is calling handlers,
+// which then delivers them. A handler must not call AddShards or remove.
 //
-// A server with the feature ShardedListAndWatch sends the objects of the shards only.
-// Objects of other shards that another server sends are left out before they are
-// decoded, if the client is a generated one of a built-in kind, and otherwise before
-// they are stored.
+// A server with the feature ShardedListAndWatch sends only the objects of the
+// shards. Other servers send all objects. The objects of other shards are then
+// left out before they are decoded, if the client is a generated one of a
+// built-in kind, and otherwise before they are stored.
 //
-// Errors: ranges of another field than object.metadata.namespace; an informer that is
-// not running; that of ctx. Failed requests are logged and repeated.
+// Errors: ranges of another field than object.metadata.namespace; an informer
+// that is not running; the error of ctx. Failed requests are logged and
+// repeated.
 func (s shards[T]) AddShards(
 	ctx context.Context, shards ...sharding.ShardRangeRequirement,
 ) (remove func(shards ...sharding.ShardRangeRequirement), err error) {
@@ -81,7 +82,8 @@ func (s shards[T]) AddShards(
 
 // setOf returns the union of shards.
 //
-// Errors: all requirements that are no range of the hash of the namespace, joined.
+// Errors: all requirements that are not ranges of the hash of the namespace,
+// joined.
 func setOf(shards []sharding.ShardRangeRequirement) (set keyspace.Set, err error) {
 	for _, requirement := range shards {
 		r, ok, wrong := keyspace.Parse(keyspace.Requirement(requirement))
@@ -92,8 +94,8 @@ func setOf(shards []sharding.ShardRangeRequirement) (set keyspace.Set, err error
 	return set, err
 }
 
-// CountNamespaces returns how many objects the server has in each namespace. It lists
-// them page by page and retains none.
+// CountNamespaces returns how many objects the server has in each namespace. It
+// lists them page by page and retains none of them.
 func (s shards[T]) CountNamespaces(ctx context.Context) (map[string]int, error) {
 	i := s.of
 	counts := map[string]int{}
@@ -114,8 +116,8 @@ func (s shards[T]) CountNamespaces(ctx context.Context) (map[string]int, error) 
 	return counts, nil
 }
 
-// replayFor is how long a watch of the past is open, unless it has come to the present
-// before: servers send a bookmark shortly before they end it.
+// replayFor is how long a watch of the past is open, unless it has come to the
+// present before: servers send a bookmark shortly before they end it.
 const replayFor = 10 * time.Second
 
 // SeenResourceVersion is [Informer.LastResourceVersion].
@@ -141,11 +143,12 @@ func (s shards[T]) ServerResourceVersion(ctx context.Context) (string, error) {
 	return list.GetResourceVersion(), nil
 }
 
-// DeletedSince calls deleted with the key of each object of these shards that was
-// deleted after rv and is not cached, as the objects are that were deleted before
-// their shard was added. It watches again from rv, and returns when it has come as far as
-// the cache was at the call, at most ten seconds after the server answers. A whole cache
-// shows deletions itself: for one, nothing is called.
+// DeletedSince calls deleted with the key of each object of these shards that
+// was deleted after rv and is not cached, as the objects are that were deleted
+// before their shard was added. It watches again from rv, and returns when it
+// has come as far as the cache was at the call, at most ten seconds after the
+// server answers. A whole cache shows deletions itself: for one, nothing is
+// called.
 //
 // Errors: that of the server, if it no longer remembers rv (IsResourceExpired
 // of package apierrors reports true); an informer that is not running; that of ctx.
@@ -190,16 +193,16 @@ func replayDeletions[T Object](ctx context.Context, f *feed[T], p *replay) error
 	})
 }
 
-// comeTo returns how far the cache is: as the last list of shards, if the watch has not
-// caught up with it.
+// comeTo returns how far the cache is: as the last list of shards, if the watch
+// has not caught up with it.
 func (d *divided[T]) comeTo() string {
 	d.store.writing.Lock()
 	defer d.store.writing.Unlock()
 	return cmp.Or(d.cover.Newest(), d.feed.marks.Lowest())
 }
 
-// replay watches from p.from on, and returns nil when it has come to p.to or the server
-// has ended the watch in its time.
+// replay watches from p.from on, and returns nil when it has come to p.to or
+// the server has ended the watch in its time.
 func (d *divided[T]) replay(ctx context.Context, p *replay) error {
 	if !versions.Older(p.from, p.to) {
 		return nil
@@ -246,8 +249,9 @@ func (d *divided[T]) replayed(p *replay, t watch.EventType, object T) (last bool
 	return !versions.Older(object.GetResourceVersion(), p.to)
 }
 
-// serverSelects reports whether the server leaves out the objects of other shards. No list may have said so yet, as a
-// streaming one does not: then it asks for one object. Without an answer, it reports that the server does not.
+// serverSelects reports whether the server leaves out the objects of other
+// shards. No list may have said so yet, as a streaming one does not: then it
+// asks for one object. Without an answer, it reports that the server does not.
 func (d *divided[T]) serverSelects(r *reflectorStore[T]) bool {
 	if d.Side() == "" {
 		ctx, cancel := context.WithTimeout(r.ctx, catchUpTimeout)
@@ -265,8 +269,8 @@ func (d *divided[T]) serverSelects(r *reflectorStore[T]) bool {
 	return d.Side() == sideServer
 }
 
-// extend adds shards to those that are watched: the watch is opened again where it is,
-// for more, and then what it does not bring is listed.
+// extend adds shards to those that are watched: the watch is opened again where
+// it is, for more, and then what it does not bring is listed.
 func (d *divided[T]) extend(ctx context.Context, r *reflectorStore[T], set keyspace.Set) error {
 	d.keepHeld()
 	d.store.writing.Lock()

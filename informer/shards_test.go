@@ -234,7 +234,7 @@ func TestShardsOfAnInformer(t *testing.T) {
 			_, err := d.parts().AddShards(t.Context(), shardOf(0))
 			d.Expect(err).To(MatchError(ContainSubstring("adding shards to the informer of configmaps: the informer is not running")))
 			_, err = d.parts().AddShards(t.Context(), sharding.ShardRangeRequirement{Key: "object.metadata.uid"})
-			d.Expect(err).To(MatchError(ContainSubstring(`must be of "object.metadata.namespace"`)))
+			d.Expect(err).To(MatchError(ContainSubstring(`must be "object.metadata.namespace"`)))
 			counts, err := d.parts().CountNamespaces(t.Context())
 			d.Expect(err).NotTo(HaveOccurred())
 			d.Expect(counts).To(HaveLen(shardCount))

@@ -12,16 +12,17 @@ import (
 	"github.com/homeostat/homeostat/internal/intern"
 )
 
-// Snapshot is the content of an informer's cache at one moment. It stays valid
-// while the cache changes, and keeps its objects in memory for as long as it is
-// retained.
+// Snapshot is the content of an informer's cache at one moment. It does not
+// change while the cache does, and keeps its objects in memory for as long as
+// it is retained.
 //
-// Iteration is sorted by namespace and name and allocates nothing. Objects are
-// shared with every reader; do not modify them. It is safe for concurrent use.
+// Iteration is sorted by namespace and name and allocates no memory. Objects
+// are shared with every reader; do not modify them. It is safe for concurrent
+// use.
 //
-// Snapshots of one informer are equal (==) only if nothing has changed between
-// them. So snapshots of several informers show the same moment if the first ones
-// are still the newest when the last one has been taken:
+// Two snapshots of one informer are equal (==) only if the cache has not
+// changed between them. So snapshots of several informers show the same moment
+// if the first ones are still the newest after the last one has been taken:
 //
 //	n, p := nodes.Snapshot(), pods.Snapshot()
 //	for n != nodes.Snapshot() {
@@ -29,9 +30,9 @@ import (
 //	}
 type Snapshot[T Object] struct{ state *state[T] }
 
-// Get returns the object of key as of the snapshot, and whether there was one. The
-// object is shared; do not modify it. It searches a tree, which takes longer than
-// [Informer.Get].
+// Get returns the object of key as of the snapshot, and whether there was one.
+// The object is shared; do not modify it. Get searches a tree, which takes
+// longer than [Informer.Get].
 func (s Snapshot[T]) Get(key types.NamespacedName) (object T, ok bool) {
 	if it := s.root().Get(key); it != nil {
 		return it.Object, true
@@ -52,23 +53,25 @@ func (s Snapshot[T]) All() iter.Seq[T] {
 	return func(yield func(T) bool) { s.root().All(yield) }
 }
 
-// Namespace iterates over the objects of one namespace. Unlike in Select, "" means
-// the cluster-scoped objects, not all.
+// Namespace iterates over the objects of one namespace. Unlike in Select, ""
+// means the cluster-scoped objects instead of all objects.
 func (s Snapshot[T]) Namespace(name string) iter.Seq[T] {
 	return func(yield func(T) bool) { s.root().Namespace(name, yield) }
 }
 
-// Select iterates over the objects of a namespace ("" for all) that match
-// selector. A nil selector matches none, as a null metav1.LabelSelector does;
-// labels.Everything() matches all.
-//
-// If selector requires a single value for one of Options.IndexLabels, only the
-// objects with that value are matched against it, or none if it requires nothing
-// else. Otherwise all objects of the namespace are. It allocates nothing, unless
-// the objects' GetLabels does (unstructured).
+// Select iterates over the objects of a namespace ("" for all namespaces) that
+// match selector:
 //
 //	web := labels.SelectorFromSet(labels.Set{"app": "web"})
 //	for pod := range pods.Snapshot().Select("default", web) { … }
+//
+// A nil selector matches no object, as a null metav1.LabelSelector does;
+// labels.Everything() matches all objects.
+//
+// If selector requires a single value for one of Options.IndexLabels, only the
+// objects with that value are matched against the rest of it. Otherwise all
+// objects of the namespace are. Select allocates no memory, unless the objects'
+// GetLabels does, as for unstructured objects.
 func (s Snapshot[T]) Select(namespace string, selector labels.Selector) iter.Seq[T] {
 	return func(yield func(T) bool) {
 		if selector == nil {
@@ -86,8 +89,8 @@ func (s Snapshot[T]) Select(namespace string, selector labels.Selector) iter.Seq
 	}
 }
 
-// narrowest returns the smallest tree with all objects that match selector, and
-// whether it has no others.
+// narrowest returns the smallest tree that contains all objects that match
+// selector, and whether it contains no others.
 func (s Snapshot[T]) narrowest(selector labels.Selector) (root *tree.Node[T], all bool) {
 	root, count := s.root(), s.Len()
 	if s.state == nil {
@@ -98,7 +101,7 @@ func (s Snapshot[T]) narrowest(selector labels.Selector) (root *tree.Node[T], al
 			if p := s.state.indexes[0].(*tree.Postings[T, label]).Get(label{key, value}); p.Count <= count {
 				root, count = p.Root, p.Count
 				requirements, _ := selector.Requirements()
-				all = len(requirements) == 1 // this one
+				all = len(requirements) == 1 // the one that the index answers
 			}
 		}
 	}
@@ -112,7 +115,7 @@ func (s Snapshot[T]) root() *tree.Node[T] {
 	return s.state.root
 }
 
-// state is the content of the store at one moment, indexes included. It is
+// state is the content of the store at one moment, including indexes. It is
 // immutable.
 type state[T Object] struct {
 	root  *tree.Node[T]
@@ -122,7 +125,7 @@ type state[T Object] struct {
 	indexes []tree.Index[T]
 }
 
-// after returns s after a change that matters.
+// after returns the state after a change that matters.
 func (s *state[T]) after(c tree.Change[T]) *state[T] {
 	next := *s
 	if c.New == nil {
@@ -138,7 +141,8 @@ func (s *state[T]) after(c tree.Change[T]) *state[T] {
 	return &next
 }
 
-// reindex applies changes to the indexes of s, which is not published yet.
+// reindex applies changes to the indexes of s, which must not have been
+// published yet.
 func (s *state[T]) reindex(changes []tree.Change[T]) {
 	indexes := s.indexes
 	s.indexes = make([]tree.Index[T], len(indexes))
@@ -147,9 +151,9 @@ func (s *state[T]) reindex(changes []tree.Change[T]) {
 	}
 }
 
-// replaced returns all items when items, which are sorted, become the whole content
-// of the namespaces within, and the changes that make the difference. Items whose
-// objects have not changed stay.
+// replaced returns all items when items, which are sorted, become the whole
+// content of the namespaces within, and the changes that lead to it. Items
+// whose objects have not changed are kept.
 func (s *state[T]) replaced(
 	within func(string) bool, items []*tree.Item[T], how versions.Occasion,
 ) (all []*tree.Item[T], changes []tree.Change[T]) {
@@ -195,8 +199,8 @@ func itemOf[T Object](object T) *tree.Item[T] {
 	return &tree.Item[T]{Key: bound.KeyOf(object), Object: object}
 }
 
-// size estimates the memory of the objects of s, from a few groups of neighbours,
-// which share the most.
+// size estimates the memory of the objects of s. It measures a few groups of
+// neighbours, which share the most.
 func (s *state[T]) size() int64 {
 	const groups, group = 8, 48
 	step, measured := max(group, s.count/groups), 0
@@ -234,8 +238,9 @@ func labelsOf[T Object](keys []string) func(T) []label {
 // Index finds objects in an informer's cache by values that a function computes
 // from them. It is updated in the same step as the cache.
 //
-// Iteration is sorted by namespace and name and allocates nothing. Objects are
-// shared with every reader; do not modify them. It is safe for concurrent use.
+// Iteration is sorted by namespace and name and allocates no memory. Objects
+// are shared with every reader; do not modify them. It is safe for concurrent
+// use.
 type Index[T Object, V comparable] struct {
 	store *store[T]
 	// number is its position among the indexes of a state.
@@ -247,24 +252,24 @@ type Index[T Object, V comparable] struct {
 //	byNode := informer.NewIndex(pods, func(p *corev1.Pod) []string { return []string{p.Spec.NodeName} })
 //	for pod := range byNode.Get("node-1") { … }
 //
-// The values must depend on the object alone; nil leaves the object out of the
-// index. of is called for each change, and must not block or modify the object.
-// Cached objects are indexed before NewIndex returns, while changes wait. An
-// index cannot be removed.
+// The values must depend on the object alone. An object for which of returns
+// nil is not in the index. of is called for each change, and must not block or
+// modify the object. Cached objects are indexed before NewIndex returns, while
+// changes wait. An index cannot be removed.
 func NewIndex[T Object, V comparable](i *Informer[T], of func(T) []V) *Index[T, V] {
 	return &Index[T, V]{i.store, i.store.addIndex(func(known []tree.Change[T]) tree.Index[T] {
 		return tree.NewPostings(of).After(known)
 	})}
 }
 
-// Get iterates over the objects that have value when the iteration begins; each
+// Get iterates over the objects that have value when the iteration begins. Each
 // iteration over the same result reads the newest state again.
 func (x *Index[T, V]) Get(value V) iter.Seq[T] {
 	return func(yield func(T) bool) { x.at(x.store.latest.Load(), value).Root.All(yield) }
 }
 
-// In iterates over the objects in a snapshot that have value: none, if the
-// snapshot is older than the index.
+// In iterates over the objects in a snapshot that have value. There are none if
+// the snapshot is older than the index.
 func (x *Index[T, V]) In(s Snapshot[T], value V) iter.Seq[T] {
 	return func(yield func(T) bool) { x.at(s.state, value).Root.All(yield) }
 }

@@ -26,66 +26,74 @@ type Status struct {
 	Name, Kind string
 	Running    bool
 	Synced     bool
-	// Reason says why it has not synced; see WaitForSync. Empty if it has.
+	// Reason explains why it has not synced; see WaitForSync. Empty once it has.
 	Reason string
-	// Partly is true if Options.Independent is set and only some namespaces have synced.
-	// Problems has the others.
+	// Partly is true if Options.Independent is set and only some namespaces
+	// have synced. Problems has the others.
 	Partly bool
-	// Objects is how many are cached, and Handlers how many were added and not removed.
+	// Objects is the number of cached objects, and Handlers the number of
+	// handlers that were added and not removed.
 	Objects  int
 	Handlers int
 
-	// Namespaces that are watched; empty if all are. For a wrapped informer these and the
-	// selectors are those of the options.
+	// Namespaces that are watched; empty if all are. For a wrapped informer
+	// these and the selectors are those of the options.
 	Namespaces                   []string
 	LabelSelector, FieldSelector string
 	MetadataOnly                 bool
-	// Divided is true while the cache keeps only the objects of some shards. ShardFilter is
-	// then the side that filters out the others, if known: "server" or "client".
+	// Divided is true while the cache keeps only the objects of some shards.
+	// ShardFilter is then the side that filters out the others, if known:
+	// "server" or "client".
 	Divided     bool
 	ShardFilter string
 	// Wrapped is true for an informer that follows a cache of client-go, so that
 	// WaitForLatest fails.
 	Wrapped bool
-	// Referenced is true for a cache made by Referenced, which holds only objects that
-	// others refer to. References is how many it holds or waits for, and OpenWatches how
-	// many of them are watched at the moment. Such a cache is synced when it runs.
+	// Referenced is true for a cache made by Referenced, which holds only
+	// objects that others refer to. References is how many it holds or waits
+	// for, and OpenWatches how many of them are watched at the moment. Such a
+	// cache is synced when it runs.
 	Referenced              bool
 	References, OpenWatches int
-	// Server is the URL of the API server; empty if the client does not tell, like fakes
-	// and shared informers.
+	// Server is the URL of the API server; empty if the client does not tell,
+	// like fakes and shared informers.
 	Server string
 
 	ResourceVersion string // see LastResourceVersion
-	// LastActivity is when the least recently active watch last received anything;
-	// zero if no watch runs.
+	// LastActivity is when the least recently active watch last received data.
+	// Zero if no watch runs.
 	LastActivity time.Time
-	// WatchSince is when the oldest open watch was opened; zero if none is open.
+	// WatchSince is when the oldest open watch was opened. Zero if no watch is
+	// open.
 	WatchSince time.Time
-	// Lag is how long the oldest change that is not yet delivered to all handlers has been
-	// waiting; 0 if there is none.
+	// Lag is how long the oldest change that has not been delivered to all
+	// handlers has been waiting. Zero if all changes have been delivered.
 	Lag time.Duration
 	// LastError is the error of the last failed request, until one succeeds.
 	LastError string
-	// Problems are what does not work although the cache serves everything else: objects
-	// that are unreadable (see [Informer.Unreadable]), or of which a handler that panicked
-	// has missed the last event, and watches that have failed for a minute.
+	// Problems are what does not work, although the cache serves the rest:
+	// objects that are unreadable (see [Informer.Unreadable]), or whose last
+	// event a handler has missed because it panicked, and watches that have
+	// failed for a minute.
 	Problems []Problem
-	// UnauthorizedSince is since when the server has answered every request of a watch,
-	// which worked before, with 401; zero if it has not. The credentials have ended.
+	// UnauthorizedSince is when the server began to answer every request of a
+	// watch with 401, after the watch had worked. Zero if it does not. The
+	// credentials have then ended.
 	UnauthorizedSince time.Time
-	// FullDecode says why unchanged specs are decoded nevertheless, such as `the server
-	// sends "application/json"`; empty while they are not.
+	// FullDecode explains why unchanged specs are decoded again. For example,
+	// `the server sends "application/json"`. Empty if they are not decoded
+	// again.
 	FullDecode string
 
-	// Since the informer was made: Lists counts stored lists; all but the first of each Run
-	// are relists.
+	// Since the informer was made: Lists counts stored lists; all but the first
+	// of each Run are relists.
 	Lists   int64
 	Watches int64 // opened
 	// Stalls counts watches that were closed because they were silent.
 	Stalls int64
-	// Restores counts how often the server's resourceVersions went back, as after a restore
-	// of its storage from a backup: then everything is listed again.
+	// Restores counts how often the server's resourceVersions went back, as
+	// after a restore of its storage from a backup: then everything is listed
+	// again.
 	Restores int64
 	Failures int64 // of requests
 	Events   int64 // delivered
@@ -94,13 +102,14 @@ type Status struct {
 	size func() int64
 }
 
-// Size estimates how many bytes of memory the cached objects take, from a sample of a
-// few hundred. It takes about two milliseconds, so it is computed only when Size is
-// called.
+// Size estimates how many bytes of memory the cached objects use, from a sample
+// of a few hundred. It takes about two milliseconds, so it is computed only
+// when Size is called.
 //
-// The estimate includes strings, slices and maps of the objects; parts shared by
-// neighbours in namespace and name count once. It does not include the store and its
-// indexes (about 150 bytes per object), or the allocator's rounding (about 5 %).
+// The estimate includes strings, slices and maps of the objects. Parts that
+// neighbours in namespace and name share count once. It does not include the
+// store and its indexes (about 150 bytes per object), or the allocator's
+// rounding (about 5 %).
 func (s Status) Size() int64 {
 	if s.size == nil {
 		return 0
@@ -108,8 +117,8 @@ func (s Status) Size() int64 {
 	return s.size()
 }
 
-// Status returns the state of the informer. It never waits for a handler or for the
-// server.
+// Status returns the state of the informer. It never waits for a handler or for
+// the server.
 func (i *Informer[T]) Status() Status {
 	watches, running := i.feed.current()
 	handlers, waiting := i.store.delivery.count()
@@ -159,38 +168,42 @@ func (i *Informer[T]) Status() Status {
 	return s
 }
 
-// Problem is something that one member of a program cannot do, although the others go
-// on: an object that cannot be decoded, a namespace that was deleted, a watch that is
-// refused. The process stays ready; /readyz and the status page name the problem, and
-// the metric homeostat_problems counts it by its cause, for an alert.
+// Problem is something that one part of a program cannot do while the rest goes
+// on: an object that cannot be decoded, a namespace that was deleted, a watch
+// that is refused. The process stays ready. /readyz and the status page name
+// the problem, and the metric homeostat_problems counts it by its cause, for an
+// alert.
 //
-// A source of problems computes them from its state whenever it is asked, so that a
-// problem heals by itself: an informer returns them in Status.Problems, a controller
-// in its Problems, and a program adds others with status.Options.Problems. They are
-// read by every probe and scrape, so a source must not wait or send requests.
+// A source of problems computes them from its state whenever it is asked, so
+// that a problem that is solved disappears by itself. An informer returns them
+// in Status.Problems, a controller in its Problems, and a program adds others
+// with status.Options.Problems. Every probe and scrape reads them, so a source
+// must not wait or send requests.
 type Problem struct {
-	// Check is the line of /readyz, such as "informer/pods" or "cluster/west". The
-	// informers and controllers of a program need not set it.
+	// Check is the line of /readyz. For example, "informer/pods" or
+	// "cluster/west". The informers and controllers of a program need not set
+	// it.
 	Check string
-	// Object is what is affected, such as `default/a` or `namespace "b"`. It is empty
-	// if everything behind the check is.
+	// Object is what the problem is about. For example, `default/a` or
+	// `namespace "b"`. It is empty if the problem is about everything behind
+	// the check.
 	Object string
-	// Cause is a word or two that are the same each time, such as "Unauthorized" or
-	// "not decodable". It is a label of the metric, so it holds no names.
+	// Cause is a constant word or two. For example, "Unauthorized" or "not
+	// decodable". It is a label of the metric, so it must not contain names.
 	Cause string
 	// Reason is the error, without contents of objects. It may say more than Cause.
 	Reason string
-	// Remedy is what a person can do, such as "mend or delete the object". It is empty
-	// if there is nothing to do but to wait.
+	// Remedy is what a person can do. For example, "mend or delete the object".
+	// It is empty if one can only wait.
 	Remedy string
-	// Since is when it began; zero if that is not known.
+	// Since is when the problem began. Zero if that is not known.
 	Since time.Time
-	// More is the number of further objects with the same cause. A source lists at
-	// most ten of them, and counts the others here, in the last.
+	// More is the number of further objects with the same cause. A source lists
+	// at most ten of them; the last one counts the others here.
 	More int
 }
 
-// String returns what /readyz says, without the name of the check.
+// String returns the text in /readyz, without the name of the check.
 func (p Problem) String() string {
 	text := p.Reason
 	if text == "" {
@@ -209,16 +222,17 @@ func (p Problem) String() string {
 }
 
 const (
-	// outageTime is how long no watch must have worked for that to be a problem:
-	// restarts of an API server are shorter.
+	// outageTime is how long no watch must have worked before that is a
+	// problem. Restarts of an API server are shorter.
 	outageTime = time.Minute
-	// steady is how long a watch must be open to be one that works, if it brings
-	// nothing.
+	// steady is how long a watch that brings no event must be open to count as
+	// working.
 	steady = 10 * time.Second
 )
 
-// outage is the time since a watch of a source last worked: one that has brought
-// something, or that has been open for a while. A list that succeeds does not end it.
+// outage is the time since a watch of a source last worked. A watch works if it
+// has brought an event, or has been open for a while. A list that succeeds does
+// not end an outage.
 type outage struct {
 	since time.Time // of the first failure; zero while a watch works
 	err   error     // of the last failure
@@ -227,7 +241,7 @@ type outage struct {
 	causeSince time.Time
 }
 
-// add notes a failure.
+// add records a failure.
 func (o *outage) add(err error) {
 	now := time.Now()
 	if o.since.IsZero() {
@@ -239,12 +253,12 @@ func (o *outage) add(err error) {
 	o.err = err
 }
 
-// errEndsAtOnce is the failure of watches that end before they bring anything. Why they
-// do, only the reflector's log knows.
+// errEndsAtOnce is the failure of watches that end before they bring an event.
+// Only the reflector's log has the reason.
 var errEndsAtOnce = errors.New("watching: the server opens watches and ends them at once")
 
-// watchWorks reports whether the last request is a watch that works, or worked until it
-// ended. The caller holds mu.
+// watchWorks reports whether the last request is a watch that works, or that
+// worked until it ended. mu must be held.
 func (p *progress) watchWorks() bool {
 	r := p.request
 	if r.phase != phaseWatch || r.opened.IsZero() {
@@ -257,8 +271,8 @@ func (p *progress) watchWorks() bool {
 	return p.lastActivity().After(r.opened) || end.Sub(r.opened) >= steady
 }
 
-// noteEnd notes, before the next request, whether the last one was a watch that worked.
-// The caller holds mu.
+// noteEnd records, before the next request, whether the last one was a watch
+// that worked. mu must be held.
 func (p *progress) noteEnd() {
 	switch {
 	case p.watchWorks():
@@ -268,7 +282,7 @@ func (p *progress) noteEnd() {
 	}
 }
 
-// timedWatch notes when the reflector stops it.
+// timedWatch records when the reflector stops the watch.
 type timedWatch struct {
 	watch.Interface
 	progress *progress
@@ -284,9 +298,10 @@ func (w timedWatch) Stop() {
 	w.Interface.Stop()
 }
 
-// problem returns the outage as a problem, if it has lasted for outageTime, and since when
-// every request has been answered with 401: zero if another answer came, or if the first
-// list has never come.
+// problem returns the outage as a problem, if it has lasted for outageTime. It
+// also returns when the server began to answer every request with 401. That
+// time is zero if there was another answer since, or if there has never been a
+// first list.
 func (p *progress) problem() (found []Problem, unauthorizedSince time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -323,7 +338,7 @@ const (
 	causeOther        = "failed"
 )
 
-// remedies say what a person can do, by cause.
+// remedies are what a person can do, by cause.
 var remedies = map[string]string{ //nolint:gochecknoglobals // a constant
 	causeUnauthorized: "renew the credentials of this program",
 	causeForbidden:    "grant the verbs list and watch",
@@ -363,7 +378,8 @@ func causeOf(err error) string {
 	return causeOther
 }
 
-// isOfCertificate reports whether err shows that the server's certificate is not trusted.
+// isOfCertificate reports whether err shows that the server's certificate is
+// not trusted.
 func isOfCertificate(err error) bool {
 	_, refused := errors.AsType[*tls.CertificateVerificationError](err)
 	_, unknown := errors.AsType[x509.UnknownAuthorityError](err)
@@ -379,8 +395,8 @@ func isOfNetwork(err error) bool {
 		utilnet.IsProbableEOF(err)
 }
 
-// missing returns the namespaces that have no first list, if they are independent and
-// others have theirs.
+// missing returns the namespaces without a first list, if namespaces are
+// independent and others have theirs.
 func (f *feed[T]) missing() (problems []Problem) {
 	if !f.options.Independent || !f.hasStarted() {
 		return nil
@@ -403,5 +419,5 @@ func (f *feed[T]) missing() (problems []Problem) {
 	return problems
 }
 
-// mostProblems are listed of one cause.
+// mostProblems is how many problems with one cause are listed.
 const mostProblems = 10

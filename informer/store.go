@@ -21,6 +21,8 @@ type store[T Object] struct {
 	sharer   *intern.Pool // nil if off
 	detector *detector[T] // nil if off
 	delivery delivery[T]
+	// keeps says that the objects stay when nobody runs the informer.
+	keeps bool
 	// unreadable are the objects whose newest state cannot be stored.
 	unreadable unreadables
 
@@ -101,21 +103,27 @@ func (s *store[T]) put(it *tree.Item[T]) {
 
 // putLocked is put without the delivery. The caller holds writing.
 func (s *store[T]) putLocked(c tree.Change[T]) {
-	if !matters(c) {
-		return
+	if matters(c) {
+		s.storeChange(c)
 	}
+}
+
+// storeChange stores a change and reports whether it could be stored. The caller holds
+// writing, and calls delivery.run when it has let go of it.
+func (s *store[T]) storeChange(c tree.Change[T]) bool {
 	why, next := whyStub(c.New.Object), (*state[T])(nil)
 	if why == nil {
 		next, why = s.after(c)
 	}
 	if why != nil {
 		s.putRefused(c, why)
-		return
+		return false
 	}
 	s.detector.update(c) // before others have the object
 	s.table.Put(c.New)
 	ended := s.unreadable.remove(c.New.Key)
 	s.publish(next, batch[T]{events: eventsOf(c, nil), done: s.unreadable.telling(ended, nil)})
+	return true
 }
 
 // remove removes one object, of which last is the final state.
@@ -181,7 +189,7 @@ func (s *store[T]) retainLocked(stays func(namespace string) bool) {
 func (s *store[T]) clearIfUnused() {
 	s.delivery.mu.Lock()
 	defer s.delivery.mu.Unlock()
-	if len(s.delivery.handlers) > 0 {
+	if s.keeps || len(s.delivery.handlers) > 0 {
 		return
 	}
 	next, _, _ := s.list(everywhere, nil, versions.Relist, "")

@@ -16,9 +16,9 @@ import (
 	"github.com/homeostat/homeostat/informer/internal/versions"
 )
 
-// UnreadableError reports that the newest state of an object cannot be cached: Go
-// cannot decode it, or Options.Transform or the function of an [Index] panics for it.
-// Other objects are not affected.
+// UnreadableError reports that the newest state of an object cannot be cached:
+// Go cannot decode it, or Options.Transform or the function of an [Index]
+// panics for it. Other objects are not affected.
 type UnreadableError struct {
 	Kind string
 	Key  types.NamespacedName
@@ -26,18 +26,18 @@ type UnreadableError struct {
 	UID             types.UID
 	ResourceVersion string
 	Since           time.Time
-	// Err says why, with the field, but not its value, for example: spec.every: this
-	// string cannot be decoded as v1.Duration.
+	// Err says why, with the field, but not its value, for example: spec.every:
+	// this string cannot be decoded as v1.Duration.
 	Err error
 
-	// cause is that of a [Problem].
+	// cause is the Cause of the [Problem].
 	cause string
 	// stored says that the cache has this very state: an index that was added later
 	// panics for it.
 	stored bool
 }
 
-// Error names the object, and says why.
+// Error returns a text that names the object and the reason.
 func (e *UnreadableError) Error() string {
 	return fmt.Sprintf("reading %s %q: %v", cmp.Or(e.Kind, "object"), strings.TrimPrefix(e.Key.String(), "/"), e.Err)
 }
@@ -45,13 +45,13 @@ func (e *UnreadableError) Error() string {
 // Unwrap returns e.Err.
 func (e *UnreadableError) Unwrap() error { return e.Err }
 
-// Unreadable returns nil, or an [UnreadableError] that says why the newest state of the
-// object of key cannot be cached.
+// Unreadable returns an [UnreadableError] if the newest state of the object of
+// key cannot be cached, and nil otherwise.
 //
-// Such an object exists: Get returns its last state that could be cached, or none, and
-// IsDeleted is false. The error ends when the object is changed so that it can be
-// cached, or is deleted. Package reconcile does not call a reconciler for such a key;
-// the key fails with this error.
+// Such an object exists. Get returns its last state that could be cached, if
+// there was one, and IsDeleted returns false. The error ends when the object is
+// changed so that it can be cached, or is deleted. Package reconcile does not
+// call a reconciler for such a key; the key fails with this error.
 func (i *Informer[T]) Unreadable(key types.NamespacedName) error {
 	if e := i.store.unreadable.get(key); e != nil {
 		return e
@@ -59,10 +59,10 @@ func (i *Informer[T]) Unreadable(key types.NamespacedName) error {
 	return nil
 }
 
-// handleUnreadable calls h with the key of each object that is unreadable already,
-// and later of each one that becomes so, or ceases to be so, until remove is called.
-// See [Informer.Unreadable]. Calls come in the order of the changes that handlers
-// receive; h must not block.
+// handleUnreadable calls h with the key of each object that is already
+// unreadable and, until remove is called, of each object that becomes
+// unreadable or readable again. See [Informer.Unreadable]. The order of the
+// calls is that of the changes that handlers receive. h must not block.
 func (i *Informer[T]) handleUnreadable(h func(key types.NamespacedName)) (remove func()) {
 	u := &i.store.unreadable
 	u.mu.Lock()
@@ -82,8 +82,8 @@ func (i *Informer[T]) handleUnreadable(h func(key types.NamespacedName)) (remove
 	}
 }
 
-// unreadables are the objects of a store whose newest state cannot be cached. It is safe
-// for concurrent use; store.writing is held by who changes it.
+// unreadables are the objects of a store whose newest state cannot be cached.
+// It is safe for concurrent use. Methods that change it require store.writing.
 type unreadables struct {
 	count atomic.Int64
 
@@ -101,7 +101,8 @@ func (u *unreadables) get(key types.NamespacedName) *UnreadableError {
 	return u.byKey[key]
 }
 
-// set adds e, and reports whether that state of the object is new.
+// set adds e, and reports whether that state of the object was not recorded
+// before.
 func (u *unreadables) set(e *UnreadableError) (isNew bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -117,7 +118,8 @@ func (u *unreadables) set(e *UnreadableError) (isNew bool) {
 	return before == nil || before.UID != e.UID || before.ResourceVersion != e.ResourceVersion
 }
 
-// removeIf removes the objects that end reports, and returns their keys.
+// removeIf removes the objects for which end reports true, and returns their
+// keys.
 func (u *unreadables) removeIf(end func(*UnreadableError) bool) (removed []types.NamespacedName) {
 	if u.count.Load() == 0 {
 		return nil
@@ -144,8 +146,8 @@ func (u *unreadables) isNewer(key types.NamespacedName, rv string) bool {
 	return e != nil && versions.Older(rv, e.ResourceVersion)
 }
 
-// telling returns a function that calls the handlers with keys, and then calls then, if
-// that is not nil.
+// telling returns a function that calls the handlers with keys, and then calls
+// then, which may be nil.
 func (u *unreadables) telling(keys []types.NamespacedName, then func()) func() {
 	if len(keys) == 0 {
 		return then
@@ -185,8 +187,8 @@ func firstLineOf(err error) string {
 	return line
 }
 
-// firstProblems returns the first ten problems of each cause, by object, the last of
-// which counts the others.
+// firstProblems returns the first ten problems of each cause, ordered by
+// object. The last of the ten counts the others.
 func firstProblems(all []Problem) (first []Problem) {
 	const most = 10
 	slices.SortFunc(all, func(a, b Problem) int {
@@ -203,15 +205,15 @@ func firstProblems(all []Problem) (first []Problem) {
 	return first
 }
 
-// refusedItem is an item that cannot be stored, and why.
+// refusedItem is an item that cannot be stored, and the reason.
 type refusedItem[T Object] struct {
 	it  *tree.Item[T]
 	why *refusal
-	// stored says that the item is stored already.
+	// stored is true if the item is stored already.
 	stored bool
 }
 
-// refuse notes, and logs, that an item cannot be stored. The caller holds writing.
+// refuse records and logs that an item cannot be stored. writing must be held.
 func (s *store[T]) refuse(r refusedItem[T]) {
 	e := &UnreadableError{
 		Kind: s.identity.Kind(), Key: r.it.Key, UID: r.it.Object.GetUID(),
@@ -224,9 +226,10 @@ func (s *store[T]) refuse(r refusedItem[T]) {
 	}
 }
 
-// putRefused notes that an item cannot be stored. The state that is cached stays,
-// unless it is that of another object of this name, which is deleted. The caller holds
-// writing, and calls delivery.run when it has let go of it.
+// putRefused records that an item cannot be stored. The cached state stays,
+// unless it belongs to an earlier object with the same name, which is then
+// deleted. writing must be held, and the caller calls delivery.run after
+// releasing it.
 func (s *store[T]) putRefused(c tree.Change[T], why *refusal) {
 	s.refuse(refusedItem[T]{it: c.New, why: why})
 	b := batch[T]{done: s.unreadable.telling([]types.NamespacedName{c.New.Key}, nil)}
@@ -246,16 +249,17 @@ func isRecreated[T Object](old, it *tree.Item[T]) bool {
 	return before != after && before != "" && after != ""
 }
 
-// after returns the state after a change, or why there is none: the function of an index
-// panics for the object.
+// after returns the state after a change, or why there is none: the function of
+// an index panics for the object.
 func (s *store[T]) after(c tree.Change[T]) (next *state[T], why *refusal) {
 	why = caught(func() { next = s.latest.Load().after(c) })
 	return next, why
 }
 
-// readable returns items, which are sorted, without those that cannot be stored: stubs,
-// and those that the store knows to be unreadable later than rv. Instead of them it has
-// what is cached of the same objects.
+// readable returns items, which are sorted, without those that cannot be
+// stored: stubs, and objects whose newest state the store knows to be
+// unreadable and later than rv. In their place it returns what is cached of the
+// same objects.
 func (s *store[T]) readable(
 	items []*tree.Item[T], how versions.Occasion, rv string,
 ) (readable []*tree.Item[T], refused []refusedItem[T]) {
@@ -278,8 +282,9 @@ func (s *store[T]) readable(
 	return readable, refused
 }
 
-// withoutPanics returns items, which are sorted, without those of changes for which the
-// function of an index panics, and with what is cached of the same objects.
+// withoutPanics returns items, which are sorted, without those for which the
+// function of an index panics. In their place it returns what is cached of the
+// same objects.
 func (s *store[T]) withoutPanics(
 	items []*tree.Item[T], changes []tree.Change[T],
 ) (others []*tree.Item[T], refused []refusedItem[T]) {
@@ -308,9 +313,10 @@ func (s *store[T]) withoutPanics(
 	return others, refused
 }
 
-// settleUnreadable ends what was unreadable in the namespaces within before a list at rv,
-// which has refused others, and returns the keys of both. The caller holds writing, and
-// has stored the list.
+// settleUnreadable removes the objects in the namespaces within that were
+// unreadable before a list at rv, except for those that the list has refused.
+// It returns the keys of both. writing must be held, and the list must have
+// been stored.
 func (s *store[T]) settleUnreadable(
 	within func(string) bool, refused []refusedItem[T], how versions.Occasion, rv string,
 ) (changed []types.NamespacedName) {
@@ -330,7 +336,8 @@ func (s *store[T]) settleUnreadable(
 	return append(changed, ended...)
 }
 
-// caught calls f, which calls functions of indexes, and returns its panic.
+// caught calls f, which calls functions of indexes, and returns a panic as a
+// refusal.
 func caught(f func()) (why *refusal) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -17,24 +17,24 @@ import (
 
 var errNotRunning = errors.New("the informer is not running")
 
-// watched is the open watch of a reflector, and what it brings.
+// watched is the open watch of a reflector, with the shards that it brings.
 type watched struct {
 	mu  sync.Mutex // guards the fields below
 	set keyspace.Set
 	// current is nil while a watch, or a list before it, is being requested.
 	current watch.Interface
 	since   time.Time
-	// streaming says that it brings the first list.
+	// streaming is true while the watch brings the first list.
 	streaming bool
-	changed   chan struct{} // closed when a watch is opened, or the first list has come
-	// narrowing runs until the watch is looked at because it may bring too much.
+	changed   chan struct{} // closed when a watch is opened, or the first list has been received
+	// narrowing runs until narrowNow is called; nil without a call of narrow.
 	narrowing *time.Timer
-	over      bool // there will be no more
-	// ours says that the watch was ended by this program, not by the server.
+	over      bool // there will be no further watch
+	// ours is true if this program has ended the watch, and not the server.
 	ours bool
 }
 
-// stop ends the watch that is open.
+// stop ends the open watch, if there is one.
 func (w *watched) stop() {
 	w.mu.Lock()
 	current := w.current
@@ -45,30 +45,30 @@ func (w *watched) stop() {
 	}
 }
 
-// stoppedByUs reports whether the last watch was ended by this program.
+// stoppedByUs reports whether this program has ended the last watch.
 func (w *watched) stoppedByUs() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.ours
 }
 
-// end follows the last watch.
+// end records that there will be no further watch.
 func (w *watched) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.over, w.current = true, nil
 }
 
-// opening notes that a watch, or a list before it, is about to be requested. It
-// precedes the choice of the shards to ask for, so that shards which come later wait
-// for the next watch and do not trust the last one.
+// opening records that a watch, or a list before it, is about to be requested.
+// Call it before the shards for the request are chosen. Shards that are added
+// after that then wait for the next watch, and do not rely on the last one.
 func (w *watched) opening() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.current = nil
 }
 
-// opened notes a watch that brings set.
+// opened records a watch that brings set.
 func (w *watched) opened(of watch.Interface, set keyspace.Set, streaming bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -76,7 +76,7 @@ func (w *watched) opened(of watch.Interface, set keyspace.Set, streaming bool) {
 	w.notify()
 }
 
-// streamed notes that the first list has come.
+// streamed records that the first list has been received.
 func (w *watched) streamed() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -91,15 +91,17 @@ func (w *watched) notify() {
 	}
 }
 
-// shortWatch is how long a watch has to be open before it is ended: the reflector
-// lists everything again after one that is shorter and has brought nothing.
+// shortWatch is how long a watch must be open before it is ended. If a watch
+// was shorter and has brought no event, the reflector lists all objects again.
 const shortWatch = 1100 * time.Millisecond
 
-// narrowAfter is how long after shards have gone the watch is opened again without them: more of them may go, or come.
+// narrowAfter is how long after the removal of shards the watch is opened again
+// without them. More shards may be removed or added in that time.
 const narrowAfter = 2 * time.Second
 
-// narrow ends the watch after a while if it brings more than wanted then, and helps says that the next
-// one would not: it is opened again where it is, for that.
+// narrow ends the watch after a while, if it then brings more than wanted and
+// helps reports that a new watch would bring less. The reflector opens the new
+// watch at the same resourceVersion.
 func (w *watched) narrow(wanted func() keyspace.Set, helps func() bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -123,8 +125,8 @@ func (w *watched) narrowNow(wanted func() keyspace.Set, helps func() bool) {
 	}
 }
 
-// covering returns when a watch that brings set is open, or no more will be. It ends the
-// one that is open if that brings less.
+// covering returns when a watch that brings set is open, or when there will be
+// no further watch. If the open watch brings less, covering ends it.
 func (w *watched) covering(ctx context.Context, ended <-chan struct{}, set keyspace.Set) error {
 	for {
 		w.mu.Lock()
@@ -156,27 +158,30 @@ func (w *watched) covering(ctx context.Context, ended <-chan struct{}, set keysp
 	}
 }
 
-// endable is a watch that another goroutine than its reader may end, without an error:
-// client-go's watches report the connection that their own Stop has closed, and a
-// reflector lists everything again then.
+// endable is a watch that a goroutine other than its reader may end, without an
+// error. client-go's watches, in contrast, report the connection that their own
+// Stop has closed, and a reflector then lists all objects again.
 type endable struct {
 	watch.Interface
 
-	// ends reports whether the watch ends at an event, which is not passed on; nil never.
+	// ends reports whether the watch ends at an event, which is then not passed
+	// on. It may be nil.
 	ends    func(watch.Event) bool
 	out     chan watch.Event
 	done    chan struct{}
 	stopped atomic.Bool
 }
 
+// newEndable starts to pass on the events of w.
 func newEndable(w watch.Interface, ends func(watch.Event) bool) *endable {
 	e := &endable{Interface: w, ends: ends, out: make(chan watch.Event), done: make(chan struct{})}
 	go e.forward()
 	return e
 }
 
-// forward passes events on until the watch ends or Stop is called. After Stop none is
-// passed on: the last one may be the error of the connection that Stop has closed.
+// forward passes events on until the watch ends or Stop is called. It passes no
+// event on after Stop, because that may be the error of the connection that
+// Stop has closed.
 func (e *endable) forward() {
 	defer close(e.out)
 	for {
@@ -188,7 +193,7 @@ func (e *endable) forward() {
 				return
 			}
 			select {
-			case <-e.done: // it may be the error of our own Stop
+			case <-e.done: // the event may be the error of our own Stop
 				return
 			default:
 			}
@@ -196,7 +201,7 @@ func (e *endable) forward() {
 				return
 			}
 			select {
-			case <-e.done: // the next watch brings it again
+			case <-e.done: // the next watch brings the event again
 				return
 			case e.out <- event:
 			}
@@ -207,8 +212,8 @@ func (e *endable) forward() {
 // ResultChan implements [watch.Interface].
 func (e *endable) ResultChan() <-chan watch.Event { return e.out }
 
-// Stop implements [watch.Interface]. It does not wait for another call of Stop, which may
-// be closing a stalled connection.
+// Stop implements [watch.Interface]. It does not wait for another call of Stop,
+// which may be closing a stalled connection.
 func (e *endable) Stop() {
 	if e.stopped.CompareAndSwap(false, true) {
 		close(e.done)
@@ -216,16 +221,17 @@ func (e *endable) Stop() {
 	}
 }
 
-// deadline ends a request that is not answered. Client-go sets none, and repeats
-// requests inside of a call: so the time starts again with each of them.
+// deadline ends a request that is not answered. client-go sets no deadline, and
+// repeats requests inside one call; the time starts again with each of them.
 type deadline struct {
 	cancel context.CancelCauseFunc
 	timer  *time.Timer
 }
 
 // withDeadline returns a context that ends with errNoAnswer if a request is not
-// answered within limit, or if the call does not end within rest of the first byte
-// of an answer, which may ask to wait and try again. No rest means no limit.
+// answered within limit. The call must also end within rest of the first byte
+// of an answer, which may ask to wait and try again. A rest of 0 means no
+// limit.
 func withDeadline(ctx context.Context, limit, rest time.Duration) (context.Context, *deadline) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	d := &deadline{cancel: cancel}
@@ -248,8 +254,10 @@ type limitedWatch struct {
 	deadline *deadline
 }
 
-// closeTime is how long the body of a watch may take to be closed. It may wait for a connection that is stalled, until
-// the context of its request ends. That is not ended at once: its error must not come before the body knows of its end.
+// closeTime is how long closing the body of a watch may take. If the connection
+// is stalled, it lasts until the context of the request ends. The context is
+// not ended at once, because its error must not arrive before the body knows
+// that it was closed.
 const closeTime = time.Second
 
 // Stop implements [watch.Interface].
@@ -261,15 +269,15 @@ func (w limitedWatch) Stop() {
 
 // openInTime returns a watch that is open.
 //
-// Errors: that of open, errNoAnswer, or errCutOff.
+// Errors: the error of open, errNoAnswer, or errCutOff.
 func openInTime(ctx context.Context, open func(context.Context) (watch.Interface, error)) (watch.Interface, error) {
 	ctx, d := withDeadline(ctx, streamIdle, watchIdle)
 	w, err := open(ctx)
-	// Client-go returns an empty watch for a connection that ends time and again.
+	// client-go returns an empty watch for a connection that keeps ending.
 	empty := err == nil && isEmptyWatch(w)
 	switch {
 	case err == nil && !empty:
-		d.timer.Stop() // and not the context
+		d.timer.Stop() // the context ends with the watch
 		return limitedWatch{w, d}, nil
 	case errors.Is(context.Cause(ctx), errNoAnswer):
 		err = errNoAnswer
@@ -285,7 +293,7 @@ func isEmptyWatch(w watch.Interface) bool {
 	return reflect.TypeOf(w) == reflect.TypeOf(watch.NewEmptyWatch())
 }
 
-// calls counts requests under way: the reflector returns without waiting for a
+// calls counts requests under way, because the reflector does not wait for a
 // list that it has given up.
 type calls struct {
 	// mu guards ended, and running against an Add beside Wait.
@@ -295,7 +303,7 @@ type calls struct {
 	running sync.WaitGroup
 }
 
-// begin reports whether a request may start; then end must follow.
+// begin reports whether a request may start. If so, the caller must call end.
 func (c *calls) begin() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -307,7 +315,7 @@ func (c *calls) begin() bool {
 
 func (c *calls) end() { c.running.Done() }
 
-// wait lets no more requests start, and returns when the last one has ended.
+// wait prevents further requests, and returns when the last one has ended.
 func (c *calls) wait() {
 	c.mu.Lock()
 	c.ended = true
@@ -315,8 +323,8 @@ func (c *calls) wait() {
 	c.running.Wait()
 }
 
-// mortalClock is the real clock, but its pauses end with a context: otherwise the
-// reflector would finish a back-off before it ends.
+// mortalClock is the real clock, except that its pauses end with a context.
+// Without it, the reflector would finish a back-off before it stops.
 type mortalClock struct {
 	clock.RealClock
 	ctx context.Context //nolint:containedctx // clock.Clock has no other way in

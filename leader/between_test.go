@@ -28,9 +28,9 @@ func echo(req *http.Request) *absenttest.Page {
 	return &absenttest.Page{ContentType: req.Header.Get("Content-Type"), Body: string(body), Status: http.StatusOK}
 }
 
-// A gateway between the leader and the server answers 200 from some moment on. The
-// server has no renewal, so another replica takes the Lease, and the leader must have
-// stopped before.
+// A gateway between the leader and the server answers 200 from some moment on.
+// The server has no renewal, so another replica takes the Lease, and the leader
+// must have stopped before.
 func TestARenewalThatTheServerDoesNotAnswerIsNone(t *testing.T) {
 	answers := map[string]func(*http.Request) *absenttest.Page{
 		"what was sent": echo,
@@ -52,8 +52,8 @@ func TestARenewalThatTheServerDoesNotAnswerIsNone(t *testing.T) {
 	}
 }
 
-// twoReplicas runs a leader whose requests are answered by answer after a while, and a
-// standby with a server that works.
+// twoReplicas runs a leader whose requests are answered by answer after a
+// while, and a standby with a server that works.
 func twoReplicas(t *testing.T, answer func(*http.Request) *absenttest.Page) {
 	g := NewWithT(t)
 	sim, err := apisim.New(nil)

@@ -17,22 +17,23 @@ import (
 	"github.com/homeostat/homeostat/leader/internal/record"
 )
 
-// candidate makes the requests of one Lease and remembers what it saw. All
-// methods but those of Elector's status are called by the campaign's goroutine.
+// candidate makes the requests of one Lease and remembers the Lease as it last
+// saw it. The campaign's goroutine calls all its methods, except for those that
+// Elector's status needs.
 type candidate struct {
 	lease   Lease
 	options Options
-	owner   any            // whose requests these are, for its fence
+	owner   any            // the elector, whose fence lets the requests pass
 	member  *record.Member // of shards; nil for a plain elector
 	verbs   string         // what the client needs on leases
 
 	mu      sync.Mutex // guards the fields below
 	holder  string     // Identity, a random suffix and the term of a member
 	seen    record.Observation
-	problem error     // why the last attempt failed; nil if it did not
-	pending time.Time // when the request in flight was sent; zero if none is
-	quiet   time.Time // until when a request of an earlier term may still arrive
-	doubt   bool      // whether the last attempt to take the Lease had no answer
+	problem error     // why the last attempt failed; nil if it succeeded
+	pending time.Time // when the request in flight was sent; zero without one
+	quiet   time.Time // when requests of earlier terms can no longer arrive
+	doubt   bool      // the last attempt to take the Lease had no answer
 }
 
 func newCandidate(l Lease, o Options, owner any) *candidate {
@@ -41,7 +42,8 @@ func newCandidate(l Lease, o Options, owner any) *candidate {
 	return c
 }
 
-// join makes the candidate the one of a member of shards, before its first request.
+// join makes the candidate one of a member of shards. It must be called before
+// the first request.
 func (c *candidate) join(m *record.Member) {
 	o := c.options
 	c.member, c.verbs = m, m.Verbs
@@ -51,8 +53,8 @@ func (c *candidate) join(m *record.Member) {
 	})
 }
 
-// try reads the Lease once and takes it if it is free. It reports whether it
-// did. Its requests do not end with ctx: an answer that is never read could
+// try reads the Lease once, takes it if it is free, and reports whether it did.
+// The requests do not end with ctx, because an answer that is never read could
 // leave the Lease taken.
 func (c *candidate) try(ctx context.Context) (grant, bool) {
 	lease, err := c.get(ctx, c.options.answerTimeout())
@@ -88,11 +90,13 @@ func (c *candidate) try(ctx context.Context) (grant, bool) {
 	return grant{lease: taken.lease, sent: sent}, true
 }
 
-// untilFree returns how long the Lease may not be taken yet: for as long as the
-// holder may still lead by this replica's clock, unless that is this process;
-// and until requests of this process's last term can no longer arrive. A Lease that
-// this process took without hearing of it is left to the other replicas, too: one of
-// them may get answers in time.
+// untilFree returns how long the Lease may not be taken yet. There are three
+// reasons to wait:
+//
+//   - Another holder may still lead, by this replica's clock.
+//   - Requests of this process's last term may still arrive.
+//   - This process took the Lease but did not get the answer. Then the other
+//     replicas may try first, because one of them may get answers in time.
 func (c *candidate) untilFree() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,12 +110,13 @@ func (c *candidate) untilFree() time.Duration {
 	return at.Sub(c.options.Clock.Now())
 }
 
-// ours reports whether a holder is this process, in whatever term.
-func (c *candidate) ours(holder string) bool { return holder == c.holder || c.member.Was(holder) }
+// ours reports whether a holder is this process, in its present or an earlier
+// term.
+func (c *candidate) ours(holder string) bool { return holder == c.holder || c.member.HasTerm(holder) }
 
 // pause returns how long to wait before the next try: until the Lease becomes
-// free, or a retry period with jitter, so that replicas that started together
-// drift apart.
+// free, or for a retry period. The period has jitter, so that replicas that
+// started together drift apart.
 func (c *candidate) pause() time.Duration {
 	period := c.options.RetryPeriod + rand.N(c.options.RetryPeriod/5+1)
 	if left := c.untilFree(); left > 0 {
@@ -120,7 +125,7 @@ func (c *candidate) pause() time.Duration {
 	return period
 }
 
-// observe notes the Lease of an answer that has just arrived.
+// observe records the Lease of an answer that has just arrived.
 func (c *candidate) observe(lease *coordinationv1.Lease) {
 	now := c.options.Clock.Now()
 	c.mu.Lock()
@@ -133,15 +138,16 @@ func (c *candidate) twin() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	holder := record.Holder(c.seen.Lease)
-	if c.ours(holder) || !strings.HasPrefix(holder, c.lease.Identity+"_") || !c.seen.Since.After(c.seen.First) {
+	if c.ours(holder) || !strings.HasPrefix(holder, c.lease.Identity+"_") || !c.seen.Since.After(c.seen.HolderSince) {
 		return nil
 	}
 	return fmt.Errorf("campaigning for lease %q: Lease.Identity %q is also that of the live replica %q: "+
 		"give each replica its own, such as the name of its pod", c.lease.key(), c.lease.Identity, holder)
 }
 
-// report keeps why an attempt failed, and logs it if it differs from the last: as an
-// error, or as information if another replica holds the Lease.
+// report records why an attempt failed, and logs it if it differs from the last
+// reason: as information if another replica holds the Lease, and otherwise as
+// an error.
 func (c *candidate) report(ctx context.Context, err error) {
 	c.mu.Lock()
 	news := err != nil && (c.problem == nil || c.problem.Error() != err.Error())
@@ -157,7 +163,7 @@ func (c *candidate) report(ctx context.Context, err error) {
 	}
 }
 
-// explain wraps an error of a request, and names the way out.
+// explain wraps the error of a request, and says what to do about it.
 func (c *candidate) explain(doing string, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("no answer in time, a slow server needs a longer lease duration: %w", err)
@@ -165,8 +171,8 @@ func (c *candidate) explain(doing string, err error) error {
 	return record.Explain(doing, c.lease.key(), c.verbs, err)
 }
 
-// nextTerm ends a term, requests of which may arrive until quiet. A member has
-// a new name in the next one.
+// nextTerm ends a term. Its requests may still arrive until quiet. A member of
+// shards has a new holder name in each term.
 func (c *candidate) nextTerm(quiet time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -176,9 +182,9 @@ func (c *candidate) nextTerm(quiet time.Time) {
 	}
 }
 
-// renew prolongs the term, or ends it if another replica holds the Lease. Trust
-// counts from the moment that the request was sent: no other replica can have
-// seen the change before.
+// renew prolongs the term, or ends it if another replica holds the Lease. The
+// trust window starts when the request was sent, because no other replica can
+// have seen the change before that.
 func (c *candidate) renew(ctx context.Context, t *term) error {
 	sent := c.options.Clock.Now()
 	r := c.write(ctx, t.monotonicLeft(), record.Renewed(t.record(), sent), c.put)
@@ -207,11 +213,12 @@ func (c *candidate) renew(ctx context.Context, t *term) error {
 	return nil
 }
 
-// errEdited is why a renewal failed that met other clients' edits twice.
+// errEdited is the reason for a failed renewal that conflicted with edits of
+// other clients twice.
 var errEdited = errors.New("other clients edit it all the time")
 
-// release clears the holder, so that the next leader need not wait for the
-// Lease to expire. If that fails, it expires.
+// release clears the holder, so that the next leader need not wait until the
+// Lease expires. If it fails, the Lease expires.
 func (c *candidate) release(ctx context.Context, t *term) {
 	log := klog.FromContext(ctx).WithValues("lease", c.lease.key())
 	lease := t.record()
@@ -236,17 +243,18 @@ func (c *candidate) release(ctx context.Context, t *term) {
 	}
 }
 
-// result is the Lease after a write: with the change, or, if made is false, as other
-// clients left it.
+// result is the Lease after a write. made is true if it has the change, and
+// false if other clients have written it instead.
 type result struct {
 	lease *coordinationv1.Lease
 	made  bool
 	err   error
 }
 
-// write sends a change of the Lease and waits for the answer within limit. After each
-// RequestTimeout without one it makes another attempt, while the earlier ones may still be
-// answered. The first answer counts, and only the last error.
+// write sends a change of the Lease and waits for the answer within limit.
+// After each RequestTimeout without an answer it makes another attempt, while
+// the earlier ones may still be answered. It returns the first result without
+// an error or, if there is none, the last error.
 func (c *candidate) write(ctx context.Context, limit time.Duration, change *coordinationv1.Lease, send request) result {
 	ctx, end := c.begin(ctx, limit)
 	c.member.Mark(change)
@@ -273,7 +281,8 @@ func (c *candidate) write(ctx context.Context, limit time.Duration, change *coor
 	}
 }
 
-// attempt sends a change once. A conflict may be with an earlier attempt.
+// attempt sends a change once. After a conflict it reads the Lease, because an
+// earlier attempt may have made the change.
 func (c *candidate) attempt(ctx context.Context, change *coordinationv1.Lease, send request) result {
 	lease, err := send(ctx, change)
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
@@ -283,8 +292,9 @@ func (c *candidate) attempt(ctx context.Context, change *coordinationv1.Lease, s
 	return result{lease, err == nil, err}
 }
 
-// attemptAgain sends a change that had no answer yet again, unless the Lease shows that
-// it was made, or that it no longer can be. Its resourceVersion lets it be made once.
+// attemptAgain sends a change again for which there was no answer, unless the
+// Lease shows that it was made, or that it can no longer be made. The
+// resourceVersion in it guarantees that it is made at most once.
 func (c *candidate) attemptAgain(ctx context.Context, change *coordinationv1.Lease, send request) result {
 	lease, err := c.read(ctx)
 	switch {
@@ -311,14 +321,14 @@ func (c *candidate) put(ctx context.Context, lease *coordinationv1.Lease) (*coor
 	return record.Update(ctx, c.lease.Client.Leases(c.lease.Namespace), lease)
 }
 
-// get is a read within limit.
+// get is read with a limit of its own.
 func (c *candidate) get(ctx context.Context, limit time.Duration) (*coordinationv1.Lease, error) {
 	ctx, end := c.begin(ctx, limit)
 	defer end()
 	return c.read(ctx)
 }
 
-// update is a put within RequestTimeout.
+// update is put within RequestTimeout.
 func (c *candidate) update(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 	ctx, end := c.begin(ctx, c.options.RequestTimeout)
 	defer end()
@@ -326,9 +336,9 @@ func (c *candidate) update(ctx context.Context, lease *coordinationv1.Lease) (*c
 	return c.put(ctx, lease)
 }
 
-// begin returns a context for requests of the Lease, which pass the elector's own fence,
-// and a function that ends it. They have time until limit, or RequestTimeout after ctx
-// has ended.
+// begin returns a context for requests of the Lease, and a function that ends
+// it. The elector's own fence lets these requests pass. They have time until
+// limit, or for RequestTimeout after ctx has ended.
 func (c *candidate) begin(ctx context.Context, limit time.Duration) (context.Context, func()) {
 	own, cancel := context.WithTimeout(record.WithOwn(ctx, c.owner), limit)
 	stop := context.AfterFunc(ctx, func() {

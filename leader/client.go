@@ -14,17 +14,19 @@ import (
 	"k8s.io/client-go/util/connrotation"
 )
 
-// patienceShare is the part of a request's time after which it is sent again by the
-// other way.
+// patienceShare is the part of a request's time, as a divisor, after which the
+// request is sent again on the second connection.
 const patienceShare = 3
 
-// Client returns a client for [Lease.Client] that has connections of its own to the
-// API server of config. A connection can stop working without being closed, for
-// example when a firewall drops its state; on one that it shares with the work a
-// leader would lose the Lease with it. A request that has had no answer for a third
-// of its time is sent again on a second connection, and the first answer counts. If
-// that is the second one's, the first connection is closed. The client does not limit
-// its rate, unless config sets a QPS. It sends nothing yet.
+// Client returns a client for [Lease.Client] that has connections of its own to
+// the API server of config. A connection can stop working without being closed,
+// for example when a firewall drops its state. A leader whose Lease shares a
+// connection with its work would then lose the Lease, too.
+//
+// If a request has no answer after a third of its time, it is sent again on a
+// second connection, and the first answer counts. If the second connection
+// answers first, the other one is closed. The client does not limit its rate,
+// unless config sets a QPS. Client sends no request.
 //
 // Errors: a config from which no client can be built.
 func Client(config *rest.Config) (coordinationclient.LeasesGetter, error) {
@@ -47,7 +49,7 @@ func Client(config *rest.Config) (coordinationclient.LeasesGetter, error) {
 	return client, nil
 }
 
-// way is a transport with connections that no other transport uses.
+// way is a transport whose connections no other transport uses.
 type way struct {
 	http.RoundTripper
 	dialer *connrotation.Dialer
@@ -65,15 +67,16 @@ func newWay(config *rest.Config) (*way, error) {
 	return w, err
 }
 
-// twoWays is a transport that sends a request again by its second way if the first
-// does not answer. It is for requests that may arrive twice: the writes of Leases
-// have a resourceVersion as their precondition.
+// twoWays is a transport that sends a request again by a second way if the
+// first one does not answer. It is only for requests that may arrive twice:
+// writes of Leases have a resourceVersion as their precondition.
 type twoWays struct {
 	mu            sync.Mutex // guards the fields below
 	first, second *way
 }
 
-// RoundTrip sends requests that have a deadline by both ways, if it has to.
+// RoundTrip sends a request that has a deadline by both ways if necessary.
+// Other requests are sent by the first way only.
 func (t *twoWays) RoundTrip(req *http.Request) (*http.Response, error) {
 	t.mu.Lock()
 	first, second := t.first, t.second
@@ -100,7 +103,8 @@ func (t *twoWays) RoundTrip(req *http.Request) (*http.Response, error) {
 	return got.res, nil
 }
 
-// prefer makes a way the first one, and closes the connections of the other.
+// prefer makes a way the first one, and closes the connections of the other
+// way.
 func (t *twoWays) prefer(good, bad *way) {
 	t.mu.Lock()
 	t.first, t.second = good, bad
@@ -108,7 +112,7 @@ func (t *twoWays) prefer(good, bad *way) {
 	bad.dialer.CloseAll()
 }
 
-// race is one request by up to two ways.
+// race is one request that is sent by up to two ways.
 type race struct {
 	req     *http.Request
 	replies chan reply
@@ -123,7 +127,8 @@ type reply struct {
 	end  context.CancelFunc
 }
 
-// send sends the request with body by a way. The reply comes to replies.
+// send sends the request by a way, with this body. It does not wait for the
+// reply, which arrives in replies.
 func (r *race) send(w *way, body io.ReadCloser) {
 	ctx, end := context.WithCancel(r.req.Context())
 	out := r.req.Clone(ctx)
@@ -136,8 +141,9 @@ func (r *race) send(w *way, body io.ReadCloser) {
 	}()
 }
 
-// run returns the first answer, or the last error. It sends the request by the second
-// way, too, if there is no answer for as long as patience.
+// run returns the first answer or, if every way failed, the last error. If
+// there is no answer within patience, it sends the request by the second way,
+// too.
 func (r *race) run(second *way, patience time.Duration) (reply, error) {
 	late := time.NewTimer(max(patience, time.Nanosecond))
 	defer late.Stop()
@@ -158,7 +164,7 @@ func (r *race) run(second *way, patience time.Duration) (reply, error) {
 	}
 }
 
-// again returns the body of a request for another time.
+// again returns the body of req for sending it once more.
 func again(req *http.Request) (io.ReadCloser, error) {
 	if req.GetBody == nil {
 		return req.Body, nil
@@ -166,8 +172,8 @@ func again(req *http.Request) (io.ReadCloser, error) {
 	return req.GetBody()
 }
 
-// leave ends all requests but the one that was answered. The replies to open ones are
-// not read.
+// leave ends all requests except for the one that was answered. open is the
+// number of requests whose replies have not been read.
 func (r *race) leave(got reply, open int) {
 	for i, end := range r.ends {
 		if i != got.sent || got.err != nil {

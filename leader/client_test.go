@@ -69,7 +69,8 @@ func (c *netConn) Close() error {
 	return c.Conn.Close()
 }
 
-// breaks makes all connections that there are, and those that are made while lost, black holes.
+// breaks makes all connections that there are, and those that are made while
+// lost, black holes.
 func (n *network) breaks(lost bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -179,7 +180,8 @@ func (x *fixture) serve(w http.ResponseWriter, req *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-// The first connection becomes a black hole, as behind a firewall that has lost its state.
+// The first connection becomes a black hole, as behind a firewall that has lost
+// its state.
 func TestAConnectionThatStopsWorkingDoesNotEndALeadership(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		n, config := x.network()
@@ -199,7 +201,8 @@ func TestAConnectionThatStopsWorkingDoesNotEndALeadership(t *testing.T) {
 	})
 }
 
-// When the network itself is lost for a while, a lone leader leads again as soon as it is back.
+// When the network itself is lost for a while, a lone leader leads again as
+// soon as it is back.
 func TestALoneLeaderLeadsAgainSoonAfterAnOutage(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		n, config := x.network()

@@ -139,7 +139,8 @@ func causes(x *fixture) {
 	}
 }
 
-// releasedLast lets three functions under one Lease return one after the other, the stop long past.
+// releasedLast lets three functions under one Lease return one after the other,
+// the stop long past.
 func releasedLast(x *fixture) {
 	e := x.elector("a")
 	var stops []func()
@@ -162,7 +163,8 @@ func releasedLast(x *fixture) {
 	x.Released("test")
 }
 
-// timesOfAnotherCentury writes times into the Lease that are long past, or far in the future.
+// timesOfAnotherCentury writes times into the Lease that are long past, or far
+// in the future.
 func timesOfAnotherCentury(x *fixture) {
 	for _, years := range []int{-100, 100} {
 		x.API.Delete("test")
@@ -182,7 +184,8 @@ func timesOfAnotherCentury(x *fixture) {
 	}
 }
 
-// takenAfterALeaseDuration renews the Lease by hand at odd moments, and then no more.
+// takenAfterALeaseDuration renews the Lease by hand at odd moments, and then no
+// more.
 func takenAfterALeaseDuration(x *fixture) {
 	l := leaseapi.Object("test")
 	l.Spec.HolderIdentity, l.Spec.LeaseDurationSeconds = new("other"), new(int32(15))
@@ -204,8 +207,9 @@ func takenAfterALeaseDuration(x *fixture) {
 	stop()
 }
 
-// oneLostAnswer loses the answer to the renewal after two seconds, which is given up after five: the next one, after
-// seven, renews the Lease although its first request meets a conflict.
+// oneLostAnswer loses the answer to the renewal after two seconds, which is
+// given up after five: the next one, after seven, renews the Lease although its
+// first request meets a conflict.
 func oneLostAnswer(x *fixture) {
 	start := time.Now()
 	l := x.API.Link(1)
@@ -224,7 +228,8 @@ func oneLostAnswer(x *fixture) {
 	stop()
 }
 
-// diesAtAnyTime kills the leader at many moments between two renewals, and wants the longest wait of all.
+// diesAtAnyTime kills the leader at many moments between two renewals, and
+// wants the longest wait of all.
 func diesAtAnyTime(t *testing.T) {
 	for moment := range 21 {
 		inBubble(t, func(x *fixture) {

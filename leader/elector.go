@@ -14,9 +14,9 @@ import (
 )
 
 // Elector turns holding a Lease into a context. Any number of functions may run
-// under it, each in its own call of [Elector.Run]: they share one Lease, which the
-// elector campaigns for while at least one of them runs. It is safe for concurrent
-// use.
+// under it, each in its own call of [Elector.Run]. They share one Lease, for
+// which the elector campaigns while at least one of them runs. It is safe for
+// concurrent use.
 type Elector struct {
 	options   Options
 	candidate *candidate
@@ -29,7 +29,8 @@ type Elector struct {
 	ended     time.Time     // when the last leadership ended while functions ran
 }
 
-// campaign is the goroutine that campaigns and leads for all calls of Run.
+// campaign is the goroutine that campaigns and leads, for all calls of Run
+// together.
 type campaign struct {
 	cancel    context.CancelFunc
 	done      chan struct{}
@@ -38,9 +39,10 @@ type campaign struct {
 	abandoned bool // a function panicked, and goroutines of it may still run
 }
 
-// New checks lease and options. It starts nothing and sends nothing.
+// New returns an elector for lease. It starts no goroutine and sends no
+// request.
 //
-// Errors: everything wrong with lease and options, joined.
+// Errors: all faults of lease and options, joined.
 func New(lease Lease, o *Options) (*Elector, error) {
 	set := o.withDefaults()
 	if err := errors.Join(lease.validate(), set.validate()); err != nil {
@@ -51,15 +53,15 @@ func New(lease Lease, o *Options) (*Elector, error) {
 	return e, nil
 }
 
-// Parts is for package shard.
+// Parts returns the methods that only package shard needs.
 func (e *Elector) Parts() record.Parts { return parts{e} }
 
 type parts struct{ elector *Elector }
 
 func (p parts) Join(m *record.Member) { p.elector.candidate.join(m) }
 
-// Run campaigns for the Lease, leads once and returns: [New] and [Elector.RunOnce]
-// in one line.
+// Run campaigns for the Lease, leads once and returns. It is [New] and
+// [Elector.RunOnce] in one call.
 func Run(ctx context.Context, lease Lease, o *Options, fn func(context.Context) error) error {
 	e, err := New(lease, o)
 	if err != nil {
@@ -70,31 +72,33 @@ func Run(ctx context.Context, lease Lease, o *Options, fn func(context.Context) 
 
 // RunOnce is [Elector.Run] for one leadership. End the process if it returns an
 // error. It is for a controller that cannot be run twice because it shuts its
-// queue down, such as k8s.io/sample-controller: in a second term it would lead and
-// do nothing.
+// queue down, such as k8s.io/sample-controller: in a second term such a
+// controller would hold the Lease without doing any work.
 //
-// Errors: fn's; a lost leadership, which wraps [ErrLost] or [ErrFenced]; nil if
-// ctx ended.
+// Errors: the error of fn; a lost leadership, which wraps [ErrLost] or
+// [ErrFenced]; nil if ctx ended.
 func (e *Elector) RunOnce(ctx context.Context, fn func(context.Context) error) error {
 	return e.runTerms(ctx, true, fn)
 }
 
-// Run calls fn each time this replica leads, with a context that is the
+// Run calls fn each time this replica leads. The context of fn is the
 // leadership: it ends with a cause that wraps [ErrLost], [ErrStopping] or
-// [ErrFenced]. The Lease is released only after fn has returned, and renewed until
-// then if ctx ended. After a lost leadership Run campaigns and calls fn again:
-// whatever ends with a term, such as a queue that is shut down, must be made in
-// fn. It returns when fn has returned and ctx has ended, or when fn returned while
-// this replica led.
+// [ErrFenced]. The Lease is released only after fn has returned. If ctx ended,
+// it is renewed until then.
 //
-// Errors: fn's, if fn returned it while this replica led or while ctx ended; nil
-// if ctx ended or fn is done. An error that fn returned because the leadership was
-// lost is logged.
+// After a lost leadership Run campaigns again and calls fn again. What ends
+// with a term, for example a queue that is shut down, must therefore be made in
+// fn. Run returns when fn has returned and ctx has ended, or when fn returned
+// while this replica led.
+//
+// Errors: the error that fn returned while this replica led or while ctx ended;
+// nil if ctx ended or fn is done. An error that fn returned because the
+// leadership was lost is logged instead.
 func (e *Elector) Run(ctx context.Context, fn func(context.Context) error) error {
 	return e.runTerms(ctx, false, fn)
 }
 
-// runTerms calls fn under one term after the other, or under one term only.
+// runTerms calls fn for one term after the other, or for one term only.
 func (e *Elector) runTerms(ctx context.Context, once bool, fn func(context.Context) error) error {
 	c, working := e.join(ctx), false
 	defer func() { e.leave(c, working) }()
@@ -127,7 +131,7 @@ func (e *Elector) runTerms(ctx context.Context, once bool, fn func(context.Conte
 	}
 }
 
-// lead calls fn under a term that was entered.
+// lead calls fn under a term. The caller has entered the term.
 func (e *Elector) lead(ctx context.Context, t *term, fn func(context.Context) error) error {
 	defer t.members.Done()
 	lead, cancel := context.WithCancelCause(context.WithValue(context.WithoutCancel(ctx), termKey{}, t))
@@ -137,7 +141,7 @@ func (e *Elector) lead(ctx context.Context, t *term, fn func(context.Context) er
 	return fn(lead)
 }
 
-// enter waits for a term and joins it. It returns nil if ctx ended first.
+// enter waits for a term and enters it. It returns nil if ctx ended first.
 func (e *Elector) enter(ctx context.Context) *term {
 	for ctx.Err() == nil {
 		e.mu.Lock()
@@ -156,7 +160,7 @@ func (e *Elector) enter(ctx context.Context) *term {
 	return nil
 }
 
-// join returns the campaign that runs, or begins one.
+// join returns the running campaign, and starts one if necessary.
 func (e *Elector) join(ctx context.Context) *campaign {
 	for {
 		e.mu.Lock()
@@ -178,8 +182,8 @@ func (e *Elector) join(ctx context.Context) *campaign {
 	}
 }
 
-// leave ends the campaign with its last run, and waits for the release. A run
-// that leaves while its function works has panicked.
+// leave ends the campaign if the last run leaves, and waits until the Lease is
+// released. A run that leaves while its function works has panicked.
 func (e *Elector) leave(c *campaign, working bool) {
 	e.mu.Lock()
 	c.runs--
@@ -193,8 +197,8 @@ func (e *Elector) leave(c *campaign, working bool) {
 	}
 }
 
-// run campaigns and leads until ctx ends, which is when the last call of Run
-// leaves.
+// run campaigns and leads until ctx ends, which happens when the last call of
+// Run leaves.
 func (e *Elector) run(ctx context.Context, c *campaign) {
 	defer func() {
 		e.mu.Lock()
@@ -212,8 +216,8 @@ func (e *Elector) run(ctx context.Context, c *campaign) {
 }
 
 // hold leads until the term ends or the last run has left. Then it releases the
-// Lease, if this replica still holds it and no request under it can arrive any
-// more.
+// Lease, if this replica still holds it and no request under it can still
+// arrive.
 func (e *Elector) hold(ctx context.Context, c *campaign, g grant) {
 	log := klog.FromContext(ctx).WithValues("lease", e.candidate.lease.key(), "identity", e.candidate.holder)
 	t := newTerm(e, &e.options, g)
@@ -251,7 +255,8 @@ func (e *Elector) publish(t *term) {
 	e.published = make(chan struct{})
 }
 
-// retire lets no more functions enter the term, and waits for those in it.
+// retire lets no further functions enter the term, and waits for those that
+// have entered it.
 func (e *Elector) retire(t *term, stopping bool) {
 	e.mu.Lock()
 	if t.ctx.Err() != nil {
@@ -268,8 +273,9 @@ func (e *Elector) retire(t *term, stopping bool) {
 	}
 }
 
-// renewUntilOver renews the Lease until the term ends or ctx does. RetryPeriod counts
-// from when the last renewal was sent, so that slow answers do not use up the deadline.
+// renewUntilOver renews the Lease until the term or ctx ends. RetryPeriod
+// counts from when the last renewal was sent, so that slow answers do not use
+// up the deadline.
 func (e *Elector) renewUntilOver(ctx context.Context, t *term) {
 	for sent := t.granted(); ctx.Err() == nil && t.ctx.Err() == nil; {
 		e.pause(ctx, t, e.options.RetryPeriod-e.options.Clock.Since(sent))
@@ -282,8 +288,8 @@ func (e *Elector) renewUntilOver(ctx context.Context, t *term) {
 	}
 }
 
-// pause waits for d, or less if the term ends, ctx does or the Lease is to be renewed at
-// once.
+// pause waits for d. It returns early if the term or ctx ends, or if the Lease
+// must be renewed at once.
 func (e *Elector) pause(ctx context.Context, t *term, d time.Duration) {
 	if d <= 0 {
 		return

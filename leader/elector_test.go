@@ -166,7 +166,8 @@ func TestRunReturnsWhatTheFunctionReturned(t *testing.T) {
 	}
 }
 
-// What a function returns that was told to stop is no error, if it says no more than that.
+// What a function returns that was told to stop is no error, if it says no more
+// than that.
 func TestAFunctionThatWasToldToStopMaySayWhy(t *testing.T) {
 	broken := errors.New("broken")
 	for _, says := range []error{nil, context.Canceled, leader.ErrStopping, leader.ErrLost, leader.ErrFenced, broken} {

@@ -7,7 +7,8 @@ import (
 	"github.com/homeostat/homeostat/leader/internal/record"
 )
 
-// Why a leadership ended; [context.Cause] of its context wraps one of them.
+// The reasons why a leadership ended. [context.Cause] of its context wraps one
+// of them.
 var (
 	// ErrLost means that another replica holds the Lease, or that it was deleted.
 	ErrLost = errors.New("the lease is lost")
@@ -20,7 +21,7 @@ var (
 	ErrFenced = errors.New("fenced: may no longer lead")
 )
 
-// isEnd reports whether err is how a function returns whose leadership was lost.
+// isEnd reports whether err only says that the function's leadership was lost.
 func isEnd(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, ErrLost) || errors.Is(err, ErrFenced)
 }

@@ -15,19 +15,23 @@ import (
 	"github.com/homeostat/homeostat/leader/internal/record"
 )
 
-// Fence returns a copy of config whose clients write only while this replica leads. Once the renew deadline
-// may have passed, every request other than GET, HEAD and OPTIONS is refused with an error that wraps
-// [ErrFenced]. Before that, such a request gets a deadline at the end of the trust window, in the client
-// and, as the timeout parameter, in the server. Reads pass, including watches.
+// Fence returns a copy of config whose clients write only while this replica
+// leads. Once the renew deadline may have passed, every request other than GET,
+// HEAD and OPTIONS is refused with an error that wraps [ErrFenced]. Before
+// that, such a request gets a deadline at the end of the trust window, in the
+// client and, as the timeout parameter, in the server. Reads pass, including
+// watches.
 //
-// A followed log, and a proxied request to a pod, node or service, is refused in the same way, whatever its
-// method. It must be answered within the trust window, and ends with the leadership. Requests that switch
-// protocols, such as exec, attach and portforward, are always refused, since a transport cannot end them:
-// open them from the original config, with the context of the leadership, and close them when it ends.
+// A followed log, and a proxied request to a pod, node or service, is refused
+// in the same way, whatever its method. It must be answered within the trust
+// window, and ends with the leadership. Requests that switch protocols, such as
+// exec, attach and portforward, are always refused, since a transport cannot
+// end them: open them from the original config, with the context of the
+// leadership, and close them when it ends.
 //
-// A request made with the context of an earlier leadership is refused even if this replica leads again.
-// Make the elector's own client, and clients that may write at any time, such as an event recorder's, from
-// the original config.
+// A request made with the context of an earlier leadership is refused even if
+// this replica leads again. Make the elector's own client, and clients that may
+// write at any time, such as an event recorder's, from the original config.
 func (e *Elector) Fence(config *rest.Config) *rest.Config {
 	fenced := rest.CopyConfig(config)
 	base := ""
@@ -182,8 +186,8 @@ type guardedBody struct {
 	term *term
 }
 
-// Read fails when the term is over, before and after it reads: no byte that was read in
-// between is sent.
+// Read fails when the term is over, before and after it reads: no byte that was
+// read in between is sent.
 func (b *guardedBody) Read(p []byte) (int, error) {
 	if b.term.left() == 0 {
 		return 0, b.term.refusal()
@@ -216,7 +220,8 @@ const (
 	upgrades             // is refused: it switches protocols, and no fence can end it
 )
 
-// kindOf returns the kind of a request. base is the path of the API server, which stands before /api and /apis.
+// kindOf returns the kind of a request. base is the path of the API server,
+// which stands before /api and /apis.
 func kindOf(req *http.Request, base string) kind {
 	t := targetOf(req.URL.Path, base)
 	switch {
@@ -240,8 +245,10 @@ func follows(req *http.Request) bool {
 	return len(follow) > 0 && follow[0] != "false" && follow[0] != "0"
 }
 
-// target is the resource that a path of the API server names, by the server's own rules: see RequestInfo in
-// https://pkg.go.dev/k8s.io/apiserver/pkg/endpoints/request. It is zero for a path that is no resource's.
+// target is the resource that a path of the API server names, by the server's
+// own rules: see RequestInfo in
+// https://pkg.go.dev/k8s.io/apiserver/pkg/endpoints/request. It is zero for a
+// path that is no resource's.
 type target struct {
 	verb                  string // of the old paths /api/v1/proxy/… and /api/v1/watch/…
 	resource, subresource string

@@ -173,7 +173,8 @@ func TestTheTimeoutOfACallerIsNoLongerThanTheTrustWindow(t *testing.T) {
 	})
 }
 
-// client-go asks a transport for that below it, such as to find the TLS config for an exec.
+// client-go asks a transport for that below it, such as to find the TLS config
+// for an exec.
 func TestClientsLookThroughAFence(t *testing.T) {
 	g := NewWithT(t)
 	e := newElector(t, leaseOf(leaseapi.New(t).Link(1), "a"), nil)
@@ -201,7 +202,8 @@ func TestPauseBetweenPermissionAndSocketSendsNothing(t *testing.T) {
 	})
 }
 
-// A transport sends a body again over a new connection if the first one turns out to be closed.
+// A transport sends a body again over a new connection if the first one turns
+// out to be closed.
 func TestABodyThatIsSentAgainIsFenced(t *testing.T) {
 	led(t, func(_ context.Context, e *leader.Elector, _ *leaseapi.API, l *leaseapi.Link) {
 		g := NewWithT(t)
@@ -276,7 +278,8 @@ func TestElectorsOwnLeasePassesItsFence(t *testing.T) {
 	})
 }
 
-// hookedClock calls a function when it is asked for as many more times as left says.
+// hookedClock calls a function when it is asked for as many more times as left
+// says.
 type hookedClock struct {
 	clock.RealClock
 	left *atomic.Int32

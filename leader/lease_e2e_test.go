@@ -40,7 +40,8 @@ func (p *paper) lease(t *testing.T) *coordinationv1.Lease {
 	return l
 }
 
-// elector returns one in the paper's namespace, and a client that it fences. Its writes go by way of server.
+// elector returns one in the paper's namespace, and a client that it fences.
+// Its writes go by way of server.
 func (p *paper) elector(t *testing.T, config *rest.Config, identity, server string) (*leader.Elector, kubernetes.Interface) {
 	t.Helper()
 	g := NewWithT(t)
@@ -66,7 +67,8 @@ func TestE2ELease(t *testing.T) {
 	t.Run("exec is refused", func(t *testing.T) { execs(t, c) })
 }
 
-// blackHole lets the connections of a lone leader stop working, twice, without closing them.
+// blackHole lets the connections of a lone leader stop working, twice, without
+// closing them.
 func blackHole(t *testing.T, c *e2e.Cluster) {
 	g := NewWithT(t)
 	p := newPaper(t, c.Config())
@@ -129,7 +131,8 @@ func touchedLease(t *testing.T, c *e2e.Cluster) {
 	g.Expect(p.lease(t).Spec.LeaseTransitions).To(HaveValue(BeEquivalentTo(1)))
 }
 
-// cutOff stops a leader whose write is, or was, held up between it and the API server.
+// cutOff stops a leader whose write is, or was, held up between it and the API
+// server.
 func cutOff(t *testing.T, c *e2e.Cluster, held bool) {
 	g := NewWithT(t)
 	p := newPaper(t, c.Config())
@@ -167,7 +170,8 @@ func cutOff(t *testing.T, c *e2e.Cluster, held bool) {
 	g.Expect(p.reigns(t)).To(Equal([]string{"a", "b"}))
 }
 
-// slowProxy delivers a request when open is closed, although its client has given it up.
+// slowProxy delivers a request when open is closed, although its client has
+// given it up.
 func slowProxy(t *testing.T, config *rest.Config, arrived chan<- struct{}, open <-chan struct{}) string {
 	t.Helper()
 	g := NewWithT(t)
@@ -223,7 +227,8 @@ func paths(t *testing.T, c *e2e.Cluster) {
 	g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v", err)
 }
 
-// execs asks for an exec in a pod that is not there: only what the fence does not refuse hears so from the server.
+// execs asks for an exec in a pod that is not there: only what the fence does
+// not refuse hears so from the server.
 func execs(t *testing.T, c *e2e.Cluster) {
 	g := NewWithT(t)
 	p := newPaper(t, c.Config())

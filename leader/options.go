@@ -18,26 +18,27 @@ const (
 	defaultLeaseDuration = 15 * time.Second
 	defaultDrainTimeout  = time.Minute
 
-	// driftShare is the part of the lease duration that is set aside for clocks
-	// of different speed: 1 % for the leader's, 1 % for the observer's.
+	// driftShare is the part of the lease duration, as a divisor, that is set
+	// aside for clocks of different speed: 1 % for the leader's and 1 % for the
+	// observer's.
 	driftShare = 50
 )
 
 // Lease names a Lease of coordination.k8s.io/v1 and the replica that campaigns
 // for it. All fields are required.
 type Lease struct {
-	// Client reads and writes the Lease: clientset.CoordinationV1() of a real or
-	// a fake clientset. It needs the verbs get, create and update on leases. Use
-	// the one that [Client] makes: under a rate limiter, or on a connection, that
-	// is shared with the work, renewals come late.
+	// Client reads and writes the Lease: clientset.CoordinationV1() of a real
+	// or a fake clientset. It needs the verbs get, create and update on leases.
+	// Use the one that the function [Client] makes. If the Lease shares a rate
+	// limiter or a connection with the work, renewals may be late.
 	Client coordinationclient.LeasesGetter
 
 	Namespace string
 	Name      string
 
-	// Identity names this replica, such as the name of its pod. The Lease also
-	// records a random suffix, so that two processes with the same identity are
-	// distinguished and never lead at once.
+	// Identity names this replica. For example, the name of its pod. The Lease
+	// also records a random suffix, so that two processes with the same
+	// identity are distinguished and never lead at the same time.
 	Identity string
 }
 
@@ -65,17 +66,18 @@ func (l Lease) validate() error {
 // Options of an [Elector]. Nil and zero fields mean the defaults. See "Trust
 // window" in the package's documentation for the bounds between the durations.
 type Options struct {
-	// LeaseDuration is how long the other replicas wait, after the last change
-	// of the Lease that they saw, before they take it. Defaults to 15 s.
+	// LeaseDuration is how long the other replicas wait before they take the
+	// Lease, after the last change of it that they have seen. Defaults to 15 s.
 	LeaseDuration time.Duration
 	// RenewDeadline is how long a leader trusts a renewal, from the moment it
 	// was sent. Defaults to two thirds of LeaseDuration, 10 s.
 	RenewDeadline time.Duration
-	// RequestTimeout is how long a request for the Lease has until another attempt is
-	// made, and how long it has once the process stops. It is also how long a fenced
-	// write may still be under way after the trust has ended. Defaults to a fifth of
-	// LeaseDuration, 3 s, or to nine tenths of what RenewDeadline leaves for it, but
-	// not to less than a twentieth of LeaseDuration.
+	// RequestTimeout is how long a request for the Lease may take before
+	// another attempt is made, and before it is given up once the process
+	// stops. It is also how long a fenced write may still be under way after
+	// the trust has ended. Defaults to a fifth of LeaseDuration, 3 s, or to
+	// nine tenths of what RenewDeadline leaves for it, but not to less than a
+	// twentieth of LeaseDuration.
 	RequestTimeout time.Duration
 	// RetryPeriod is the time between renewals, and between reads of a Lease
 	// that another replica holds. Defaults to two fifteenths of LeaseDuration,
@@ -87,7 +89,8 @@ type Options struct {
 	// Defaults to 1 min.
 	DrainTimeout time.Duration
 
-	// Clock tells the time; tests set a faulty one. Defaults to the system's.
+	// Clock tells the time. Tests set one that is wrong. Defaults to the
+	// system's clock.
 	Clock clock.Clock
 }
 
@@ -109,13 +112,13 @@ func (o *Options) withDefaults() Options {
 // drift is how much the clocks of two replicas may differ within a lease duration.
 func (o Options) drift() time.Duration { return o.LeaseDuration / driftShare }
 
-// answerTimeout returns how long an answer may take when the Lease is read or taken. A
-// term whose grant took longer would end before an answer to its renewal that takes as
-// long. Renewals may use all that is left of the deadline.
+// answerTimeout returns how long an answer may take when the Lease is read or
+// taken. If taking it lasted longer, a term would end before a renewal that
+// lasts as long is answered. Renewals may use all that is left of the deadline.
 func (o Options) answerTimeout() time.Duration { return o.RenewDeadline / 2 }
 
-// room returns how long after the end of a trust window the other replicas
-// still wait, so that what was sent in the window can arrive.
+// room returns how long the other replicas still wait after the end of a trust
+// window, so that requests sent in the window can arrive.
 func (o Options) room() time.Duration { return o.LeaseDuration - o.RenewDeadline }
 
 func (o Options) validate() error {

@@ -27,8 +27,9 @@ import (
 	"github.com/homeostat/homeostat/leader/fence"
 )
 
-// fencedByServer has replicas without a fence of their own, one of which is paused, or behind a proxy that delivers its
-// writes when the other leads. Beside them are the same tests without the policy, which see those writes.
+// fencedByServer has replicas without a fence of their own, one of which is
+// paused, or behind a proxy that delivers its writes when the other leads.
+// Beside them are the same tests without the policy, which see those writes.
 func fencedByServer(t *testing.T, c *e2e.Cluster) {
 	t.Run("of a leader that was paused", func(t *testing.T) {
 		g, p, pods := NewWithT(t), newPaper(t, c.Config()), map[string]*rest.Config{}
@@ -77,8 +78,9 @@ func (p *proxy) holdBack() (release func()) {
 	}
 }
 
-// shardsFencedByServer is fencedByServer for members of shards: what one of them writes in a slot that another has is
-// refused by the policy, and is written without it.
+// shardsFencedByServer is fencedByServer for members of shards: what one of
+// them writes in a slot that another has is refused by the policy, and is
+// written without it.
 func shardsFencedByServer(t *testing.T, c *e2e.Cluster) {
 	for _, how := range []string{"paused", "behind a slow network"} {
 		for _, policy := range []bool{true, false} {
@@ -133,7 +135,8 @@ func lateMember(t *testing.T, c *e2e.Cluster, paused, policy bool) {
 	g.Expect(history.doubles()).To(BeEmpty())
 }
 
-// police makes Pods a and b, tokens that are bound to them, and the policy, and waits until it is in force.
+// police makes Pods a and b, tokens that are bound to them, and the policy, and
+// waits until it is in force.
 func (p *paper) police(t *testing.T, c *e2e.Cluster, pods map[string]*rest.Config) {
 	t.Helper()
 	lease := p.applyPolicy(t, c, pods, fence.Options{})
@@ -149,8 +152,8 @@ func (p *paper) policeShards(t *testing.T, c *e2e.Cluster, pods map[string]*rest
 	NewWithT(t).Expect(p.client.CoordinationV1().Leases(p.namespace).Delete(t.Context(), lease.Name, metav1.DeleteOptions{})).To(Succeed())
 }
 
-// applyPolicy makes the Pods and the policy, and waits until it is in force by the Lease that it returns, of which b is
-// not the holder.
+// applyPolicy makes the Pods and the policy, and waits until it is in force by
+// the Lease that it returns, of which b is not the holder.
 func (p *paper) applyPolicy(
 	t *testing.T, c *e2e.Cluster, pods map[string]*rest.Config, o fence.Options,
 ) *coordinationv1.Lease {

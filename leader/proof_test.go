@@ -62,7 +62,8 @@ func TestAPageIsNoFreeLease(t *testing.T) {
 	})
 }
 
-// Whoever answers instead of the server is not asked again at once, nor by all candidates at the same time.
+// Whoever answers instead of the server is not asked again at once, nor by all
+// candidates at the same time.
 func TestAfterAPageACandidateWaitsForTheRetryPeriod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, retry := NewWithT(t), 3*time.Second

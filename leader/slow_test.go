@@ -37,7 +37,8 @@ func TestASlowServerHasALeader(t *testing.T) {
 	}
 }
 
-// A replica that hears too late of what it has written must not keep the Lease from the others.
+// A replica that hears too late of what it has written must not keep the Lease
+// from the others.
 func TestAReplicaWithoutAnswersLeavesTheLeaseToTheOthers(t *testing.T) {
 	type delay = leaseapi.Delay
 	for name, row := range map[string]struct{ writes, reads delay }{

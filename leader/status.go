@@ -16,18 +16,18 @@ type Status struct {
 	Lease    types.NamespacedName
 	Identity string // this replica's, with its random suffix
 
-	// Leading reports whether this replica leads and may write, and TrustedUntil
-	// until when if no renewal succeeds; it is zero for a standby.
+	// Leading reports whether this replica leads and may write. TrustedUntil is
+	// when it must stop if no renewal succeeds; it is zero for a standby.
 	Leading      bool
 	TrustedUntil time.Time
-	// Leader is the holder last seen, empty if there was none, and Since when
-	// this replica first saw it.
+	// Leader is the last holder that this replica has seen, empty without one,
+	// and Since is when it saw that holder first.
 	Leader string
 	Since  time.Time
 
 	Transitions int32 // how often the Lease changed hands
-	// Problem is why the last request for the Lease failed, and what to do about
-	// it; nil if it succeeded.
+	// Problem is the reason why the last request for the Lease failed, and what
+	// to do about it. It is nil if the request succeeded.
 	Problem error
 }
 
@@ -41,7 +41,7 @@ func (e *Elector) Status() Status {
 		Lease:    c.lease.key(),
 		Identity: c.holder,
 		Leader:   record.Holder(c.seen.Lease),
-		Since:    c.seen.First,
+		Since:    c.seen.HolderSince,
 		Problem:  c.problem,
 	}
 	if c.seen.Lease != nil {
@@ -59,8 +59,8 @@ func (e *Elector) LeaseName() string { return e.candidate.lease.Name }
 // String returns the string of [Status].
 func (e *Elector) String() string { return e.Status().String() }
 
-// Healthy is for livez. An error means that only a restart helps: a function is
-// still running long after its leadership ended, or a request never returned.
+// Healthy is for /livez. An error means that only a restart helps: a function
+// still runs long after its leadership ended, or a request has never returned.
 func (e *Elector) Healthy() error {
 	now, c := e.options.Clock.Now(), e.candidate
 	e.mu.Lock()
@@ -80,8 +80,9 @@ func (e *Elector) Healthy() error {
 	return nil
 }
 
-// Ready is for readyz. It returns nil if this or another replica leads, and
-// otherwise why none does, such as missing permissions. A standby is ready.
+// Ready is for /readyz. It returns nil if this or another replica leads; a
+// standby is ready. Otherwise it returns why no replica leads. For example,
+// permissions are missing.
 func (e *Elector) Ready() error {
 	s := e.Status()
 	if s.Problem == nil && s.Leader == "" {
@@ -93,7 +94,7 @@ func (e *Elector) Ready() error {
 	return s.Problem
 }
 
-// String reads like "reboot-7f_02ab leads since 12:00:05".
+// String returns a text such as "reboot-7f_02ab leads since 12:00:05".
 func (s Status) String() string {
 	var b strings.Builder
 	if s.Leader == "" {

@@ -38,7 +38,8 @@ func connected(req *http.Request) (*http.Response, error) {
 	return deaf(req)
 }
 
-// A stop that cut off a request leaves the Lease as it is: the request may still arrive.
+// A stop that cut off a request leaves the Lease as it is: the request may
+// still arrive.
 func TestAStopReleasesTheLeaseOnlyIfNoRequestCanArriveAnyMore(t *testing.T) {
 	for name, c := range map[string]struct {
 		server transport
@@ -91,7 +92,8 @@ func TestAStopReleasesTheLeaseOnlyIfNoRequestCanArriveAnyMore(t *testing.T) {
 	}
 }
 
-// A request that is under way when the function has returned counts as one that was cut off.
+// A request that is under way when the function has returned counts as one that
+// was cut off.
 func TestAStopCountsRequestsThatTheFunctionLeftBehind(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		e := x.elector("a")
@@ -111,7 +113,8 @@ func TestAStopCountsRequestsThatTheFunctionLeftBehind(t *testing.T) {
 	})
 }
 
-// The own last term counts as alive as long as its requests may arrive: a replica does not lead again before.
+// The own last term counts as alive as long as its requests may arrive: a
+// replica does not lead again before.
 func TestAReplicaDoesNotMeetTheRequestsOfItsOwnLastTerm(t *testing.T) {
 	for name, end := range map[string]func(x *fixture, l *leaseapi.Link){
 		"after a stop": func(x *fixture, _ *leaseapi.Link) {},
@@ -161,8 +164,8 @@ func TestAReplicaDoesNotMeetTheRequestsOfItsOwnLastTerm(t *testing.T) {
 	}
 }
 
-// A release that meets a conflict reads the Lease again: what another client edited is released all the same, and what it
-// has taken stays its own.
+// A release that meets a conflict reads the Lease again: what another client
+// edited is released all the same, and what it has taken stays its own.
 func TestALeaseThatWasEditedJustBeforeAStopIsReleased(t *testing.T) {
 	for name, c := range map[string]struct {
 		edit   func(l *coordinationv1.Lease)
@@ -192,7 +195,8 @@ func TestALeaseThatWasEditedJustBeforeAStopIsReleased(t *testing.T) {
 	}
 }
 
-// A run that ends before this replica has led has no part in what the others do with the Lease.
+// A run that ends before this replica has led has no part in what the others do
+// with the Lease.
 func TestARunThatEndsWithoutALeadershipLeavesTheReleaseToTheOthers(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		stopOther := x.campaign(x.elector("b"), "b")

@@ -156,8 +156,8 @@ type closing struct {
 
 func (c closing) Close() error { *c.closed = true; return nil }
 
-// stubborn is an answer that comes from a buffer or a paused process: in two parts, a minute apart, whether or not its
-// request has ended.
+// stubborn is an answer that comes from a buffer or a paused process: in two
+// parts, a minute apart, whether or not its request has ended.
 type stubborn struct{ parts int }
 
 func (s *stubborn) Read(p []byte) (int, error) {

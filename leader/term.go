@@ -14,10 +14,10 @@ import (
 	"github.com/homeostat/homeostat/leader/internal/record"
 )
 
-// term is one leadership: from a granted Lease until it is lost or released.
-// It is safe for concurrent use.
+// term is one leadership, from a granted Lease until it is lost or released. It
+// is safe for concurrent use.
 type term struct {
-	elector any // whose term it is, for its fence
+	elector any // the elector of the term, for its fence
 	options *Options
 	ctx     context.Context //nolint:containedctx // it is the leadership
 	cancel  context.CancelCauseFunc
@@ -47,9 +47,10 @@ func newTerm(elector any, o *Options, g grant) *term {
 	return t
 }
 
-// left returns how long the term may still be trusted, 0 if it may not. The
-// wall clock is believed as well if by it more time has passed than by the
-// monotonic clock, which stands still while the machine is suspended.
+// left returns how long the term may still be trusted, and 0 if it may not. If
+// more time has passed by the wall clock than by the monotonic clock, the wall
+// clock counts, because the monotonic clock stands still while the machine is
+// suspended.
 func (t *term) left() time.Duration {
 	if t.ctx.Err() != nil {
 		return 0
@@ -61,7 +62,7 @@ func (t *term) left() time.Duration {
 	return max(0, t.options.RenewDeadline-age)
 }
 
-// monotonicLeft is [term.left] by the monotonic clock alone, that of timers.
+// monotonicLeft is left by the monotonic clock alone, which timers use.
 func (t *term) monotonicLeft() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -93,8 +94,8 @@ func (t *term) renewed(g grant) {
 	t.lease, t.sent = g.lease, g.sent
 }
 
-// watch ends the term when its trust window closes, whatever the requests in
-// flight do. It returns when the term has ended.
+// watch ends the term when its trust window closes, also while requests are in
+// flight. It returns when the term has ended.
 func (t *term) watch() {
 	for t.ctx.Err() == nil {
 		if left := t.monotonicLeft(); left > 0 {
@@ -105,7 +106,7 @@ func (t *term) watch() {
 	}
 }
 
-// refusal returns why nothing may be written under the term.
+// refusal returns the reason why writes under the term are refused.
 func (t *term) refusal() error {
 	cause := context.Cause(t.ctx)
 	if cause == nil {
@@ -114,24 +115,24 @@ func (t *term) refusal() error {
 	return fmt.Errorf("%w: %w", ErrFenced, cause)
 }
 
-// flights are the requests that a term let through and that may still arrive at
-// the API server. A request without an answer may arrive until the Lease would
-// have expired if the last renewal before it had been the last of all.
+// flights are the requests that a term has let through and that may still
+// arrive at the API server. A request without an answer may arrive until the
+// Lease would have expired without any renewal after the request was sent.
 type flights struct {
 	mu   sync.Mutex // guards the fields below
 	open map[*flight]bool
-	cut  time.Time // until when one that ended without an answer may arrive
+	cut  time.Time // when requests that ended without an answer can no longer arrive
 }
 
 // flight is one request under way.
 type flight struct {
-	until    time.Time // it cannot arrive later
+	until    time.Time // when it can no longer arrive
 	wanted   atomic.Int32
 	occupied atomic.Int32
 }
 
-// begin notes a request that may arrive until then. Its context lets the
-// transport report whether it was sent at all.
+// begin records a request that may arrive until a point in time. The context
+// that it returns lets the transport report whether the request was sent.
 func (f *flights) begin(ctx context.Context, until time.Time) (context.Context, *flight) {
 	one := &flight{until: until}
 	f.mu.Lock()
@@ -146,9 +147,9 @@ func (f *flights) begin(ctx context.Context, until time.Time) (context.Context, 
 	}), one
 }
 
-// end notes the answer to a request; nil means none. An answer of 500 or above
-// counts as none: a proxy may have sent it, or a server that has given up
-// waiting for its own work.
+// end records the answer to a request, or nil without an answer. An answer of
+// 500 or above counts as no answer, because it may come from a proxy, or from a
+// server that has given up waiting for its own work.
 func (f *flights) end(one *flight, res *http.Response) {
 	answered := res != nil && res.StatusCode < http.StatusInternalServerError
 	unsent := one.wanted.Load() > 0 && one.occupied.Load() == 0 // it waited for a connection and got none
@@ -160,15 +161,15 @@ func (f *flights) end(one *flight, res *http.Response) {
 	}
 }
 
-// cutUntil returns until when a request that was cut off may still arrive.
+// cutUntil returns when no request that was cut off can arrive any longer.
 func (f *flights) cutUntil() time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.cut
 }
 
-// until returns until when any request may still arrive, those under way
-// included.
+// until returns when no request can arrive any longer, including those under
+// way.
 func (f *flights) until() time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()

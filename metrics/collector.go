@@ -9,31 +9,32 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// Collector is a prometheus.Collector of controllers, their queues, sweeps, slots,
-// Leases and informers. It is safe for concurrent use.
+// Collector is a prometheus.Collector of controllers and of their queues,
+// sweeps, slots, Leases and informers. It is safe for concurrent use.
 type Collector struct {
 	controllers []*reconcile.Controller
 }
 
-// New returns a collector of these controllers, which need not run yet and must
-// not be nil. Controllers of different collectors in one registry need different
-// names. Register it once:
+// New returns a collector of controllers. They must not be nil, and need not
+// run yet. Controllers of different collectors in one registry need different
+// names. Register the collector once:
 //
 //	registry.MustRegister(metrics.New(nodes, groups))
 func New(controllers ...*reconcile.Controller) *Collector {
 	return &Collector{controllers: controllers}
 }
 
-// Describe sends nothing: the set of metrics depends on the informers and sweeps
-// of the controllers. Registries then check for duplicates at the scrape.
+// Describe sends no descriptors, since the set of metrics depends on the
+// informers and sweeps of the controllers. Registries then check for duplicates
+// at each scrape.
 func (c *Collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect sends the current values. It reads the controllers' counters: it does
-// not wait for reconciles or informers, and sends no request. The counters are
-// read one after the other while reconciles continue, so a sum may be slightly
-// off.
-func (c *Collector) Collect(out chan<- prometheus.Metric) {
-	s := sender{out: out}
+// not wait for reconciles or informers, and sends no request. It reads the
+// counters one after the other while reconciles continue, so a sum may be
+// slightly off.
+func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
+	s := sender{metrics: metrics}
 	for _, controller := range c.controllers {
 		s.reconciles(controller)
 		s.queue(controller.Name(), controller.QueueStats())
@@ -53,9 +54,9 @@ var (
 	objects = named("homeostat_informer_objects",
 		"Objects in the cache.", "informer", "kind")
 	references = named("homeostat_informer_references",
-		"Objects that others refer to, which the cache holds or waits for.", "informer", "kind")
+		"Objects that other objects refer to and that the cache holds or waits for.", "informer", "kind")
 	referenceWatches = named("homeostat_informer_reference_watches",
-		"Objects that others refer to, which are watched at the moment.", "informer", "kind")
+		"Objects that other objects refer to and that are watched now.", "informer", "kind")
 	bytes = named("homeostat_informer_bytes",
 		"Memory that the cached objects take, estimated from a few hundred of them.", "informer", "kind")
 	watchAge = named("homeostat_informer_watch_age_seconds",
@@ -63,25 +64,26 @@ var (
 	lag = named("homeostat_informer_lag_seconds",
 		"How long the oldest change has been waiting to be delivered to handlers.", "informer", "kind")
 	silence = named("homeostat_informer_watch_silence_seconds",
-		"How long the least recently active watch has brought neither event nor bookmark.", "informer", "kind")
+		"How long the least recently active watch has received neither an event nor a bookmark.", "informer", "kind")
 	lists = named("homeostat_informer_lists_total",
-		"Lists that were stored: all but the first were relists.", "informer", "kind")
+		"Lists that were stored. All but the first were relists.", "informer", "kind")
 	watches = named("homeostat_informer_watches_total",
 		"Watches that were opened.", "informer", "kind")
 	stalls = named("homeostat_informer_watch_stalls_total",
-		"Watches that were ended because nothing came.", "informer", "kind")
+		"Watches that were ended because they were silent.", "informer", "kind")
 	restores = named("homeostat_informer_restores_total",
 		"How often the server's resourceVersions went back, as after a restore of its storage.", "informer", "kind")
 	failures = named("homeostat_informer_request_failures_total",
 		"Lists and watches that failed.", "informer", "kind")
 	handlerPanics = named("homeostat_informer_handler_panics_total",
-		"Panics of handlers, each of which missed that event.", "informer", "kind")
+		"Panics of handlers. Each handler missed the event that it panicked on.", "informer", "kind")
 	events = named("homeostat_informer_events_total",
 		"Changes that were delivered to handlers.", "informer", "kind")
 )
 
-// informer sends the state of one informer. Ages of the watch are left out while
-// none is open, and whether it has synced while nobody needs it: that is an alert.
+// informer sends the state of one informer. It leaves out ages of the watch
+// while no watch is open. It also leaves out whether an optional informer has
+// synced until it has, since a 0 there is an alert.
 func (s sender) informer(i *inspect.InformerStatus) {
 	if i.Synced || !i.Optional {
 		s.gauge(valueOf(i.Synced), synced, i.Name, i.Kind)

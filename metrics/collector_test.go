@@ -81,7 +81,7 @@ func TestACollectorShowsWhichKeysBackOffAndWhichAreKeptBack(t *testing.T) {
 # HELP homeostat_queue_backing_off Keys that wait for the end of their back-off.
 # TYPE homeostat_queue_backing_off gauge
 homeostat_queue_backing_off{name="test"} 1
-# HELP homeostat_queue_failing Keys that are retried: they have failed and not succeeded since.
+# HELP homeostat_queue_failing Keys that have failed and not succeeded since, and are retried.
 # TYPE homeostat_queue_failing gauge
 homeostat_queue_failing{name="test"} 1
 # HELP homeostat_queue_holds_total Reconciles after which the key was held: until its writes are seen, or because it made no progress.
@@ -102,7 +102,7 @@ func TestACollectorShowsWhatWaitsByLane(t *testing.T) {
 		stop := s.start()
 		<-time.After(5 * time.Second)
 		s.shows(`
-# HELP controller_runtime_active_workers Reconciles that run now.
+# HELP controller_runtime_active_workers Reconciles that are running now.
 # TYPE controller_runtime_active_workers gauge
 controller_runtime_active_workers{controller="test"} 1
 # HELP controller_runtime_max_concurrent_reconciles Workers: how many reconciles may run at once.
@@ -113,7 +113,7 @@ controller_runtime_max_concurrent_reconciles{controller="test"} 1
 homeostat_queue_lane_depth{lane="background",name="test"} 2
 homeostat_queue_lane_depth{lane="live",name="test"} 0
 homeostat_queue_lane_depth{lane="retrying",name="test"} 0
-# HELP homeostat_queue_lane_oldest_seconds Age of the key that is next, by lane.
+# HELP homeostat_queue_lane_oldest_seconds For how long the next key has waited, by lane.
 # TYPE homeostat_queue_lane_oldest_seconds gauge
 homeostat_queue_lane_oldest_seconds{lane="background",name="test"} 5
 homeostat_queue_lane_oldest_seconds{lane="live",name="test"} 0
@@ -154,7 +154,7 @@ func TestACollectorShowsWhatIsOverdue(t *testing.T) {
 # HELP homeostat_freshness_holdbacks_total Reconciles after which the key waited until the caches had seen its writes.
 # TYPE homeostat_freshness_holdbacks_total counter
 homeostat_freshness_holdbacks_total{controller="test"} 1
-# HELP homeostat_freshness_overdue_total Reconciles that ran before the caches had seen the key's last writes: the deadline had passed.
+# HELP homeostat_freshness_overdue_total Reconciles that ran before the caches had seen the key's last writes, since the deadline had passed.
 # TYPE homeostat_freshness_overdue_total counter
 homeostat_freshness_overdue_total{controller="test"} 1
 `)
@@ -272,7 +272,7 @@ homeostat_informer_objects{informer="secrets",kind="Secret"} 0
 # TYPE homeostat_informer_events_total counter
 homeostat_informer_events_total{informer="configmaps",kind="ConfigMap"} 2
 homeostat_informer_events_total{informer="secrets",kind="Secret"} 0
-# HELP homeostat_informer_lists_total Lists that were stored: all but the first were relists.
+# HELP homeostat_informer_lists_total Lists that were stored. All but the first were relists.
 # TYPE homeostat_informer_lists_total counter
 homeostat_informer_lists_total{informer="configmaps",kind="ConfigMap"} 1
 homeostat_informer_lists_total{informer="secrets",kind="Secret"} 0
@@ -284,11 +284,11 @@ homeostat_informer_request_failures_total{informer="secrets",kind="Secret"} 1
 # TYPE homeostat_informer_watches_total counter
 homeostat_informer_watches_total{informer="configmaps",kind="ConfigMap"} 1
 homeostat_informer_watches_total{informer="secrets",kind="Secret"} 0
-# HELP homeostat_informer_watch_stalls_total Watches that were ended because nothing came.
+# HELP homeostat_informer_watch_stalls_total Watches that were ended because they were silent.
 # TYPE homeostat_informer_watch_stalls_total counter
 homeostat_informer_watch_stalls_total{informer="configmaps",kind="ConfigMap"} 0
 homeostat_informer_watch_stalls_total{informer="secrets",kind="Secret"} 0
-# HELP homeostat_informer_watch_silence_seconds How long the least recently active watch has brought neither event nor bookmark.
+# HELP homeostat_informer_watch_silence_seconds How long the least recently active watch has received neither an event nor a bookmark.
 # TYPE homeostat_informer_watch_silence_seconds gauge
 homeostat_informer_watch_silence_seconds{informer="configmaps",kind="ConfigMap"} 0.5
 # HELP homeostat_informer_restores_total How often the server's resourceVersions went back, as after a restore of its storage.
@@ -306,7 +306,7 @@ homeostat_informer_lag_seconds{informer="secrets",kind="Secret"} 0
 # HELP homeostat_informer_watch_age_seconds How long the longest open watch has been open.
 # TYPE homeostat_informer_watch_age_seconds gauge
 homeostat_informer_watch_age_seconds{informer="configmaps",kind="ConfigMap"} 0.5
-# HELP homeostat_leading Whether this replica leads and reconciles, of controllers that elect a leader.
+# HELP homeostat_leading Whether this replica leads and reconciles, for controllers that elect a leader.
 # TYPE homeostat_leading gauge
 homeostat_leading{controller="leads"} 1
 homeostat_leading{controller="standby"} 0

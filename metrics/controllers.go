@@ -18,7 +18,7 @@ var (
 	errorsTotal = named("controller_runtime_reconcile_errors_total",
 		"Reconciles that returned an error or panicked, terminal errors and conflicts included.", "controller")
 	terminalTotal = named("controller_runtime_terminal_reconcile_errors_total",
-		"Reconciles that returned a terminal error: not retried until something changes.", "controller")
+		"Reconciles that returned a terminal error, and are not retried until an object changes.", "controller")
 	panicsTotal = named("controller_runtime_reconcile_panics_total",
 		"Reconciles that panicked.", "controller")
 	reconcileSeconds = named("controller_runtime_reconcile_time_seconds",
@@ -31,27 +31,27 @@ var (
 	workers = named("controller_runtime_max_concurrent_reconciles",
 		"Workers: how many reconciles may run at once.", "controller")
 	active = named("controller_runtime_active_workers",
-		"Reconciles that run now.", "controller")
+		"Reconciles that are running now.", "controller")
 	heldBack = named("homeostat_freshness_holdbacks_total",
 		"Reconciles after which the key waited until the caches had seen its writes.", "controller")
 	overdue = named("homeostat_freshness_overdue_total",
-		"Reconciles that ran before the caches had seen the key's last writes: the deadline had passed.", "controller")
+		"Reconciles that ran before the caches had seen the key's last writes, since the deadline had passed.", "controller")
 	failing = named("homeostat_failing_keys",
 		"Keys whose last reconcile failed, counted up to 1000.", "controller")
 	leading = named("homeostat_leading",
-		"Whether this replica leads and reconciles, of controllers that elect a leader.", "controller")
+		"Whether this replica leads and reconciles, for controllers that elect a leader.", "controller")
 	stuckCalls = named("homeostat_stuck_calls",
-		"Calls of reconcilers and mappers that have not returned though their context has ended.", "controller")
+		"Calls of reconcilers and mappers that have not returned although their context has ended.", "controller")
 	stuckReports = named("homeostat_stuck_call_reports_total",
-		"Log lines about calls that have not returned though their context has ended.", "controller")
+		"Log lines about calls that have not returned although their context has ended.", "controller")
 	hotLoops = named("homeostat_hot_loops_total",
-		"Reconciles with a write that got nowhere, after which the reaction to changes of its object is delayed.",
+		"Reconciles with a write that made no progress, after which the reaction to changes of its object is delayed.",
 		"controller")
 )
 
-// reconciles sends what happened to a controller's reconciles. Those metrics that
-// controller-runtime has, too, are computed as it does: a conflict is an error and
-// a retry, and a terminal error is an error and no retry.
+// reconciles sends the counts of a controller's reconciles. The metrics that
+// controller-runtime has, too, are computed as there: a conflict is an error
+// and a retry, and a terminal error is an error and no retry.
 func (s sender) reconciles(c *reconcile.Controller) {
 	name, stats := c.Name(), c.Stats()
 	total := uint64(0)
@@ -59,13 +59,13 @@ func (s sender) reconciles(c *reconcile.Controller) {
 		s.count(n, outcomesTotal, name, inspect.Outcome(i).String()) //nolint:gosec // a handful of outcomes
 		total += n
 	}
-	succeeded, after := stats.Reconciles[inspect.Succeeded], stats.Reconciles[inspect.Requeued]
-	errs := total - succeeded - after
+	succeeded, requeued := stats.Reconciles[inspect.Succeeded], stats.Reconciles[inspect.Requeued]
+	errs := total - succeeded - requeued
 	s.count(succeeded, resultsTotal, name, "success")
-	s.count(after, resultsTotal, name, "requeue_after")
+	s.count(requeued, resultsTotal, name, "requeue_after")
 	s.count(errs, resultsTotal, name, "error")
 	s.count(errs, errorsTotal, name)
-	s.count(after+errs-stats.Reconciles[inspect.GaveUp], retriesTotal, name, name)
+	s.count(requeued+errs-stats.Reconciles[inspect.GaveUp], retriesTotal, name, name)
 	s.histogram(total, stats.DurationsSum, stats.Durations, workSeconds, name, name)
 	s.count(stats.Reconciles[inspect.GaveUp], terminalTotal, name)
 	s.count(stats.Panics, panicsTotal, name)
@@ -84,8 +84,8 @@ func (s sender) reconciles(c *reconcile.Controller) {
 	}
 }
 
-// queueLabels are those of controller-runtime, where a queue also has the name of
-// its controller.
+// queueLabels are the labels of controller-runtime's queues, which also have
+// the name of their controller.
 var queueLabels = []string{"name", "controller"}
 
 // Queues and sweeps.
@@ -101,17 +101,17 @@ var (
 	waitSeconds = named("workqueue_queue_duration_seconds",
 		"How long keys waited for a worker.", queueLabels...)
 	delayed = named("homeostat_queue_delayed",
-		"Keys that wait for their time: a timer, the end of a back-off or of a hold.", "name")
+		"Keys that wait for a timer, or for the end of a back-off or of a hold.", "name")
 	backingOff = named("homeostat_queue_backing_off",
 		"Keys that wait for the end of their back-off.", "name")
 	queueFailing = named("homeostat_queue_failing",
-		"Keys that are retried: they have failed and not succeeded since.", "name")
+		"Keys that have failed and not succeeded since, and are retried.", "name")
 	holds = named("homeostat_queue_holds_total",
 		"Reconciles after which the key was held: until its writes are seen, or because it made no progress.", "name")
 	laneDepth = named("homeostat_queue_lane_depth",
 		"Keys that wait for a worker, by lane.", "name", "lane")
 	laneOldest = named("homeostat_queue_lane_oldest_seconds",
-		"Age of the key that is next, by lane.", "name", "lane")
+		"For how long the next key has waited, by lane.", "name", "lane")
 	orphansTotal = named("homeostat_orphans_total",
 		"Names that were enqueued because their object was deleted.", "controller")
 	sweepErrors = named("homeostat_sweep_errors_total",
@@ -121,8 +121,8 @@ var (
 			"If they were indeed deleted, let one sweep pass with Sweep.Confirm or names.Options.Confirmed.", "controller")
 )
 
-// queue sends the state of a controller's queue. Counts that client-go has without
-// lanes are sums over the lanes.
+// queue sends the state of a controller's queue. Queues of client-go have no
+// lanes, so the counts that they have, too, are sums over the lanes.
 func (s sender) queue(name string, stats queue.Stats) {
 	waiting, dispatched, waited := 0, uint64(0), 0.0
 	buckets := map[float64]uint64{}
@@ -134,7 +134,7 @@ func (s sender) queue(name string, stats queue.Stats) {
 		dispatched += lane.Dispatched
 		waited += lane.Waited.Seconds()
 		below := uint64(0)
-		// The last bucket has no bound: the count of all dispatches stands for it.
+		// The last bucket has no bound: its count is the count of all dispatches.
 		for i, n := range lane.Waits[:len(lane.Waits)-1] {
 			below += n
 			buckets[lane.WaitBound(i).Seconds()] += below
@@ -151,7 +151,7 @@ func (s sender) queue(name string, stats queue.Stats) {
 	s.histogram(dispatched, waited, buckets, waitSeconds, name, name)
 }
 
-// sweep sends the state of the sweeps for orphans, if the controller has any.
+// sweep sends the state of the sweeps for orphans, if the controller sweeps.
 func (s sender) sweep(name string, sweep *names.Sweep) {
 	if sweep == nil {
 		return
@@ -162,11 +162,12 @@ func (s sender) sweep(name string, sweep *names.Sweep) {
 	s.gauge(float64(stats.Refused), sweepRefused, name)
 }
 
-// master is named as in client-go, which sends it for its own elector.
+// master has the name under which client-go reports its own elector.
 var master = named("leader_election_master_status",
 	"Whether this replica holds the Lease: 1 on one replica, 0 on the others.", "name")
 
-// leases sends the state of each Lease once, however many controllers share it.
+// leases sends the state of each Lease once, even if several controllers share
+// it.
 func (s sender) leases(controllers []*reconcile.Controller) {
 	held := map[string]bool{}
 	for _, c := range controllers {
@@ -186,36 +187,37 @@ var (
 	slots = named("homeostat_slots",
 		"Slots by state, as this replica sees it: here, elsewhere, claimable or unavailable.", "controller", "state")
 	heavyNamespaces = named("homeostat_heavy_namespaces",
-		"Slots with a namespace that had more objects than the fair share of a replica, when the ranges were chosen: "+
-			"it is not divided.", "controller")
+		"Slots with a namespace that had more objects than the fair share of a replica when the ranges were chosen. "+
+			"Such a namespace is not divided.", "controller")
 	imbalance = named("homeostat_shard_imbalance",
-		"Objects of the replica with the most, relative to the mean of all: 0 while they are balanced, or not known. "+
-			"Scaling to zero and up divides them anew.", "controller")
+		"Objects of the replica with the most, relative to the mean of all; 0 while they are balanced or not known. "+
+			"Scaling to zero and up divides the namespaces anew.", "controller")
 )
 
 // slots sends the states of the slots of a controller with Shards: a gauge for
-// each slot, the number of slots in each state, and, if their weights are known, the number
-// of namespaces that are too heavy, and the imbalance.
-func (s sender) slots(c *reconcile.Controller, of inspect.Status) {
-	if of.Slots == nil {
+// each slot, and the number of slots in each state. If the weights of the slots
+// are known, it also sends the number of namespaces that are too heavy, and the
+// imbalance.
+func (s sender) slots(c *reconcile.Controller, status inspect.Status) {
+	if status.Slots == nil {
 		return
 	}
-	// With each state, so that one without a slot is 0 and does not vanish from a graph.
+	// Each state has a count, so that a state without slots is 0 in a graph.
 	counts := map[string]int{inspect.Here: 0, inspect.Elsewhere: 0, inspect.Claimable: 0, inspect.Unavailable: 0}
 	heavy, weighed := 0, false
-	for slot, status := range of.Slots {
-		counts[status.State]++
-		weighed = weighed || status.Weight > 0
-		if status.Heavy != "" {
+	for slot, slotStatus := range status.Slots {
+		counts[slotStatus.State]++
+		weighed = weighed || slotStatus.Weight > 0
+		if slotStatus.Heavy != "" {
 			heavy++
 		}
-		s.gauge(valueOf(status.State == inspect.Here), slotOwned, c.Name(), strconv.Itoa(slot))
+		s.gauge(valueOf(slotStatus.State == inspect.Here), slotOwned, c.Name(), strconv.Itoa(slot))
 	}
 	for state, n := range counts {
 		s.gauge(float64(n), slots, c.Name(), state)
 	}
 	if weighed {
 		s.gauge(float64(heavy), heavyNamespaces, c.Name())
-		s.gauge(of.Imbalance, imbalance, c.Name())
+		s.gauge(status.Imbalance, imbalance, c.Name())
 	}
 }

@@ -1,7 +1,10 @@
-// Package metrics shows Prometheus what controllers do.
+// Package metrics shows Prometheus what controllers do:
 //
-// Controllers count all the time, and nothing is computed before a scrape. There
-// is no global registry: register the collectors where you want them.
+//	registry := prometheus.NewRegistry()
+//	registry.MustRegister(metrics.New(nodes, groups), metrics.Requests())
+//
+// Controllers count all the time, and metrics are computed only at a scrape.
+// There is no global registry: register the collectors where you want them.
 //
 //	queue.Stats ─────┐
 //	inspect.Stats ───┼─▶ Collector ◀── scrape ── prometheus.Registry (yours)
@@ -17,7 +20,7 @@
 //   - Labels are names of controllers, informers, kinds, lanes, slots, outcomes,
 //     Leases, servers, checks and causes, never names or contents of objects.
 //
-// It serves nothing over HTTP; package status does. Give it its own registry: in
-// controller-runtime's, the same names with different help texts would fail every
-// scrape.
+// The package does not serve metrics over HTTP; package status does. Give its
+// collectors a registry of their own. In controller-runtime's registry, the same
+// names with different help texts would fail every scrape.
 package metrics

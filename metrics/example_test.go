@@ -13,14 +13,17 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/informer/clientgo"
 	"github.com/homeostat/homeostat/metrics"
 	"github.com/homeostat/homeostat/reconcile"
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// A program with a registry of its own registers the collectors there. Package operator does so by itself.
+// A program with a registry of its own registers the collectors there. Package
+// operator does so by itself.
 func ExampleNew() {
 	maps := informer.For(fake.NewClientset().CoreV1().ConfigMaps(""), nil)
 	c, err := reconcile.New("owners", maps, reconcile.Func[*corev1.ConfigMap](
@@ -48,7 +51,8 @@ func ExampleNew() {
 	// <nil>
 }
 
-// The requests of all clients of the process, counted as other controllers count them.
+// The requests of all clients of the process, counted as other controllers
+// count them.
 func ExampleRequests() {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
@@ -100,4 +104,28 @@ func ExampleProblems() {
 	// check cluster/west
 	// homeostat_problems 1
 	// <nil>
+}
+
+// A program on controller-runtime or client-go shows the informers that it has made with clientgo.Informers.
+func ExampleInformers() {
+	var informers clientgo.Informers
+	informers.New(&cache.ListWatch{}, &corev1.Pod{}, 0, nil)
+	informers.New(&cache.ListWatch{}, &corev1.Pod{}, 0, nil) // for another namespace, for example
+
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(metrics.Informers(informers.Status))
+	families, err := registry.Gather()
+	for _, family := range families {
+		if family.GetName() == "homeostat_informer_objects" {
+			for _, metric := range family.GetMetric() {
+				fmt.Println(metric.GetLabel()[0].GetValue(), metric.GetGauge().GetValue())
+			}
+		}
+	}
+	if err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// pods 0
+	// pods-2 0
 }

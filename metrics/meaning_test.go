@@ -26,9 +26,11 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// What follows is what client-go v0.37 and controller-runtime v0.25 count under these names.
+// What follows is what client-go v0.37 and controller-runtime v0.25 count under
+// these names.
 
-// client-go counts an addition only if the key did not wait, also that at the end of a delay.
+// client-go counts an addition only if the key did not wait, also that at the
+// end of a delay.
 func TestAddsAreThoseOfKeysThatDidNotWait(t *testing.T) {
 	inBubble(t, []runtime.Object{named("a")}, func(s *fixture) {
 		reconciles := 0
@@ -54,7 +56,8 @@ func TestAddsAreThoseOfKeysThatDidNotWait(t *testing.T) {
 	})
 }
 
-// client-go counts every addition with a delay: controller-runtime's errors, conflicts among them, and RequeueAfter.
+// client-go counts every addition with a delay: controller-runtime's errors,
+// conflicts among them, and RequeueAfter.
 func TestRetriesAreAllThatIsAddedAgainWithADelay(t *testing.T) {
 	inBubble(t, []runtime.Object{named("a")}, func(s *fixture) {
 		reconciles := 0
@@ -80,7 +83,8 @@ func TestRetriesAreAllThatIsAddedAgainWithADelay(t *testing.T) {
 	})
 }
 
-// controller-runtime counts a conflict that a reconciler returns as the error that it is, and people alert on it.
+// controller-runtime counts a conflict that a reconciler returns as the error
+// that it is, and people alert on it.
 func TestAConflictStormShowsInErrorsAndRetries(t *testing.T) {
 	inBubble(t, []runtime.Object{named("a")}, func(s *fixture) {
 		s.controller("test", nil, func(context.Context, request) (reconcile.Result, error) {
@@ -119,7 +123,7 @@ func TestResultsAreThoseOfControllerRuntime(t *testing.T) {
 controller_runtime_reconcile_total{controller="test",result="error"} 2
 controller_runtime_reconcile_total{controller="test",result="requeue_after"} 1
 controller_runtime_reconcile_total{controller="test",result="success"} 1
-# HELP controller_runtime_terminal_reconcile_errors_total Reconciles that returned a terminal error: not retried until something changes.
+# HELP controller_runtime_terminal_reconcile_errors_total Reconciles that returned a terminal error, and are not retried until an object changes.
 # TYPE controller_runtime_terminal_reconcile_errors_total counter
 controller_runtime_terminal_reconcile_errors_total{controller="test"} 1
 `)

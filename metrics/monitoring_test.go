@@ -12,7 +12,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// What the rules of examples/monitoring ask Prometheus for is served.
+// What the rules and the dashboard of examples/monitoring ask Prometheus for is served.
 func TestTheRulesAskForMetricsThatAreServed(t *testing.T) {
 	served := map[string]bool{}
 	note := func(s *fixture) {
@@ -34,7 +34,7 @@ func TestTheRulesAskForMetricsThatAreServed(t *testing.T) {
 		note(s)
 	})
 	metric := regexp.MustCompile(`\b(?:homeostat|controller_runtime|workqueue)_\w+`)
-	for file, least := range map[string]int{"alerts.yaml": 12, "adapter.yaml": 3} {
+	for file, least := range map[string]int{"alerts.yaml": 12, "adapter.yaml": 3, "dashboard.json": 25} {
 		g := NewWithT(t)
 		text, err := os.ReadFile("../examples/monitoring/" + file)
 		g.Expect(err).NotTo(HaveOccurred())

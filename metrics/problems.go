@@ -7,10 +7,10 @@ import (
 )
 
 var problems = named("homeostat_problems",
-	"Things that do not work although the process goes on with everything else, by cause: /readyz names them.",
+	"Problems in spite of which the process keeps working, by cause. /readyz names them.",
 	"check", "cause")
 
-// problems sends how many problems of each cause each check has.
+// problems sends the number of problems of each check, by cause.
 func (s sender) problems(all []inspect.Problem) {
 	counts := map[[2]string]int{}
 	for _, p := range all {
@@ -21,16 +21,16 @@ func (s sender) problems(all []inspect.Problem) {
 	}
 }
 
-// Problems returns a collector of homeostat_problems for what find returns: the
-// problems of a program that are none of its controllers, see
-// status.Options.Problems. Their checks must not have the names of those in another
-// collector. It is safe for concurrent use if find is.
+// Problems returns a collector of homeostat_problems for the problems that find
+// returns. These are problems of the program, apart from its controllers; see
+// status.Options.Problems. Their checks must have other names than the checks
+// in other collectors. The collector is safe for concurrent use if find is.
 func Problems(find func() []inspect.Problem) prometheus.Collector { return found(find) }
 
 type found func() []inspect.Problem
 
-// Describe sends nothing: the metrics depend on what is found.
+// Describe sends no descriptors, since the metrics depend on the problems.
 func (f found) Describe(chan<- *prometheus.Desc) {}
 
-// Collect sends the problems of this moment.
-func (f found) Collect(out chan<- prometheus.Metric) { sender{out: out}.problems(f()) }
+// Collect sends the present problems.
+func (f found) Collect(metrics chan<- prometheus.Metric) { sender{metrics: metrics}.problems(f()) }

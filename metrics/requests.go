@@ -10,7 +10,7 @@ import (
 	clientmetrics "k8s.io/client-go/tools/metrics"
 )
 
-// requestBuckets are those of Kubernetes' own controllers.
+// requestBuckets are the buckets that Kubernetes' own controllers have.
 var requestBuckets = []float64{0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60}
 
 // Requests returns a collector of the requests that client-go makes, for all
@@ -50,7 +50,7 @@ var requests = sync.OnceValue(func() *prometheus.Registry {
 // counter receives counts of requests.
 type counter struct{ *prometheus.CounterVec }
 
-// Increment counts an answer.
+// Increment counts a request by its answer.
 func (c counter) Increment(_ context.Context, code, method, host string) {
 	c.WithLabelValues(code, method, host).Inc()
 }

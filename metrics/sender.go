@@ -4,11 +4,11 @@ import "github.com/prometheus/client_golang/prometheus"
 
 // sender sends the constant metrics of one scrape.
 type sender struct {
-	out chan<- prometheus.Metric
+	metrics chan<- prometheus.Metric
 }
 
 func (s sender) send(kind prometheus.ValueType, value float64, m *prometheus.Desc, labels ...string) {
-	s.out <- prometheus.MustNewConstMetric(m, kind, value, labels...)
+	s.metrics <- prometheus.MustNewConstMetric(m, kind, value, labels...)
 }
 
 func (s sender) count(value uint64, m *prometheus.Desc, labels ...string) {
@@ -27,12 +27,12 @@ func valueOf(b bool) float64 {
 	return 0
 }
 
-// histogram sends a histogram; buckets are cumulative, by upper bound.
+// histogram sends a histogram. buckets holds cumulative counts by upper bound.
 func (s sender) histogram(count uint64, sum float64, buckets map[float64]uint64, m *prometheus.Desc, labels ...string) {
-	s.out <- prometheus.MustNewConstHistogram(m, count, sum, buckets, labels...)
+	s.metrics <- prometheus.MustNewConstHistogram(m, count, sum, buckets, labels...)
 }
 
-// named describes a metric; help ends with a full stop.
+// named returns the description of a metric. help ends with a full stop.
 func named(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(name, help, labels, nil)
 }

@@ -23,13 +23,13 @@ func TestSlotsAreGauges(t *testing.T) {
 		s.controller("test", &reconcile.Options{Shards: threeSlots{}}, idle)
 		s.register()
 		s.shows(`
-# HELP homeostat_heavy_namespaces Slots with a namespace that had more objects than the fair share of a replica, when the ranges were chosen: it is not divided.
+# HELP homeostat_heavy_namespaces Slots with a namespace that had more objects than the fair share of a replica when the ranges were chosen. Such a namespace is not divided.
 # TYPE homeostat_heavy_namespaces gauge
 homeostat_heavy_namespaces{controller="test"} 1
-# HELP homeostat_leading Whether this replica leads and reconciles, of controllers that elect a leader.
+# HELP homeostat_leading Whether this replica leads and reconciles, for controllers that elect a leader.
 # TYPE homeostat_leading gauge
 homeostat_leading{controller="test"} 0
-# HELP homeostat_shard_imbalance Objects of the replica with the most, relative to the mean of all: 0 while they are balanced, or not known. Scaling to zero and up divides them anew.
+# HELP homeostat_shard_imbalance Objects of the replica with the most, relative to the mean of all; 0 while they are balanced or not known. Scaling to zero and up divides the namespaces anew.
 # TYPE homeostat_shard_imbalance gauge
 homeostat_shard_imbalance{controller="test"} 1.7
 # HELP homeostat_slot_owned Whether this replica works on the slot: the sum over the replicas is 1.

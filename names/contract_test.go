@@ -36,7 +36,8 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// createdInBetween creates an object and registers it at every moment at which the sweep asks for something.
+// createdInBetween creates an object and registers it at every moment at which
+// the sweep asks for something.
 func createdInBetween(t *testing.T) {
 	for _, moment := range []string{"before the listing", "during the listing", "before the sync"} {
 		t.Run(moment, func(t *testing.T) {

@@ -1,9 +1,14 @@
-// Package names finds what was left behind by deleted objects.
+// Package names finds what deleted objects have left behind in an outside system,
+// such as DNS records, files or cloud volumes:
 //
-// A controller that was down, or whose selector has changed, never hears about
-// objects that were deleted in the meantime; only the outside system still knows
-// their names. This package compares those names with the cache and enqueues the
-// difference as ordinary keys.
+//	records := names.Func(func(ctx context.Context) ([]names.Name, error) { return dns.Names(ctx) })
+//
+//	controller, err := reconcile.New("dns", services, reconciler, &reconcile.Options{Known: records})
+//
+// A controller that was down while an object was deleted, or whose selector has
+// changed, is never told about it; only the outside system still knows the name.
+// This package compares the names there with the cache, at the start and
+// periodically, and enqueues the difference as ordinary keys.
 //
 //	Lister ──1. names──▶ Sweep ◀──2. newest objects── Target (the cache)
 //	                       │ 3. scope: whose names are they?
@@ -26,12 +31,12 @@
 //   - Only the server's own answer about this object proves that it is deleted, not
 //     any status 404.
 //
-// A wrong selector or an empty cache looks exactly like a cluster in which all
-// objects have been deleted, hence the safety limit. An orphan is only a
+// The safety limit exists because a wrong selector or an empty cache looks exactly
+// like a cluster in which all objects have been deleted. An orphan is only a
 // suspicion: its reconciler decides whether the object is deleted, and asks Live
-// before it deletes anything that cannot be restored; informer.Informer.IsDeleted
-// saves most of those requests when many objects are deleted at once.
+// before it deletes what cannot be restored. informer.Informer.IsDeleted saves most
+// of those requests when many objects are deleted at once.
 //
-// The package does not delete anything, and it keeps no inventory: the outside
+// The package itself does not delete, and it keeps no inventory: the outside
 // system is the inventory.
 package names

@@ -24,12 +24,13 @@ type Name struct {
 	UID types.UID
 }
 
-// A Lister knows the names that an outside system keeps.
+// A Lister returns the names that an outside system keeps.
 //
-// Names returns all of them, or an error. A Lister that returns only some of them
-// without an error is safe (missing names are not cleaned up); one that invents
-// names is not. It must return soon after ctx ends, and may return a name twice.
-// The caller does not modify the slice.
+// Names returns all of them, or an error. Names that are missing are only not
+// cleaned up, so a Lister that returns some of them without an error does no
+// harm; one that returns names which do not exist there does. It must return
+// soon after ctx ends, and may return a name twice. The caller does not modify
+// the slice.
 type Lister interface {
 	Names(ctx context.Context) ([]Name, error)
 }
@@ -40,14 +41,15 @@ type Func func(ctx context.Context) ([]Name, error)
 // Names calls f.
 func (f Func) Names(ctx context.Context) ([]Name, error) { return f(ctx) }
 
-// Union lists the names of all listers, one lister after the other.
+// Union returns a Lister of the names of all listers, which it calls one after
+// the other.
 //
-// Errors: those of all listers that failed, each with its place in the arguments.
-// Then there are no names at all. With a nil lister, the Union is one that [NewSweep]
-// refuses.
+// Errors: the errors of all listers that failed, each with its place in the
+// arguments. The Union then returns no names, because some of them would not be
+// all of them. [NewSweep] refuses a Union with a nil lister.
 func Union(listers ...Lister) Lister {
 	if slices.ContainsFunc(listers, func(l Lister) bool { return bound.IsNil(l) }) {
-		return Func(nil) // which NewSweep refuses: half of the names would not be all
+		return Func(nil) // NewSweep refuses it
 	}
 	return Func(func(ctx context.Context) ([]Name, error) {
 		var union []Name
@@ -66,7 +68,7 @@ func Union(listers ...Lister) Lister {
 	})
 }
 
-// list calls l. A panic is an error of l.
+// list calls l, and makes an error of a panic.
 func list(ctx context.Context, l Lister) (all []Name, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -76,8 +78,8 @@ func list(ctx context.Context, l Lister) (all []Name, err error) {
 	return l.Names(ctx)
 }
 
-// A Cache holds the objects of one kind; an informer is one. Its snapshots, of
-// type S, are consistent views of it.
+// A Cache holds the objects of one kind. An informer is a Cache. Its snapshots,
+// of type S, are consistent views of it.
 type Cache[T any, S interface{ All() iter.Seq[T] }] interface {
 	// WaitForSync returns nil once the cache holds its first list.
 	WaitForSync(ctx context.Context) error
@@ -85,18 +87,19 @@ type Cache[T any, S interface{ All() iter.Seq[T] }] interface {
 	Snapshot() S
 }
 
-// Objects lists the names that cached objects stand for, such as the Services
-// that have Ingresses. The marker returns the name that an object stands for, and
-// false if the object is not one of ours. It must not modify the object.
+// Objects returns a Lister of the names that cached objects stand for. For
+// example, the Services for which there are Ingresses. marker returns the name
+// that an object stands for, and false if the object does not belong to the
+// program. It must not modify the object.
 //
-// Nil arguments make a Lister that [NewSweep] refuses. Names waits for the cache's
-// first list; if its context ends before that, it
-// returns the cache's error.
+// Names waits for the cache's first list. If its context ends before that, it
+// returns the cache's error. [NewSweep] refuses a Lister that was made with nil
+// arguments.
 func Objects[T metav1.Object, S interface{ All() iter.Seq[T] }](
 	cache Cache[T, S], marker func(T) (Name, bool),
 ) Lister {
 	if bound.IsNil(cache) || marker == nil {
-		return Func(nil) // which NewSweep refuses
+		return Func(nil) // NewSweep refuses it
 	}
 	return Func(func(ctx context.Context) ([]Name, error) {
 		if err := cache.WaitForSync(ctx); err != nil {

@@ -10,17 +10,17 @@ import (
 	"github.com/homeostat/homeostat/internal/absent"
 )
 
-// Live returns the object from the server, not from a cache, and false if it is
-// deleted. A reconciler calls it before it deletes anything that cannot be
-// restored, because a cache may be behind. c is the client of the object's
-// namespace, such as clientset.CoreV1().Services(namespace).
+// Live returns the object from the server instead of a cache, and false if it
+// is deleted. A reconciler calls it before it deletes what cannot be restored,
+// because a cache may be late. c is the client of the object's namespace, such
+// as clientset.CoreV1().Services(namespace).
 //
-// Sends one GET, which is answered from the latest committed state. The object is
-// not shared: the caller may modify it.
+// Live sends one GET, which the server answers from the latest committed state.
+// The caller may modify the object.
 //
-// Errors: any answer other than the object or a proof that it does not exist, as
-// [IsNotFound] defines it. For example, a proxy's page with status 404 is an error,
-// and so is the {} of a gateway with status 200.
+// Errors: any answer other than the object or a proof that it does not exist,
+// as [IsNotFound] defines it. For example, a proxy's page with status 404 is an
+// error, and so is the {} of a gateway with status 200.
 func Live[T metav1.Object](ctx context.Context, c interface {
 	Get(ctx context.Context, name string, opts metav1.GetOptions) (T, error)
 }, name string,
@@ -39,20 +39,21 @@ func Live[T metav1.Object](ctx context.Context, c interface {
 	return object, true, nil
 }
 
-// IsNotFound reports whether err proves that the object of that resource and name
-// does not exist. Before code deletes, forgets or skips anything, it should ask this
-// instead of apierrors.IsNotFound, which is true for any answer with status 404: for
-// example for the page of a proxy, or while a CustomResourceDefinition does not serve
-// the version. A proof is the API server's own answer, and names this object:
+// IsNotFound reports whether err proves that the object with this resource and
+// name does not exist. Code should call it instead of apierrors.IsNotFound
+// before it deletes, forgets or skips anything. apierrors.IsNotFound is true
+// for any answer with status 404: for example for the page of a proxy, or while
+// a CustomResourceDefinition does not serve the version. A proof is the API
+// server's own answer, and names this object:
 //
 //	err := clientset.CoreV1().Pods(namespace).Delete(ctx, name, options)
 //	if names.IsNotFound(err, corev1.Resource("pods"), name) {
 //		err = nil // deleted already
 //	}
 //
-// A resource without fields is not known, and not compared. An answer to a request
-// for a subresource proves nothing if the kind may lack the subresource: the server's
-// answer is the same.
+// An empty resource is not compared. The answer to a request for a subresource
+// proves nothing if the kind may not have that subresource, because the
+// server's answer is the same in that case.
 func IsNotFound(err error, resource schema.GroupResource, name string) bool {
 	return absent.Proven(err, resource, name)
 }

@@ -14,8 +14,9 @@ import (
 	"github.com/homeostat/homeostat/names"
 )
 
-// The outputs themselves name the object for which they were made: no inventory is needed. This is for outputs that
-// owner references cannot tie to their input, such as those of an input that opted out but is still there.
+// The outputs themselves name the object for which they were made: no inventory
+// is needed. This is for outputs that owner references cannot tie to their
+// input, such as those of an input that opted out but is still there.
 func ExampleObjects() {
 	mark := map[string]string{"example.com/for": "web"}
 	client := fake.NewClientset(
@@ -45,7 +46,8 @@ func ExampleObjects() {
 	// <nil>
 }
 
-// A reconciler asks the server before it deletes what cannot be restored: a cache may be behind.
+// A reconciler asks the server before it deletes what cannot be restored: a
+// cache may be behind.
 func ExampleLive() {
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
 	services := fake.NewClientset(service).CoreV1().Services("shop")

@@ -20,46 +20,50 @@ const (
 	defaultBackoffBase = time.Second
 	defaultBackoffCap  = 5 * time.Minute
 
-	jitter = 0.1 // the share of a pause that is added at most
+	jitter = 0.1 // at most this share of a pause is added to it
 )
 
 // Options of a [Sweep]. Nil and zero fields mean the defaults.
 type Options struct {
-	// Namespaces are the ones whose names are ours to clean up. Names elsewhere are
-	// counted and left alone. Defaults to all namespaces.
+	// Namespaces are the namespaces whose names this program cleans up. Names
+	// in other namespaces are counted and left alone. Defaults to all
+	// namespaces.
 	Namespaces []string
-	// Scope reports whether a name is ours to clean up; use it for a prefix, a zone or
-	// a shard. To filter by the content of an object, use the marker function of
-	// [Objects]. Defaults to all names.
+	// Scope reports whether this program cleans up a name. For example, compare
+	// a prefix, a zone or a shard. To filter by the content of an object, use
+	// the marker function of [Objects]. Defaults to all names.
 	Scope func(Name) bool
 
-	// Period is the time from one sweep to the next. Up to a tenth is added at random,
-	// so that replicas do not sweep in lockstep. Defaults to 10 minutes.
+	// Period is the time from one sweep to the next. Up to a tenth is added at
+	// random, so that replicas do not sweep at the same time. Defaults to 10
+	// minutes.
 	Period time.Duration
-	// Timeout bounds the listing of names, and the wait for the cache. Defaults to a
-	// minute.
+	// Timeout bounds the listing of names, and the wait for the cache. Defaults
+	// to a minute.
 	Timeout time.Duration
 	// BackoffBase is the pause after the first failed sweep. It doubles with each
 	// further failure, with jitter. Defaults to a second.
 	BackoffBase time.Duration
-	// BackoffCap is the longest pause after a failed sweep; [Options].Period bounds it
-	// as well. Defaults to 5 minutes, or BackoffBase if that is longer.
+	// BackoffCap is the longest pause after a failed sweep; [Options].Period
+	// bounds it as well. Defaults to 5 minutes, or BackoffBase if that is
+	// longer.
 	BackoffCap time.Duration
 
-	// MaxShare is one half of the safety limit: a sweep is refused if more than this
-	// share of the names in scope, and more than MaxCount of them, are orphans. A share
-	// of 1 switches the limit off. Defaults to 0.5.
+	// MaxShare is one half of the safety limit: a sweep is refused if more than
+	// this share of the names in scope, and more than MaxCount of them, are
+	// orphans. A share of 1 switches the limit off. Defaults to 0.5.
 	MaxShare float64
-	// MaxCount is the other half of the safety limit. Defaults to 10, and to 3 for a
-	// sweep in which all names are orphans, since that is what a wrong selector or an
-	// empty cache looks like. For example, 4 of 4 orphans are refused, and 4 of 5 are not.
+	// MaxCount is the other half of the safety limit. Defaults to 10, and to 3
+	// for a sweep in which all names are orphans, since that is what a wrong
+	// selector or an empty cache looks like. For example, 4 of 4 orphans are
+	// refused, and 4 of 5 are not.
 	MaxCount int
-	// Confirmed lets the first sweep enqueue up to that many orphans past the safety
-	// limit, as [Sweep.Confirm] does for the next one. Defaults to 0.
+	// Confirmed lets the first sweep enqueue up to this many orphans past the
+	// safety limit, as [Sweep.Confirm] does for the next one. Defaults to 0.
 	Confirmed int
-	// Refused is called after a sweep that the safety limit has refused, for example to
-	// post an Event. It may set the error's Advice. It must not block for long: the
-	// sweep waits for it.
+	// Refused is called after a sweep that the safety limit has refused, for
+	// example to post an Event. It may set the error's Advice. It must not
+	// block for long: the sweep waits for it.
 	Refused func(*RefusedError)
 }
 
@@ -89,18 +93,20 @@ func (o Options) validate() error {
 	return check.Err()
 }
 
-// A RefusedError is returned when the safety limit stops a sweep: too many names look
-// orphaned, which is more likely a mistake.
+// A RefusedError is the error of a sweep that the safety limit has stopped. So
+// many orphans are more likely a mistake than deleted objects.
 type RefusedError struct {
-	// Orphans of Known names would have been enqueued.
+	// Orphans is how many names would have been enqueued, and Known how many
+	// names are in scope.
 	Orphans, Known int
 	// Example is one of the orphans.
 	Example Name
 	// MaxCount and MaxShare are the limits; both were exceeded.
 	MaxCount int
 	MaxShare float64
-	// Advice says how to let the sweep pass. [Options].Refused may set it to name the
-	// program's own flags. Defaults to the options and methods of this package.
+	// Advice tells how to let the sweep pass. [Options].Refused may set it to
+	// name the program's own flags. Defaults to the options and methods of this
+	// package.
 	Advice string
 }
 

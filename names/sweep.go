@@ -23,13 +23,15 @@ var ErrNotSwept = errors.New("the first sweep for orphans has not ended yet")
 // A Target is a cache of objects and the queue of a controller that reconciles
 // them. Its methods are called by one goroutine at a time.
 type Target interface {
-	// Sync returns nil once the cache holds its first list. If a Target can, it also
-	// makes sure that the cache is no older than the call.
+	// Sync returns nil once the cache holds its first list. If a Target can, it
+	// also makes sure that the cache is no older than the call.
 	Sync(ctx context.Context) error
-	// Find returns the UID of key's cached object, and false if there is none.
+	// Find returns the UID of the key's cached object, and false if there is no
+	// such object.
 	Find(key types.NamespacedName) (types.UID, bool)
-	// Orphan enqueues the key behind live work. It must not block. If the object
-	// was replaced, the first reconcile sees it as deleted, and the next one as new.
+	// Orphan enqueues the key with a lower priority than live changes. It must
+	// not block. If the object was replaced, the first reconcile sees it as
+	// deleted, and the next one as new.
 	Orphan(orphan Orphan)
 }
 
@@ -42,18 +44,19 @@ type Orphan struct {
 
 // Stats counts what a [Sweep] has done since it was made.
 type Stats struct {
-	// Sweeps is how many have succeeded; Failures how many have not, including
-	// Refusals by the safety limit.
+	// Sweeps counts sweeps that have succeeded, and Failures those that have
+	// not. Refusals counts the failures that were refusals by the safety limit.
 	Sweeps, Failures, Refusals uint64
-	// Orphans is how many were enqueued, counted again in every sweep.
+	// Orphans counts orphans that were enqueued. An orphan is counted again in
+	// every sweep.
 	Orphans uint64
-	// Refused is how many orphans the safety limit held back in the last sweep. Zero
-	// once a sweep has succeeded.
+	// Refused is how many orphans the safety limit refused in the last sweep.
+	// It is zero once a sweep has succeeded.
 	Refused int
 	// Known and OutOfScope are the numbers of distinct names in the last successful
 	// listing.
 	Known, OutOfScope int
-	// LastSuccess is when the last successful sweep ended. Zero if none has
+	// LastSuccess is when the last successful sweep ended. Zero if no sweep has
 	// succeeded.
 	LastSuccess time.Time
 }
@@ -69,7 +72,7 @@ type Sweep struct {
 	options Options
 	wake    chan struct{}
 
-	one sync.Mutex // held during a sweep; it guards no field
+	one sync.Mutex // held during a sweep, so that only one runs; it guards no field
 
 	mu        sync.Mutex // guards the fields below
 	stats     Stats
@@ -78,7 +81,8 @@ type Sweep struct {
 	confirmed int
 }
 
-// NewSweep returns a sweep of the names of l for target. It starts nothing.
+// NewSweep returns a sweep of the names of l for target. It starts no goroutine
+// and sends no request.
 //
 // Errors: all wrong arguments and options, joined.
 func NewSweep(l Lister, target Target, o *Options) (*Sweep, error) {
@@ -127,8 +131,9 @@ func (s *Sweep) Run(ctx context.Context) error {
 	return nil
 }
 
-// Once sweeps now and returns how many orphans it enqueued: all of them, or none
-// and an error that says why. It waits for a sweep that is already in progress.
+// Once sweeps now and returns how many orphans it enqueued: all of them, or 0
+// and an error that explains why. It waits for a sweep that is already in
+// progress.
 //
 // Errors: those of the lister and of the target's Sync, including their panics,
 // and [RefusedError].
@@ -163,7 +168,8 @@ func (s *Sweep) sweep(ctx context.Context) (enqueued int, err error) {
 	return enqueued, err
 }
 
-// record counts a sweep for Stats and Ready: err is why it cleaned nothing.
+// record counts a sweep for Stats and Ready. err is the reason why it cleaned
+// nothing, or nil.
 func (s *Sweep) record(enqueued int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,10 +188,11 @@ func (s *Sweep) record(enqueued int, err error) {
 	}
 }
 
-// Confirm lets the next sweep, and only that one, enqueue up to that many orphans
-// past the safety limit, and makes Run sweep at once. RefusedError.Orphans is the
-// number to pass. A sweep that fails before it has compared the names, or has names of
-// which none is in scope, leaves the confirmation to the one after it.
+// Confirm lets the next sweep, and only that one, enqueue up to this many
+// orphans past the safety limit, and makes Run sweep at once. Pass
+// RefusedError.Orphans. The confirmation stays for a later sweep if the next
+// one fails before it has compared the names, or if all its names are out of
+// scope.
 func (s *Sweep) Confirm(orphans int) {
 	s.mu.Lock()
 	s.confirmed = orphans
@@ -202,9 +209,10 @@ func (s *Sweep) Wake() {
 	}
 }
 
-// Ready returns nil if the last sweep succeeded, and otherwise the reason why
-// orphans are not being cleaned up: [ErrNotSwept] before the first sweep, the
-// error of the last one, or a lister that ignores the end of its context.
+// Ready returns nil if the last sweep succeeded. Otherwise it returns why
+// orphans are not cleaned up: [ErrNotSwept] before the first sweep, the error
+// of the last one, or an error about a lister that ignores the end of its
+// context.
 func (s *Sweep) Ready() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -231,7 +239,7 @@ func (s *Sweep) find(ctx context.Context) ([]Orphan, error) {
 	if err := s.sync(ctx); err != nil { // after the names, never before
 		return nil, fmt.Errorf("waiting for the cache: %w", err)
 	}
-	known = slices.Clone(known) // the lister's
+	known = slices.Clone(known) // it belongs to the lister
 	slices.SortFunc(known, func(a, b Name) int {
 		return cmp.Or(cmp.Compare(a.Key.Namespace, b.Key.Namespace), cmp.Compare(a.Key.Name, b.Key.Name))
 	})
@@ -266,7 +274,7 @@ func (s *Sweep) list(ctx context.Context) ([]Name, error) {
 	defer s.setListing(time.Time{})
 	known, err := list(ctx, s.lister)
 	if ctx.Err() != nil {
-		err = errors.Join(context.Cause(ctx), err) // even without err: those may not be all
+		err = errors.Join(context.Cause(ctx), err) // without err, too: some names may be missing
 	}
 	return known, err
 }
@@ -294,8 +302,8 @@ func (s *Sweep) inScope(name Name) bool {
 	return s.options.Scope == nil || s.options.Scope(name)
 }
 
-// judge decides about the names of one key. If any of them may be that of the
-// cached object, there is no orphan.
+// judge decides about the names of one key. If one of them may be the name of
+// the cached object, the key is not an orphan.
 func (s *Sweep) judge(group []Name) (Orphan, bool) {
 	cached, found := s.target.Find(group[0].Key)
 	if !found {
@@ -309,9 +317,10 @@ func (s *Sweep) judge(group []Name) (Orphan, bool) {
 	return Orphan{Name: group[0], Replaced: true}, true
 }
 
-// checkLimit refuses implausible orphans, unless confirmed. A confirmation expires
-// with the next sweep, unless that lists names of which none is in scope, as a replica
-// does that owns no shards yet.
+// checkLimit refuses an implausible number of orphans, unless it was confirmed.
+// A confirmation expires with the next sweep. It does not expire if all names
+// are out of scope: for example, a replica that owns no shards yet has such a
+// sweep.
 func (s *Sweep) checkLimit(orphans []Orphan, known, outOfScope int) error {
 	if known == 0 && outOfScope > 0 {
 		return nil

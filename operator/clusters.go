@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -13,9 +14,11 @@ import (
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/rest"
 
 	"github.com/homeostat/homeostat/cluster"
+	"github.com/homeostat/homeostat/internal/absent"
 	"github.com/homeostat/homeostat/reconcile"
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
@@ -97,11 +100,19 @@ func (r *remote) ask(ctx context.Context) error {
 		r.admitted = err == nil
 		return err
 	}
-	err := r.asks.Client().CoreV1().RESTClient().Get().AbsPath("/version").MaxRetries(0).Do(ctx).Error()
-	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) { //nolint:forbidigo // nothing is concluded about an object
+	result := r.asks.Client().CoreV1().RESTClient().Get().AbsPath("/version").MaxRetries(0).Do(ctx)
+	answer, _ := result.Raw()
+	var of version.Info
+	switch err := result.Error(); {
+	case absent.IsForeign(err):
+		return err // of a proxy in its place
+	case apierrors.IsForbidden(err), apierrors.IsNotFound(err): //nolint:forbidigo // nothing is concluded about an object
 		return nil // it is there
+	case err == nil && (json.Unmarshal(answer, &of) != nil || of.GitVersion == ""):
+		return errors.New("the answer to GET /version is not the API server's, a proxy or gateway has sent it")
+	default:
+		return err
 	}
-	return err
 }
 
 // note keeps what is wrong, and logs it when it changes.

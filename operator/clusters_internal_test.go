@@ -43,20 +43,42 @@ func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &http.Response{
-		StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}, Request: r,
-		Body: io.NopCloser(strings.NewReader(body)),
-	}, nil
+	header := http.Header{"Content-Type": {"application/json"}}
+	if strings.HasPrefix(body, "<") {
+		header = http.Header{"Content-Type": {"text/html"}, "Retry-After": {"3600"}}
+	}
+	if status == http.StatusFound {
+		header.Set("Location", "/login")
+	}
+	return &http.Response{StatusCode: status, Header: header, Request: r, Body: io.NopCloser(strings.NewReader(body))}, nil
 }
 
 // What the API server says.
 const (
-	granted  = `{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","status":{"allowed":true}}`
-	refused  = `{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","status":{"allowed":false}}`
-	noLogin  = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Unauthorized","code":401}`
-	mayNot   = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`
-	overload = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"ServiceUnavailable","code":503}`
+	granted   = `{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","status":{"allowed":true}}`
+	refused   = `{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","status":{"allowed":false}}`
+	noLogin   = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Unauthorized","code":401}`
+	mayNot    = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`
+	aVersion  = `{"major":"1","minor":"37","gitVersion":"v1.37.0"}`
+	loginPage = `<html>Please log in</html>`
+	overload  = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"ServiceUnavailable","code":503}`
 )
+
+// redirects to a login page.
+func redirects(r *http.Request) (int, string, error) {
+	if r.URL.Path == "/login" {
+		return http.StatusOK, loginPage, nil
+	}
+	return http.StatusFound, loginPage, nil
+}
+
+// serves is what a server with all permissions answers.
+func serves(r *http.Request) (int, string, error) {
+	if r.URL.Path == "/version" {
+		return http.StatusOK, aVersion, nil
+	}
+	return http.StatusCreated, granted, nil
+}
 
 func says(status int, body string) func(*http.Request) (int, string, error) {
 	return func(*http.Request) (int, string, error) { return status, body, nil }
@@ -88,15 +110,28 @@ func TestAClusterIsWatchedForAsLongAsTheProgramRuns(t *testing.T) {
 		}{
 			{"no answer", "the API server at https://edge does not answer: ", refuses},
 			{"no answer", "context deadline exceeded", hangs},
+			{"no answer", "is not the API server's", says(http.StatusOK, loginPage)},
+			{"no answer", "is not the API server's", redirects},
+			{"no answer", "", says(http.StatusForbidden, loginPage)},
+			{"no answer", "", says(http.StatusServiceUnavailable, loginPage)},
 			{"Unauthorized", "does not know this account", says(http.StatusUnauthorized, noLogin)},
 			{"missing permission", "missing permission to list pods", says(http.StatusCreated, refused)},
-			{"", "", says(http.StatusCreated, granted)},
+			{"", "", serves},
 			{"no answer", "connection refused", refuses},
 			{"", "", says(http.StatusForbidden, mayNot)}, // it is there
 			{"Unauthorized", "", says(http.StatusUnauthorized, noLogin)},
 			{"no answer", "", says(http.StatusServiceUnavailable, overload)},
 			{"no answer", "context deadline exceeded", hangs},
-			{"", "", says(http.StatusOK, "{}")},
+			{"", "", says(http.StatusOK, aVersion)},
+			{"no answer", "is not the API server's", says(http.StatusOK, loginPage)},
+			{"no answer", "is not the API server's", redirects},
+			{"", "", says(http.StatusOK, aVersion)},
+			{"no answer", "", says(http.StatusForbidden, loginPage)},
+			{"no answer", "", says(http.StatusNotFound, loginPage)},
+			{"no answer", "", says(http.StatusServiceUnavailable, loginPage)},
+			{"no answer", "is not the API server's", says(http.StatusOK, "{}")},
+			{"no answer", "is not the API server's", says(http.StatusOK, noLogin)},
+			{"", "", says(http.StatusOK, aVersion)},
 		} {
 			s.answers(step.answer)
 			<-time.After(time.Minute)

@@ -28,6 +28,8 @@ type flags struct {
 	listenAddr  string
 	version     bool
 	metricsAuth bool
+	certFile    string // of listenAddr
+	keyFile     string
 	leaderElect bool
 	startup     time.Duration
 
@@ -122,6 +124,9 @@ func (f *flags) define(p Program) *flag.FlagSet {
 	}
 	fs.StringVar(&f.listenAddr, "listen-addr", ":8080", "`address` of "+served+"; empty serves none")
 	fs.BoolVar(&f.metricsAuth, "metrics-auth", false, "serve /metrics only to clients with a token whose user may get it")
+	fs.StringVar(&f.certFile, "tls-cert-file", "", "serve over TLS with the certificate of this PEM `file`, which is read "+
+		"again when it changes; probes and scrapes need the scheme HTTPS then")
+	fs.StringVar(&f.keyFile, "tls-private-key-file", "", "`file` with the key of --tls-cert-file")
 	fs.BoolVar(&f.version, "version", false, "print the version and the commit, and exit")
 	for _, name := range p.clusterNames() {
 		f.clusters[name] = fs.String(clusterFlag(name), "", "`file` that names the cluster "+name)
@@ -192,6 +197,10 @@ func (f *flags) validate(p Program, rest []string) error {
 	if _, _, err := net.SplitHostPort(f.listenAddr); f.listenAddr != "" && err != nil {
 		errs = append(errs,
 			fmt.Errorf("--listen-addr is %q: must be a host and a port, such as :8080: %w", f.listenAddr, err))
+	}
+	if (f.certFile == "") != (f.keyFile == "") || f.certFile != "" && f.listenAddr == "" {
+		errs = append(errs, errors.New("--tls-cert-file, --tls-private-key-file: must both be set, and --listen-addr with "+
+			"them, or neither"))
 	}
 	if f.startup <= 0 {
 		errs = append(errs, fmt.Errorf("--startup-timeout is %v: must be more than 0", f.startup))

@@ -129,6 +129,7 @@ func (p Program) run(ctx context.Context, f *flags) error {
 	server := &Server{
 		Address: f.listenAddr, Cluster: unfenced[first], Metrics: prometheus.NewRegistry(), Profiles: p.Profiles,
 		ReadyWithoutCaches: p.ReadyWithoutCaches, MetricsAuth: f.metricsAuth,
+		CertFile: f.certFile, KeyFile: f.keyFile,
 	}
 	return server.serve(ctx, func(ctx context.Context, handler *front) error {
 		reportProblems(ctx, func() []inspect.Problem { return files[first].problems("kubeconfig") })

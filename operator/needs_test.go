@@ -235,7 +235,7 @@ func TestAnAnswerOfSomethingInBetweenIsNoMissingPermission(t *testing.T) {
 				c, err := cluster.New(page.Config(), nil)
 				g.Expect(err).NotTo(HaveOccurred())
 				err = operator.CheckPermissions(t.Context(), c, time.Minute, "list pods")
-				g.Expect(err).To(MatchError(ContainSubstring("something in between has sent it")))
+				g.Expect(err).To(MatchError(ContainSubstring("a proxy or gateway has sent it")))
 				g.Expect(errors.Is(err, operator.ErrPermission)).To(BeFalse())
 			})
 		})

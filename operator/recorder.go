@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	"github.com/homeostat/homeostat/cluster"
+	"github.com/homeostat/homeostat/internal/absent"
 	"github.com/homeostat/homeostat/internal/event"
 )
 
@@ -98,12 +99,23 @@ func (s *sink) quiet() bool {
 func (s *sink) Create(ctx context.Context, e *eventsv1.Event) (*eventsv1.Event, error) {
 	s.note(1)
 	defer s.note(-1)
-	return s.EventSink.Create(ctx, event.Fit(e))
+	got, err := s.EventSink.Create(ctx, event.Fit(e))
+	return got, unlessForeign(err)
 }
 
 // Patch sends how often an Event has been recorded.
 func (s *sink) Patch(ctx context.Context, e *eventsv1.Event, patch []byte) (*eventsv1.Event, error) {
 	s.note(1)
 	defer s.note(-1)
-	return s.EventSink.Patch(ctx, e, patch)
+	got, err := s.EventSink.Patch(ctx, e, patch)
+	return got, unlessForeign(err)
+}
+
+// unlessForeign returns err so that client-go does not take it for a refusal of the Event
+// if it is not the API server's own answer: client-go then sends the Event again.
+func unlessForeign(err error) error {
+	if absent.IsForeign(err) {
+		return fmt.Errorf("the answer is not the API server's, a proxy or gateway has sent it: %w", err)
+	}
+	return err
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/homeostat/homeostat/cluster"
+	"github.com/homeostat/homeostat/internal/absent/absenttest"
 	"github.com/homeostat/homeostat/operator"
 )
 
@@ -109,5 +111,44 @@ func TestARecorderRefusesAComponentThatNoServerTakes(t *testing.T) {
 	for _, component := range []string{"", "my operator", "a/b/c", strings.Repeat("a", 64)} {
 		_, _, err := operator.Recorder(t.Context(), c, component)
 		g.Expect(err).To(MatchError(ContainSubstring("the component is %q", component)))
+	}
+}
+
+// What something in between answers is no refusal of the Event.
+func TestNoEventIsLostToAPage(t *testing.T) {
+	pages := slices.Concat(absenttest.Pages(eventsv1.Resource("events"), "x"), absenttest.Conflicts(), absenttest.Successes(),
+		[]absenttest.Page{
+			{Name: "a page with status 502", ContentType: "text/html", Body: "<html>Bad Gateway</html>", Status: http.StatusBadGateway},
+			{Name: "a page with status 403", ContentType: "text/html", Body: "<html>log in</html>", Status: http.StatusForbidden},
+			{Name: "a page with status 413", ContentType: "text/html", Body: "<html>too large</html>", Status: http.StatusRequestEntityTooLarge},
+		})
+	for _, page := range pages {
+		if strings.Contains(page.Body, `"details":`) || page.Name == "a Status without details" || page.Name == "an object of another kind" {
+			continue // it looks like the server's
+		}
+		t.Run(page.Name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g, arrived, methods := NewWithT(t), 0, ""
+				began := time.Now()
+				c, err := cluster.New(&rest.Config{Host: "http://server", Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+					if methods += r.Method; time.Since(began) < 15*time.Second {
+						return page.Response(r), nil
+					}
+					arrived++
+					return &http.Response{
+						StatusCode: http.StatusCreated, Header: http.Header{"Content-Type": {"application/json"}},
+						Body: io.NopCloser(bytes.NewBufferString(`{"kind":"Event","apiVersion":"events.k8s.io/v1"}`)), Request: r,
+					}, nil
+				})}, nil)
+				g.Expect(err).NotTo(HaveOccurred())
+				recorder, stop, err := operator.Recorder(t.Context(), c, "test")
+				g.Expect(err).NotTo(HaveOccurred())
+				pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "a"}}
+				recorder.Eventf(pod, nil, corev1.EventTypeWarning, "Ended", "End", "the end")
+				<-time.After(time.Minute)
+				stop()
+				g.Expect(arrived).To(Equal(1), methods)
+			})
+		})
 	}
 }

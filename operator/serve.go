@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"maps"
@@ -42,6 +43,10 @@ type Server struct {
 	// MetricsAuth shows the metrics only to clients that may "get" /metrics, as the page.
 	// Defaults to false: they name no objects, and every client that can connect reads them.
 	MetricsAuth bool
+	// CertFile and KeyFile are PEM files by which everything is served over TLS. They are
+	// read again when they change, as those of a mounted Secret do. Default to none: plain
+	// HTTP.
+	CertFile, KeyFile string
 }
 
 // Run runs the controllers until ctx ends, and serves /livez, /readyz, /metrics,
@@ -50,7 +55,7 @@ type Server struct {
 // Address it only runs the controllers.
 //
 // Errors: those of [reconcile.RunAll] and [status.ServeOn], joined; an Address that
-// cannot be listened on, or one without a Cluster; collectors in Metrics that clash
+// cannot be listened on, or one without a Cluster; files that are no pair; collectors in Metrics that clash
 // with the program's.
 func (s *Server) Run(ctx context.Context, controllers ...*reconcile.Controller) error {
 	return s.RunSetup(ctx, func(context.Context) ([]*reconcile.Controller, error) { return controllers, nil })
@@ -97,12 +102,13 @@ func (s *Server) serve(ctx context.Context, work func(ctx context.Context, handl
 	if err := handler.show(); err != nil {
 		return err
 	}
-	var config net.ListenConfig
-	listener, err := config.Listen(ctx, "tcp", s.Address)
+	listener, certificate, err := s.listen(ctx)
 	if err != nil {
-		return fmt.Errorf("serving probes and metrics: %w: choose another Address (--listen-addr), or none", err)
+		return fmt.Errorf("serving probes and metrics: %w", err)
 	}
-	working, stop := context.WithCancel(context.WithValue(ctx, frontKey{}, handler))
+	ctx = context.WithValue(ctx, frontKey{}, handler)
+	reportProblems(ctx, certificate.problems)
+	working, stop := context.WithCancel(ctx)
 	defer stop()
 	serving, done := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan error, 1)
@@ -113,6 +119,23 @@ func (s *Server) serve(ctx context.Context, work func(ctx context.Context, handl
 	err = work(working, handler)
 	done()
 	return errors.Join(err, <-ended)
+}
+
+// listen returns the listener, and its certificate if it has one.
+func (s *Server) listen(ctx context.Context) (net.Listener, *certificate, error) {
+	c, err := readCertificate(s.CertFile, s.KeyFile)
+	if err != nil {
+		return nil, nil, err
+	}
+	var config net.ListenConfig
+	l, err := config.Listen(ctx, "tcp", s.Address)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: choose another Address (--listen-addr), or none", err)
+	}
+	if c != nil {
+		l = tls.NewListener(l, &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: c.get})
+	}
+	return l, c, nil
 }
 
 // control runs the controllers, and shows them.

@@ -3,6 +3,8 @@ package patch_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/http"
 	"slices"
 	"testing"
 
@@ -14,13 +16,16 @@ import (
 	corev1apply "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/metadata"
 
 	"github.com/homeostat/homeostat/internal/absent/absenttest"
+	"github.com/homeostat/homeostat/names"
 	"github.com/homeostat/homeostat/patch"
 )
 
-// A page with status 404 or 409 is a failure of every write, of every kind of client.
+// A page with status 404 or 409 is a failure of every write, of every kind of
+// client.
 func onlyItsOwnAnswer(t *testing.T) {
 	r := corev1.SchemeGroupVersion.WithResource("pods")
 	for _, page := range slices.Concat(absenttest.Pages(r.GroupResource(), "x"), absenttest.Conflicts()) {
@@ -46,8 +51,9 @@ func onlyItsOwnAnswer(t *testing.T) {
 	}
 }
 
-// An answer without fields is none, although client-go returns no error. Of a deletion it tells nothing but the
-// status, so package cluster makes an error of the answer.
+// An answer without fields is none, although client-go returns no error. Of a
+// deletion it tells nothing but the status, so package cluster makes an error
+// of the answer.
 func TestASuccessThatIsNotTheServersIsNone(t *testing.T) {
 	for _, page := range absenttest.Successes() {
 		t.Run(page.Name, func(t *testing.T) {
@@ -109,4 +115,41 @@ type unreadable struct {
 
 func (u *unreadable) Get(context.Context, string, metav1.GetOptions) (*corev1.ConfigMap, error) {
 	return nil, u.away
+}
+
+// An answer without fields tells neither that the object was deleted nor that it has changed.
+func TestASuccessThatIsNotTheServersExplainsNoRefusal(t *testing.T) {
+	for _, page := range absenttest.Successes() {
+		t.Run(page.Name, func(t *testing.T) {
+			g, ctx, cached := NewWithT(t), t.Context(), blankPod("a")
+			cached.UID, cached.ResourceVersion = "u", "3"
+			cached.Spec.Tolerations = []corev1.Toleration{{Key: "a"}}
+			answers := func(refusal absenttest.Page) podsOf {
+				return kubernetes.NewForConfigOrDie(absenttest.Intercept(page.Config(), func(r *http.Request) *absenttest.Page {
+					if r.Method == http.MethodGet {
+						return nil
+					}
+					return &refusal
+				})).CoreV1().Pods
+			}
+			_, missing := patch.Merge(ctx, answers(statusOf(http.StatusNotFound, metav1.StatusReasonNotFound)), cached,
+				&patch.Options{Subresource: "resize"}, relabel)
+			_, changed := patch.Merge(ctx, answers(statusOf(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid)), cached, nil,
+				func(p *corev1.Pod) { p.Spec.Tolerations = append(p.Spec.Tolerations, corev1.Toleration{Key: "b"}) })
+			for _, err := range []error{missing, changed} {
+				g.Expect(err).To(HaveOccurred())
+				g.Expect(patch.IsStale(err)).To(BeFalse(), "%v", err)
+				g.Expect(names.IsNotFound(err, corev1.Resource("pods"), "x")).To(BeFalse(), "%v", err)
+			}
+		})
+	}
+}
+
+type podsOf = func(namespace string) typedcorev1.PodInterface
+
+// statusOf is an answer of the server itself about the Pod x.
+func statusOf(code int, reason metav1.StatusReason) absenttest.Page {
+	return absenttest.Page{ContentType: "application/json", Status: code, Body: fmt.Sprintf(
+		`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":%q,"details":{"name":"x","kind":"pods"},"code":%d}`,
+		reason, code)}
 }

@@ -21,17 +21,18 @@ import (
 	"github.com/homeostat/homeostat/internal/ownwrites"
 )
 
-// maxRemembered is how many objects an Applier remembers. Beyond it, an arbitrary
-// one is forgotten, which costs one needless request.
+// maxRemembered is how many objects an Applier remembers. When there are more,
+// it forgets any of them, which costs one needless request.
 const maxRemembered = 1 << 17
 
-// maxLate is for how long an older resourceVersion in the cache is taken for a cache that is
-// late. After that the server may have gone back, as it does when etcd is restored.
+// maxLate is how long an Applier explains an older resourceVersion in the cache
+// by a cache that is late. After that the server may have gone back, as it does
+// when etcd is restored from a backup.
 const maxLate = time.Minute
 
-// An Applier applies configurations of type C to objects of type T, server-side, and
-// does not repeat a request that cannot change anything. It is safe for concurrent
-// use.
+// An Applier applies configurations of type C to objects of type T,
+// server-side, and does not repeat a request that cannot change anything. It is
+// safe for concurrent use.
 type Applier[C any, T informer.Object] struct {
 	of    func(namespace string) applyClient[C, T]
 	limit int
@@ -40,13 +41,14 @@ type Applier[C any, T informer.Object] struct {
 	memory map[endpoint]applied
 }
 
-// endpoint is an object or its subresource.
+// endpoint identifies an object or one of its subresources.
 type endpoint struct {
 	types.NamespacedName
 	subresource string
 }
 
-// applied is one request that the server has answered.
+// applied is what an Applier remembers of one request that the server has
+// answered.
 type applied struct {
 	uid     types.UID
 	request [sha256.Size]byte
@@ -55,7 +57,8 @@ type applied struct {
 	at      time.Time // when the cache was last seen to agree
 }
 
-// NewApplier makes an Applier. of returns the client of a namespace, see [Client].
+// NewApplier returns an Applier. of returns the client of a namespace; see
+// [Client].
 func NewApplier[K interface {
 	Apply(ctx context.Context, config C, opts metav1.ApplyOptions) (T, error)
 }, C any, T informer.Object](of func(namespace string) K) *Applier[C, T] {
@@ -66,22 +69,23 @@ func NewApplier[K interface {
 	return a
 }
 
-// Apply makes the field manager own exactly the fields in config, and returns the
-// object as the server then has it. cached is the cached object, or nil if there is
-// none. The UID of cached is put into the request, not into config, as a
-// precondition: a recreated object is refused.
+// Apply makes the field manager own exactly the fields in config, and returns
+// the object as the server then has it. cached is the cached object, or nil if
+// there is none. The UID of cached is a precondition, so that a recreated
+// object is refused. It is added to the request, not to config.
 //
-// Sends one request. It sends none, and returns cached itself, if the last request
-// was the same, cached is the same object, and every field in config is still owned
-// and has the value that the server gave it then. An older resourceVersion in the cache
-// is taken for a cache that is late, for a minute. Do not modify the result.
+// Apply sends one request. It sends none, and returns cached itself, if the
+// last request was the same, cached is the same object, and every field in
+// config is still owned and has the value that the server gave it then. For one
+// minute after the write, an older resourceVersion in the cache is explained by
+// a cache that is late. Do not modify the result.
 //
-// With Subresource "status" the status is applied. For custom kinds it is locked by
-// resourceVersion, as in [Status].
+// With Subresource "status" the status is applied. For custom kinds it is
+// locked by resourceVersion, as in [Status].
 //
-// Errors: a wrong option, a lock (put the resourceVersion into
-// config instead), a config without a name or for another object than cached. A
-// conflict with another manager, which only [Options].NoForce allows, satisfies
+// Errors: a wrong option; a lock (put the resourceVersion into config instead);
+// a config without a name, or for another object than cached. A conflict with
+// another manager, which is possible only with [Options].NoForce, satisfies
 // [IsStale], and so does a recreated object.
 func (a *Applier[C, T]) Apply(ctx context.Context, cached T, o *Options, config C) (T, error) {
 	var none T
@@ -176,7 +180,7 @@ func (a *Applier[C, T]) forget(to endpoint) {
 	delete(a.memory, to)
 }
 
-// done reports whether the request would change nothing.
+// done reports whether the request would change nothing on the server.
 func (a *Applier[C, T]) done(to endpoint, cached T, request [sha256.Size]byte, manager string) bool {
 	if bound.IsNil(cached) {
 		return false
@@ -195,7 +199,7 @@ func (a *Applier[C, T]) done(to endpoint, cached T, request [sha256.Size]byte, m
 	owned, listed := ownedBy(cached, manager)
 	switch {
 	case !listed:
-		return rv == last.rv // for all that can be seen
+		return rv == last.rv // without managed fields, only an unchanged object is known to be right
 	case owned != last.owned:
 		return false
 	case err == nil:
@@ -204,8 +208,8 @@ func (a *Applier[C, T]) done(to endpoint, cached T, request [sha256.Size]byte, m
 	return true
 }
 
-// confirm notes that the last request is still good at rv, so that one that is older is
-// taken for a late cache.
+// confirm records that the object at rv still has what was applied last. From
+// now on, a cached object that is older than rv is explained by a late cache.
 func (a *Applier[C, T]) confirm(to endpoint, last applied, rv string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -215,11 +219,12 @@ func (a *Applier[C, T]) confirm(to endpoint, last applied, rv string) {
 	}
 }
 
-// remember stores what was applied to an endpoint, and the answer. When there are too many
-// endpoints, any others are forgotten, which costs one request each.
+// remember stores what was applied to an endpoint, with the answer. If the
+// memory is full, it forgets any other endpoints, each of which costs one
+// needless request.
 func (a *Applier[C, T]) remember(to endpoint, got T, request [sha256.Size]byte, manager string) {
 	last := applied{uid: got.GetUID(), request: request, rv: got.GetResourceVersion(), at: time.Now()}
-	last.owned, _ = ownedBy(got, manager) // what is not ok equals no sum that is
+	last.owned, _ = ownedBy(got, manager) // without managed fields, a sum that no object with managed fields has
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.memory, to)
@@ -232,7 +237,8 @@ func (a *Applier[C, T]) remember(to endpoint, got T, request [sha256.Size]byte, 
 	a.memory[to] = last
 }
 
-// configMeta is the identity of the object in a configuration, and its JSON.
+// configMeta identifies the object of a configuration. data is the
+// configuration as JSON.
 type configMeta struct {
 	Namespace, Name, ResourceVersion string
 	UID                              types.UID
@@ -240,7 +246,7 @@ type configMeta struct {
 	data []byte
 }
 
-// encode returns the metadata in config, with its JSON.
+// encode returns the identity of the object in config, and config as JSON.
 func encode(config any) (configMeta, error) {
 	var named struct{ Metadata configMeta }
 	data, err := json.Marshal(config)
@@ -260,7 +266,7 @@ func encode(config any) (configMeta, error) {
 	return meta, nil
 }
 
-// checkAgainst refuses a configuration of another object than cached.
+// checkAgainst refuses a configuration for another object than cached.
 func (m configMeta) checkAgainst(cached informer.Object) error {
 	if bound.IsNil(cached) {
 		return nil
@@ -273,8 +279,9 @@ func (m configMeta) checkAgainst(cached informer.Object) error {
 	return nil
 }
 
-// withCondition returns config, or a copy of it that has the UID of cached, and
-// its resourceVersion where servers ignore the UID.
+// withCondition returns config with the UID of cached as a precondition, and
+// with its resourceVersion where servers ignore the UID. It returns config
+// itself if there is no precondition to add, and a copy otherwise.
 func withCondition[C any](config C, meta configMeta, cached informer.Object, subresource string) (C, error) {
 	var members []byte
 	if meta.UID == "" && cached.GetUID() != "" {

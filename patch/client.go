@@ -12,20 +12,23 @@ import (
 	"github.com/homeostat/homeostat/informer"
 )
 
-// A Client patches objects of one kind in one namespace, or of one cluster-scoped
-// kind. Generated, gentype, dynamic, metadata and fake clients have this method.
+// A Client patches objects of one kind in one namespace, or of one
+// cluster-scoped kind. Generated, gentype, dynamic, metadata and fake clients
+// have this method.
 //
-// Functions of this package do not take a Client but a function that returns the client
-// of a namespace, and call it with the namespace of the object:
+// Functions of this package do not take a Client. They take a function that
+// returns the client of a namespace, and call it with the namespace of the
+// object:
 //
 //	patch.Merge(ctx, clientset.CoreV1().Pods, pod, nil, edit)
 //	patch.Merge(ctx, patch.ClusterScoped(clientset.CoreV1().Nodes()), node, nil, edit)
 //	patch.Merge(ctx, dynamicClient.Resource(widgets).Namespace, widget, nil, edit)
 //
-// The compiler's "cannot infer C and T" means that the argument is not such a function.
-// For example, clientset.CoreV1().Nodes has no namespaces: wrap the client in
-// [ClusterScoped]. If it says "wrong type for method Create", or Get or Delete, of a
-// dynamic client, wrap that in [Dynamic], and a metadata client in [Metadata].
+// If the compiler says "cannot infer C and T", the argument is not such a
+// function. For example, clientset.CoreV1().Nodes takes no namespace: wrap the
+// client in [ClusterScoped]. If it says "wrong type for method Create" (or Get,
+// or Delete) of a dynamic client, wrap the client in [Dynamic], and a metadata
+// client in [Metadata].
 type Client[T informer.Object] interface {
 	Patch(
 		ctx context.Context, name string, pt types.PatchType, data []byte,
@@ -42,12 +45,13 @@ type CreateClient[T informer.Object] interface {
 	Create(ctx context.Context, obj T, opts metav1.CreateOptions) (T, error)
 }
 
-// applyClient applies configurations of type C to objects of type T.
+// applyClient is a client that applies configurations of type C to objects of
+// type T.
 type applyClient[C any, T informer.Object] interface {
 	Apply(ctx context.Context, config C, opts metav1.ApplyOptions) (T, error)
 }
 
-// statusClient is a client of a kind with a status, as the generated ones have it.
+// statusClient is the client of a kind with a status, as generators write it.
 type statusClient[C, T any] interface {
 	ApplyStatus(ctx context.Context, config C, opts metav1.ApplyOptions) (T, error)
 }
@@ -58,14 +62,15 @@ type (
 	getter[T any] interface {
 		Get(ctx context.Context, name string, o metav1.GetOptions) (T, error)
 	}
-	// untypedGetter is a dynamic client or one for metadata.
+	// untypedGetter is a dynamic client or a metadata client.
 	untypedGetter[T any] interface {
 		Get(ctx context.Context, name string, o metav1.GetOptions, subresources ...string) (T, error)
 	}
 )
 
-// ClusterScoped adapts the client of a cluster-scoped kind. The returned function has no
-// client for any namespace: a write of a namespaced object is refused.
+// ClusterScoped adapts the client of a cluster-scoped kind. The returned
+// function has no client for any namespace, so that a write of a namespaced
+// object is refused.
 func ClusterScoped[C any](client C) func(namespace string) C {
 	return func(namespace string) C {
 		if namespace != "" {
@@ -82,15 +87,15 @@ func ClusterScoped[C any](client C) func(namespace string) C {
 //
 // For [Merge] and [Status], client.Resource(widgets).Namespace is enough.
 //
-// The type of the result has no name: its methods are those that the functions ask for,
-// which no one interface of this package has.
+// The type of the result is not exported. It has the methods that the functions
+// of this package ask for.
 func Dynamic(client dynamic.NamespaceableResourceInterface) func(namespace string) dynamicClient {
 	return func(namespace string) dynamicClient { return dynamicClient{client.Namespace(namespace)} }
 }
 
 // Metadata adapts a metadata client to [Delete]. For [Merge],
-// client.Resource(widgets).Namespace is enough. The type of the result has no name, as
-// that of [Dynamic].
+// client.Resource(widgets).Namespace is enough. As with [Dynamic], the type of
+// the result is not exported.
 func Metadata(client metadata.Getter) func(namespace string) metadataClient {
 	return func(namespace string) metadataClient { return metadataClient{client.Namespace(namespace)} }
 }

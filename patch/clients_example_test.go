@@ -16,8 +16,8 @@ import (
 	"github.com/homeostat/homeostat/patch"
 )
 
-// Functions of this package take what returns the client of a namespace, such as clientset.CoreV1().Pods. A kind without
-// namespaces has one client.
+// Functions of this package take what returns the client of a namespace, such
+// as clientset.CoreV1().Pods. A kind without namespaces has one client.
 func ExampleClusterScoped() {
 	nodes := fake.NewClientset(exampleNode()).CoreV1().Nodes()
 	got, err := patch.Merge(context.Background(), patch.ClusterScoped(nodes), exampleNode(), nil, func(n *corev1.Node) {

@@ -88,7 +88,8 @@ func writes() map[string]func(ctx context.Context, of podClients, pod *corev1.Po
 	return out
 }
 
-// richPod is stored by a simulated server, with something in each container that a careless edit would share.
+// richPod is stored by a simulated server, with something in each container
+// that a careless edit would share.
 func richPod(t *testing.T) (podClients, *corev1.Pod) {
 	t.Helper()
 	pods := simulated(t).CoreV1().Pods
@@ -121,7 +122,8 @@ func cacheStays(t *testing.T) {
 	g.Expect(cached).To(Equal(before))
 }
 
-// mergesLists edits a list that another client has edited since it was read, in every way that there is.
+// mergesLists edits a list that another client has edited since it was read, in
+// every way that there is.
 func mergesLists(t *testing.T) {
 	for name, edit := range map[string]func(s *corev1.Service){
 		"changed": func(s *corev1.Service) { s.Spec.Ports[0].Name = "mine" },
@@ -219,7 +221,8 @@ func emptiesOneByOne(t *testing.T) {
 		To(MatchJSON(`{"metadata":{"labels":{"a":null},"annotations":{"b":null}}}`), "of custom kinds, too")
 }
 
-// locksOnRequest changes the object behind the cache: without Lock the write is stored, with it refused.
+// locksOnRequest changes the object behind the cache: without Lock the write is
+// stored, with it refused.
 func locksOnRequest(t *testing.T) {
 	for name, write := range map[string]func(ctx context.Context, of podClients, pod *corev1.Pod, o *patch.Options) error{
 		"Merge": func(ctx context.Context, of podClients, pod *corev1.Pod, o *patch.Options) error {
@@ -252,7 +255,8 @@ func locksOnRequest(t *testing.T) {
 	}
 }
 
-// refusalsAreStale tries both conditions on every function, and failures that are none of a condition.
+// refusalsAreStale tries both conditions on every function, and failures that
+// are none of a condition.
 func refusalsAreStale(t *testing.T) {
 	TestARecreatedObjectIsRefused(t) // by the UID
 	locksOnRequest(t)                // by the resourceVersion
@@ -267,7 +271,8 @@ func refusalsAreStale(t *testing.T) {
 	}
 }
 
-// hasFieldManager reads the requests of every write: the option wins, then the controller's name, then a default.
+// hasFieldManager reads the requests of every write: the option wins, then the
+// controller's name, then a default.
 func hasFieldManager(t *testing.T) {
 	for name, write := range writes() {
 		if name == "Delete" {

@@ -54,7 +54,8 @@ func freshWidget(namespace string) *widget {
 	return w
 }
 
-// recreatedStatus expects that nothing writes the status of an object that was recreated since it was read.
+// recreatedStatus expects that nothing writes the status of an object that was
+// recreated since it was read.
 func recreatedStatus(ctx context.Context, t testing.TB, c widgets, namespace string) {
 	t.Helper()
 	g := NewWithT(t)

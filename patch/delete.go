@@ -11,16 +11,17 @@ import (
 	"github.com/homeostat/homeostat/internal/ownwrites"
 )
 
-// Delete deletes the object that was read, and never a recreated one: the UID is
-// a precondition, and with [Options].Lock the resourceVersion too. It is not an
-// error if the object is already deleted or being deleted. Only the server's own
-// answer about this object proves that: the page of a proxy with status 404 is an
-// error. of returns the client of a namespace, see [Client].
+// Delete deletes the object that was read, and never a recreated one: the UID
+// is a precondition, and with [Options].Lock the resourceVersion too. It
+// returns nil if the object is already deleted or being deleted. Only the
+// server's own answer about this object is taken for that: for example, a page
+// of a proxy with status 404 is an error. of returns the client of a namespace;
+// see [Client].
 //
-// Sends at most one request, and none if cached is being deleted. It returns when
-// the server has accepted the deletion; finalizers may delay it.
+// Delete sends at most one request, and none if cached is being deleted. It
+// returns when the server has accepted the deletion; finalizers may delay it.
 //
-// Errors: [IsStale] if the object was recreated, or, with a lock, has changed.
+// Errors: [IsStale] if the object was recreated or, with a lock, has changed.
 func Delete[C interface {
 	Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error
 }, T informer.Object](

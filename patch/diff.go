@@ -17,13 +17,14 @@ const (
 	maxValue = 96
 )
 
-// Diff returns a human-readable difference between two objects of one kind: a line for each member,
-// with the value before and after. It returns "" if they are equal, and "created" or "deleted" if one
-// of them is nil.
+// Diff returns the difference between two objects of one kind for people: one
+// line for each member that differs, with the value before and after. For
+// example, "spec.replicas: 1 → 3". It returns "" if the objects are equal, and
+// "created" or "deleted" if one of them is nil.
 //
-// Values of Secrets are replaced by their size. Long values and long results are truncated.
-// resourceVersion, generation and managedFields are left out. It is meant for logs: it costs much
-// more than the comparison of [Merge].
+// Values of Secrets are replaced by their size. Long values and long results
+// are truncated. resourceVersion, generation and managedFields are left out.
+// Diff is meant for logs: it costs much more than the comparison of [Merge].
 func Diff(before, after informer.Object) string {
 	switch {
 	case bound.IsNil(before) && bound.IsNil(after):
@@ -82,7 +83,7 @@ func (d *describer) walk(path []string, changed, before, after map[string]any) {
 	}
 }
 
-// noise reports whether every write of a server changes what is at path.
+// noise reports whether path is a field that every write changes.
 func noise(path []string) bool {
 	return len(path) == 2 && path[0] == "metadata" &&
 		slices.Contains([]string{"resourceVersion", "generation", "managedFields"}, path[1])
@@ -105,7 +106,8 @@ func (d *describer) show(path []string, v any) string {
 	return string(data)
 }
 
-// secretPath reports whether a Secret has its secrets at path: kubectl keeps a copy in an annotation.
+// secretPath reports whether a Secret has secret values at path. Annotations
+// are included, because kubectl apply stores a copy of the object in one.
 func secretPath(path []string) bool {
 	return path[0] == "data" || path[0] == "stringData" || len(path) > 1 && path[1] == "annotations"
 }

@@ -1,20 +1,35 @@
-// Package patch writes edits of cached objects: it sends what the edit changed
-// and nothing else, and no request when nothing changed.
+// Package patch writes edits of cached objects. It sends what the edit changed
+// and no other field, and it sends no request when the edit changed nothing:
 //
-// An update with the whole object undoes what its author does not know about:
-// fields of a newer server, changes made since the read. A patch does not, but
-// computing one is usually slow, and a patch gives up the lock that an update has.
+//	newest, err := patch.Merge(ctx, clientset.CoreV1().Pods, pod, nil, func(edit *corev1.Pod) {
+//		edit.Labels["app"] = "shop"
+//	})
+//
+// An update, in contrast, sends the whole object. It undoes what its author does
+// not know: changes made since the read, and fields that a newer server has and
+// the program's Go type has not. A patch has neither problem, but is usually slow
+// to compute, and gives up the lock that an update has; see [Options].Lock.
 //
 //	cached ──deep copy──▶ edit ──▶ compare ──┬─ equal ─────▶ no request, cached
 //	  (shared, read only)                    └─ different ─▶ PATCH ──▶ answer
 //	                                                ▲          │
 //	                                           Options.Lock    └──▶ the reconcile's record
 //
-// [Merge] edits an object, [Status] its status subresource, [Ensure] creates it if
-// it is missing, [Delete] deletes exactly the object that was read, an [Applier]
-// applies configurations server-side and remembers what it asked for, a [Finalizer]
-// cleans up outside the cluster. Package children manages all objects that one
-// owner owns.
+// The functions and types:
+//
+//	Merge      edits an object
+//	Status     edits its status subresource
+//	Ensure     edits an object, and creates it if it does not exist
+//	Delete     deletes exactly the object that was read
+//	Applier    applies configurations server-side, and remembers them
+//	Finalizer  cleans up outside the cluster before an object is deleted
+//	children   a package that manages all objects that one owner owns
+//
+// Functions do not take a client but a function that returns the client of a
+// namespace, such as clientset.CoreV1().Pods; see [Client] and [ClusterScoped].
+// After a write, the reconcile's key is held until the caches show it. A write that
+// is refused because the object has changed is not a failure: return the error, and
+// the next reconcile sees the newest object.
 //
 // The contract:
 //
@@ -23,8 +38,8 @@
 //   - Go types of k8s.io/api get a strategic merge patch: lists are merged by
 //     key, so changes by other clients survive in them.
 //   - All other types get a JSON merge patch (RFC 7386).
-//   - An edit of any other list is sent as a JSON patch (RFC 6902) of the elements that
-//     it changed, locked by the resourceVersion.
+//   - An edit of any other list is sent as a JSON patch (RFC 6902) of the
+//     elements that it changed, locked by the resourceVersion.
 //   - What the Go type or a Transform hides from the program survives, also in the
 //     elements of lists.
 //   - An edit that could lose it is refused by the server, and the error names the
@@ -50,20 +65,16 @@
 //     for dry runs.
 //   - A mistake that can be seen before any request is an error that names it.
 //
-// Functions do not take a client but a function that returns the client of a
-// namespace (clientset.CoreV1().Pods; see [Client] and [ClusterScoped]). After a
-// write, the reconcile's key is held until the caches show it. A refusal is not a
-// failure: the next reconcile sees the newest object.
-//
-// It does not retry. It cannot store a null, which an unstructured object may
-// contain: a null in a merge patch removes the member. It reads only where an
-// answer leaves no choice: in Ensure, if the cache was wrong, after a write of a
-// subresource that was not found, and after a list could not be patched.
+// The package does not retry. It cannot store a null, which an unstructured object
+// may contain: a null in a merge patch removes the member. It reads objects from
+// the server only where an answer leaves no choice: in Ensure, if the cache was
+// wrong; after a write of a subresource that was not found; and after a list could
+// not be patched.
 //
 // Generated, gentype, dynamic and metadata clients work, and so do fake clientsets.
-// The namespace of a dynamic, metadata or wrapped client cannot be checked in
-// advance; only the UID and the answer show that it is wrong. Fakes give objects no
-// UID and no resourceVersion, never enforce preconditions, ignore dry runs, and let
-// patches of the status change everything; with them, [Ensure] needs three requests
-// to patch.
+// The namespace of a dynamic, metadata or wrapped client cannot be checked before
+// the request; only the UID and the answer show that it is wrong. Fakes give
+// objects no UID and no resourceVersion, never enforce preconditions, ignore dry
+// runs, and let patches of the status change every field. With them, [Ensure] needs
+// three requests to patch.
 package patch

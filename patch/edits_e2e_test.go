@@ -24,7 +24,8 @@ import (
 
 func pick[E any](r *rand.Rand, from ...E) E { return from[r.Intn(len(from))] }
 
-// shuffle returns the list with one thing done to it: something added, removed or moved.
+// shuffle returns the list with one thing done to it: something added, removed
+// or moved.
 func shuffle[E any](r *rand.Rand, list []E, fresh E) []E {
 	switch n := len(list); {
 	case r.Intn(3) == 0 || n == 0:

@@ -17,23 +17,30 @@ import (
 	"github.com/homeostat/homeostat/internal/ownwrites"
 )
 
-// Ensure returns the object with edit applied, as the server has it: created if it
-// did not exist, patched if it did, untouched if it was already right.
+// Ensure makes an object look as edit says, and returns it as the server then
+// has it. It creates the object if it does not exist, patches it if it differs,
+// and sends no request if it is already right:
 //
-// base is the cached object or, if the cache has none, a new one with its name and
-// namespace: an object without a UID is created. of returns the client of a
-// namespace, see [Client].
+//	cm, err := patch.Ensure(ctx, clientset.CoreV1().ConfigMaps, base, nil, func(edit *corev1.ConfigMap) {
+//		edit.Data = map[string]string{"greeting": "hello"}
+//	})
 //
-// base is not written to. Sends at most one request. If the cache was wrong and the
-// object exists, it sends two more: it reads the object and patches it, locked by
-// its resourceVersion. The edit is called once per object it is tried on, and may
-// retain that object. If a controlled object needs a patch, that includes a copy without
-// owner references, which shows whose the edit makes it.
+// base is the cached object. If the cache has none, it is a new object with the
+// name and the namespace: an object without a UID is created. of returns the
+// client of a namespace; see [Client]. Ensure does not write to base.
 //
-// Errors: as for [Merge]. An object that was deleted since it was read satisfies
-// [IsStale] as well. An object that another owner controls is neither adopted nor
-// written, but a [ForeignError]: the edit must make that owner the controller itself.
-// [Options].Adopt lifts this.
+// Ensure sends at most one request. If the cache was wrong and the object
+// exists, it sends two more: it reads the object and patches it, locked by its
+// resourceVersion. It calls edit once for each object on which it tries it, and
+// edit may retain that object. For an object that has a controller and needs a
+// patch, one more such object is a copy without owner references, which shows
+// which owner the edit makes the controller.
+//
+// Errors: as for [Merge]. An object that was deleted since it was read
+// satisfies [IsStale] as well. An object that another owner controls is not
+// written and not adopted: the error is a [ForeignError], unless
+// [Options].Adopt is set. An edit that makes that owner the controller itself
+// may write the object.
 func Ensure[C CreateClient[T], T informer.Object](
 	ctx context.Context, of func(namespace string) C, base T, o *Options, edit func(T),
 ) (T, error) {
@@ -64,8 +71,8 @@ func Ensure[C CreateClient[T], T informer.Object](
 	return merge(ctx, of, live, &locked, edit, checkController(o, edit))
 }
 
-// create creates a copy of base as edit has changed it, with one request. The caller
-// describes its errors.
+// create sends the request that creates base as edit has changed it. It does
+// not wrap errors; its callers do.
 func create[C CreateClient[T], T informer.Object](
 	ctx context.Context, of func(namespace string) C, base T, o *Options, edit func(T),
 ) (T, error) {
@@ -107,7 +114,7 @@ func create[C CreateClient[T], T informer.Object](
 	return got, nil
 }
 
-// read returns the object of the name of base.
+// read reads the object with the name of base from the server.
 func read[C CreateClient[T], T informer.Object](ctx context.Context, of func(namespace string) C, base T) (T, error) {
 	var none T
 	c, err := bound.ClientFor(of, base)

@@ -20,23 +20,24 @@ var (
 	errOtherCopy   = errors.New("its DeepCopyObject returns another type")
 )
 
-// IsStale reports whether a write was refused because the object has been changed
-// or recreated since it was read. It is not a failure: return the error unchanged,
-// and the controller reconciles the newest object. A status 409 that is not the
-// server's own, such as the page of a proxy, is a failure.
+// IsStale reports whether a write was refused because the object has been
+// changed or recreated since it was read. It is not a failure: return the error
+// unchanged, and the controller reconciles the newest object. A status 409 that
+// is not the API server's own, for example the page of a proxy, is a failure.
 func IsStale(err error) bool {
 	return (apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)) && !absent.IsForeign(err)
 }
 
-// describe wraps err with the operation and the object. A refusal of the UID,
-// which servers report as an invalid object, becomes a conflict.
+// describe wraps err with the operation and the object, and makes a conflict of
+// a refused UID; see asConflict.
 func describe(doing string, obj informer.Object, err error) error {
 	return fmt.Errorf("%s %s %q: %w", doing, kindOf(obj), bound.KeyOf(obj), asConflict(obj.GetName(), err))
 }
 
-// asConflict makes a conflict of a refused UID, and returns all other errors as
-// they are. On a recreated object a patch may be invalid for other reasons as well,
-// since it was made for a different object: the UID decides.
+// asConflict returns a conflict if the server has refused the UID, and err
+// otherwise. Servers report a refused UID as an invalid object, possibly with
+// further causes, because a patch that was made for a different object may be
+// invalid for other reasons as well.
 func asConflict(name string, err error) error {
 	var invalid apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &invalid) || invalid.Status().Details == nil {
@@ -51,8 +52,8 @@ func asConflict(name string, err error) error {
 	return apierrors.NewConflict(schema.GroupResource{Group: details.Group, Resource: details.Kind}, name, err)
 }
 
-// kindOf returns the object's kind as its TypeMeta has it, or else the name of its
-// Go type.
+// kindOf returns the kind in the object's TypeMeta. If that is empty, it
+// returns the name of the object's Go type.
 func kindOf(obj informer.Object) string {
 	if kind := obj.GetObjectKind().GroupVersionKind().Kind; kind != "" {
 		return kind

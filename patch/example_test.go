@@ -38,7 +38,8 @@ func exampleNode() *corev1.Node {
 	}
 }
 
-// The write is conditional on the UID of the object that was read; a lock makes it conditional on its resourceVersion, too.
+// The write is conditional on the UID of the object that was read; a lock makes
+// it conditional on its resourceVersion, too.
 func ExampleMerge() {
 	cached := exampleNode()                         // from an informer: shared, never written to
 	client := patch.ClusterScoped(printing{cached}) // clientset.CoreV1().Nodes()
@@ -54,7 +55,8 @@ func ExampleMerge() {
 	// <nil>
 }
 
-// An edit that changes nothing sends nothing, so it may be repeated in every reconcile.
+// An edit that changes nothing sends nothing, so it may be repeated in every
+// reconcile.
 func ExampleMerge_unchanged() {
 	cached := exampleNode()
 	got, err := patch.Merge(context.Background(), patch.ClusterScoped(printing{}), cached, nil, func(n *corev1.Node) {
@@ -114,8 +116,8 @@ func ExampleApplier() {
 	// Output: map[zone:b] <nil>
 }
 
-// What has been asked for is not asked for again, until it is forgotten: the object was deleted, or another client may
-// have forced its own.
+// What has been asked for is not asked for again, until it is forgotten: the
+// object was deleted, or another client may have forced its own.
 func ExampleApplier_Forget() {
 	client := fake.NewClientset()
 	if err := fakes.Faithful(client); err != nil { // with UIDs and resourceVersions
@@ -138,7 +140,8 @@ func ExampleApplier_Forget() {
 	// 2 <nil>
 }
 
-// A refused lock is no failure: return the error, and the next reconcile sees the newest object.
+// A refused lock is no failure: return the error, and the next reconcile sees
+// the newest object.
 func ExampleIsStale() {
 	err := fmt.Errorf("rebooting: %w", apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, "n1", nil))
 	fmt.Println(patch.IsStale(err))

@@ -15,42 +15,42 @@ import (
 	"github.com/homeostat/homeostat/internal/terminal"
 )
 
-// A Finalizer keeps objects from being removed until Clean has undone what a
-// reconciler did for them outside the cluster.
+// A Finalizer prevents that the server removes an object before Clean has
+// undone what a reconciler did for it outside the cluster:
 //
 //	live, object, err := finalizer.Guard(ctx, object)
 //	if err != nil || !live {
 //		return reconcile.Result{}, err
 //	}
 //
-// Objects in the cluster need none: owner references do that. A late cache may still
-// have an object that the server no longer has: before a reconciler creates
-// something outside, it should ask the server (names.Live). A Finalizer is safe for
-// concurrent use.
+// Objects inside the cluster need no Finalizer: owner references do that. Since
+// a cache may be late, it may contain an object that the server no longer has.
+// A reconciler that is about to create something outside the cluster should ask
+// the server first (names.Live). A Finalizer is safe for concurrent use.
 type Finalizer[T informer.Object, C Client[T]] struct {
-	// Name with a domain, such as "example.com/volumes".
+	// Name has a domain. For example, "example.com/volumes".
 	Name string
 	// Client returns the client of a namespace, as clientset.CoreV1().Pods and
 	// [ClusterScoped] do. It is called with the namespace of the object.
 	Client func(namespace string) C
-	// Clean is called in each reconcile of an object that is being deleted, until it
-	// returns nil. It must be idempotent: it is called again if the process dies
-	// before its success is recorded.
+	// Clean is called in each reconcile of an object that is being deleted,
+	// until it returns nil. It must be idempotent, because it is called again
+	// if the process ends before its success is recorded.
 	Clean func(ctx context.Context, object T) error
 }
 
-// Guard returns true, and the object as the server has it, once the object has the
-// finalizer: work outside the cluster is now safe. It returns false if the object is
-// being deleted; Clean has then been called, and the finalizer removed if Clean
-// succeeded.
+// Guard adds the finalizer to an object. It returns true, and the object as the
+// server then has it, once the object has the finalizer: work outside the
+// cluster is safe now. For an object that is being deleted, it calls Clean,
+// removes the finalizer if Clean succeeded, and returns false.
 //
-// Sends at most one request, and none if the finalizer is as it should be. The
-// cached object is not written to. The patch is locked by resourceVersion and
-// UID, so that no finalizer of another client is lost.
+// Guard sends at most one request, and none if there is no finalizer to add or
+// to remove. It does not write to cached. The patch is locked by
+// resourceVersion and UID, so that no finalizer of another client is lost.
 //
-// Errors: Clean's; a conflict ([IsStale]) if the object has changed, which a
-// controller retries on its own; a terminal error, before Clean is called, if a
-// field is wrong or the client is for another namespace.
+// Errors: the error of Clean; a conflict ([IsStale]) if the object has changed,
+// which a controller retries on its own; a terminal error, before Clean is
+// called, if a field is wrong or the client is for another namespace.
 func (f Finalizer[T, C]) Guard(ctx context.Context, cached T) (live bool, newest T, err error) {
 	if err := f.validate(); err != nil {
 		return false, cached, terminal.Mark(err)
@@ -96,7 +96,7 @@ func (f Finalizer[T, C]) validate() error {
 	for _, why := range validation.IsQualifiedName(f.Name) {
 		check.Wrong("Name", f.Name, "%s", why)
 	}
-	if !strings.Contains(f.Name, "/") { // others are the server's own, such as orphan
+	if !strings.Contains(f.Name, "/") { // finalizers without a domain belong to the server, such as orphan
 		check.Wrong("Name", f.Name, "must have a domain, such as example.com/volumes")
 	}
 	check.That(f.Client != nil, "Client", nil, "use clientset.CoreV1().Pods, for example")

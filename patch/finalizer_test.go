@@ -44,7 +44,8 @@ func newGuarded() *guarded {
 	return g
 }
 
-// guard calls Guard for an object with the finalizers; the answer is another such object.
+// guard calls Guard for an object with the finalizers; the answer is another
+// such object.
 func (g *guarded) guard(t *testing.T, cached *widget, answer ...string) (live bool, newest *widget, err error) {
 	t.Helper()
 	g.answer = cached.DeepCopyObject().(*widget)

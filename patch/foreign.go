@@ -11,12 +11,14 @@ import (
 	"github.com/homeostat/homeostat/internal/bound"
 )
 
-// ErrForeign means that an object was not written because it is not the program's. The
-// error is a [ForeignError], which names the object and its owner.
+// ErrForeign means that an object was not written because it does not belong to
+// the program. The error is a [ForeignError], which names the object and its
+// owner.
 var ErrForeign = errors.New("the object is not the program's")
 
-// ForeignError is the refusal to write an object that belongs to another owner, or to
-// none. It satisfies errors.Is(err, [ErrForeign]). For example, in a condition:
+// ForeignError is the refusal to write an object that belongs to another owner,
+// or that has no owner. It satisfies errors.Is(err, [ErrForeign]). For example,
+// report it in a condition:
 //
 //	if foreign, ok := errors.AsType[*patch.ForeignError](err); ok {
 //		meta.SetStatusCondition(&edit.Status.Conditions, metav1.Condition{
@@ -27,9 +29,11 @@ type ForeignError struct {
 	Kind string
 	// Key is the object's namespace and name.
 	Key types.NamespacedName
-	// Owner says whose it is, such as `Certificate "shop"`. It is empty if nobody owns it.
+	// Owner is the owner's kind and name, such as `Certificate "shop"`. It is
+	// empty if the object has no owner.
 	Owner string
-	// Reason says why it was not written, and what the way out is.
+	// Reason explains why the object was not written, and what can be done
+	// about it.
 	Reason string
 }
 
@@ -39,8 +43,9 @@ func (e *ForeignError) Error() string { return fmt.Sprintf("%s %q: %s", e.Kind, 
 // Is reports whether target is [ErrForeign].
 func (e *ForeignError) Is(target error) bool { return target == ErrForeign }
 
-// checkController returns a check that refuses to write an object that another owner
-// controls than the edit would give it.
+// checkController returns a check that refuses the edit of an object with a
+// controller, unless the edit names that controller itself or o allows
+// adoption.
 func checkController[T informer.Object](o *Options, edit func(T)) func(cached, edited informer.Object) error {
 	return func(cached, edited informer.Object) error {
 		was := metav1.GetControllerOfNoCopy(cached)
@@ -65,8 +70,8 @@ func checkController[T informer.Object](o *Options, edit func(T)) func(cached, e
 	}
 }
 
-// wouldControl reports whether edit makes the owner of that UID the controller of an
-// object like cached that has no owner.
+// wouldControl reports whether edit makes the owner with this UID the
+// controller. It tries the edit on a copy of cached without owner references.
 func wouldControl[T informer.Object](cached informer.Object, edit func(T), uid types.UID) bool {
 	blank, ok := cached.DeepCopyObject().(T)
 	if !ok {

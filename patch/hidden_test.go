@@ -60,11 +60,13 @@ func listedWidgets(t testing.TB, config *rest.Config) func(namespace string) *wi
 	}
 }
 
-// A hiddenCase is an edit of an object of which the program does not see everything.
+// A hiddenCase is an edit of an object of which the program does not see
+// everything.
 type hiddenCase struct {
 	name string
-	// is the spec, or, if status is set, the status of the object, as JSON, and wanted what it becomes.
-	// An edit without wanted is refused: the error has refused.
+	// is the spec, or, if status is set, the status of the object, as JSON, and
+	// wanted what it becomes. An edit without wanted is refused: the error has
+	// refused.
 	is, wanted, refused string
 	status              bool
 	// cut is a Transform.
@@ -72,7 +74,8 @@ type hiddenCase struct {
 	edit func(*widget)
 }
 
-// Each part of the JSON that has "new" or "hidden" in it is not seen by the program.
+// Each part of the JSON that has "new" or "hidden" in it is not seen by the
+// program.
 var hiddenCases = []hiddenCase{
 	{
 		name: "a member of one element", is: `{"rules":[{"host":"a","port":1,"new":"x"},{"host":"b","port":2,"new":"y"}]}`,

@@ -16,10 +16,11 @@ import (
 	"github.com/homeostat/homeostat/informer"
 )
 
-// ownedBy returns a sum of the fields that manager has applied to obj, of all
-// subresources, with their values: another replica may have applied different
-// values under the same name, which changes no ownership. It is not ok if the
-// managed fields are missing or cannot be read.
+// ownedBy returns a sum of the fields that manager has applied to obj, in all
+// subresources, with their values. The values count because another replica may
+// have applied different ones under the same name, which leaves the ownership
+// as it was. It returns false if the managed fields are missing or cannot be
+// read.
 func ownedBy(obj informer.Object, manager string) ([sha256.Size]byte, bool) {
 	var none [sha256.Size]byte
 	h := sha256.New()
@@ -41,9 +42,9 @@ func ownedBy(obj informer.Object, manager string) ([sha256.Size]byte, bool) {
 	return [sha256.Size]byte(h.Sum(nil)), content != nil
 }
 
-// contentOf returns obj as JSON has it, with no more metadata than can be applied,
-// and nil if it has no such form.
-// The result shares memory with an unstructured obj; do not modify what is in it.
+// contentOf returns obj as JSON has it, with only those members of the metadata
+// that can be applied. It returns nil if obj cannot be converted. The result
+// shares memory with an unstructured obj; do not modify it.
 func contentOf(obj informer.Object) map[string]any {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 	if err != nil {
@@ -60,7 +61,8 @@ func contentOf(obj informer.Object) map[string]any {
 }
 
 // writeOwned writes the values of fields, which are in the form of
-// [metav1.FieldsV1], to w. The whole value counts where no part of it is named.
+// [metav1.FieldsV1], to w. Where fields names a value but no part of it, it
+// writes the whole value.
 func writeOwned(w io.Writer, fields map[string]any, value any) {
 	for _, step := range slices.Sorted(maps.Keys(fields)) {
 		if step == "." {
@@ -77,8 +79,9 @@ func writeOwned(w io.Writer, fields map[string]any, value any) {
 	}
 }
 
-// partOf returns the part of value to which one step of a [metav1.FieldsV1] leads,
-// and nil if there is none.
+// partOf returns the part of value to which one step of a [metav1.FieldsV1]
+// leads. For example, "f:spec" leads to the member spec. It returns nil if
+// value has no such part.
 func partOf(value any, step string) any {
 	kind, name, _ := strings.Cut(step, ":")
 	object, _ := value.(map[string]any)
@@ -104,8 +107,8 @@ func partOf(value any, step string) any {
 	return nil
 }
 
-// isElement reports whether element of a list has the members of want, if the list
-// has keys, and otherwise whether it is want.
+// isElement reports whether element is the element of a list that want
+// describes: by its keys, or as a whole.
 func isElement(element, want any, keys bool) bool {
 	if !keys {
 		return textOf(element) == textOf(want)

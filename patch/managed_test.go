@@ -55,7 +55,8 @@ func (a *answering) Apply(ctx context.Context, c *nodeConfig, o metav1.ApplyOpti
 }
 
 // Another replica may have applied something else under the same field manager,
-// and given back what this one applied: the ownership is the same, the values are not.
+// and given back what this one applied: the ownership is the same, the values
+// are not.
 func TestAnApplierRepeatsWhatHasAnotherValue(t *testing.T) {
 	for name, row := range map[string]struct {
 		edit  func(n *corev1.Node)

@@ -17,47 +17,51 @@ import (
 	"github.com/homeostat/homeostat/internal/diff"
 )
 
-// Merge returns the object as the server has it after edit was applied to a copy
-// of cached. It sends only what edit changed, and nothing if it changed nothing.
+// Merge applies edit to a copy of cached, sends what the edit changed, and
+// returns the object as the server then has it. If the edit changed nothing, it
+// sends no request and returns cached itself, which must not be modified.
 //
-// of returns the client of a namespace, see [Client]. The UID of cached is a
-// precondition of the write: neither an object in another namespace nor a recreated
-// one is ever written to.
+// of returns the client of a namespace; see [Client]. The UID of cached is a
+// precondition of the write, so that an object of another namespace or a
+// recreated object is never written to. cached is shared, and Merge does not
+// write to it.
 //
-// cached is shared and not written to. Sends one request as a rule; if it sends none,
-// it returns cached itself: do not modify it. Go types of k8s.io/api are patched by
-// strategic merge. All others, including unstructured objects of the same kinds,
-// are patched by JSON merge. The logger of ctx gets a [Diff] at V(4).
+// Go types of k8s.io/api are patched by strategic merge. All others, including
+// unstructured objects of the same kinds, are patched by JSON merge. Merge
+// usually sends one request. It may send more where the Go type cannot tell
+// whether the server's object has a member: then it tries the most likely form
+// first. The logger of ctx gets a [Diff] at V(4).
 //
-// A list that has no merge key is patched element by element, by index, and such an
-// edit is always locked. What the Go type or a Transform hides of the elements stays.
-// An element is recognised by its name, type, key or id, or else by its place and by
-// what it has in common with the old one. For example, a new port in rules[0] keeps a
-// field of that rule that the program's type does not have. Where the Go type cannot
-// tell whether an object or a list exists, Merge tries what is likely first, so that it
-// may send more than one request.
+// A list that has no merge key is patched element by element, by index, and
+// such a patch is always locked by the resourceVersion. Fields of the elements
+// that the Go type or a Transform hides are kept. For example, an edit that
+// sets rules[0].port keeps the other fields of that rule, also those that the
+// program's type does not have. An element is recognised by its name, type, key
+// or id, and otherwise by its place and by what it has in common with the old
+// one.
 //
-// The copy belongs to edit, which may retain it or parts of it; changes made after
-// edit has returned are not sent. The copy of a Go struct has no managed fields,
-// which belong to the server.
+// The copy belongs to edit, which may retain it or parts of it; changes made
+// after edit has returned are not sent. The copy of a Go struct has no managed
+// fields, because they belong to the server.
 //
-// Errors: a refusal because of the UID or the lock satisfies [IsStale]. An edit that
-// could lose something that the server has and the program does not see is refused, and
-// the error names the field: for example, two elements that look the same to the
-// program, of which one was removed. These are
-// found before any request, and named:
+// Errors: a refusal because of the UID or the lock satisfies [IsStale]. An edit
+// that could lose fields which the program does not see is refused, and the
+// error names the field. For example, one of two elements that look the same to
+// the program is removed. These mistakes are found before any request:
 //
 //   - a nil argument, a wrong option, a client of another namespace,
 //   - an edit that changes name, namespace, UID, resourceVersion or kind,
-//   - an edit that the endpoint would silently drop: anything but the status in the
-//     status subresource, and, without it, the status of a Go type of k8s.io/api
-//     (for other types it is not known whether they have the subresource),
+//   - an edit that the endpoint would silently drop: other fields than the
+//     status in the status subresource and, without it, the status of a Go type
+//     of k8s.io/api (for other types it is not known whether they have the
+//     subresource),
 //   - a lock on an object without a resourceVersion,
 //   - a patch of more than 3 MiB.
 //
-// A kind without the subresource gets an error of its own, after one read that
-// distinguishes it from a deleted object. If the answer is about another object,
-// possible with clients whose namespace cannot be checked, the error names both.
+// A write to a subresource that the kind does not have gets an error of its
+// own. Merge distinguishes it from a deleted object by reading the object once.
+// If the answer is about another object, which clients whose namespace cannot
+// be checked make possible, the error names both.
 func Merge[C Client[T], T informer.Object](
 	ctx context.Context, of func(namespace string) C, cached T, o *Options, edit func(T),
 ) (T, error) {
@@ -95,7 +99,8 @@ func Status[C Client[T], T informer.Object](
 	})
 }
 
-// observeGeneration notes the generation that the status of obj is about.
+// observeGeneration sets the observed generation in the status of obj and in
+// the conditions that the edit has set.
 func observeGeneration(cached, obj informer.Object) {
 	s := statusOf(obj)
 	if !s.IsValid() || obj.GetGeneration() == 0 {
@@ -114,8 +119,8 @@ func observeGeneration(cached, obj informer.Object) {
 	}
 }
 
-// statusOf returns the field Status of an object that is a pointer to a struct, if
-// it is a struct.
+// statusOf returns the field Status of an object that is a pointer to a struct.
+// The result is not valid if there is no such field, or if it is not a struct.
 func statusOf(obj informer.Object) reflect.Value {
 	v := reflect.ValueOf(obj).Elem()
 	if v.Kind() != reflect.Struct {
@@ -127,7 +132,7 @@ func statusOf(obj informer.Object) reflect.Value {
 	return reflect.Value{}
 }
 
-// conditionsOf returns the conditions in a status, without a copy.
+// conditionsOf returns the conditions in a status. They are not copied.
 func conditionsOf(status reflect.Value) []metav1.Condition {
 	if !status.IsValid() {
 		return nil
@@ -150,7 +155,7 @@ func sameCondition(was, is *metav1.Condition) bool {
 	return same == *is
 }
 
-// merge is Merge of an edit that has to pass another check, too.
+// merge is Merge with one more check of what the edit has done.
 func merge[C Client[T], T informer.Object](
 	ctx context.Context, of func(namespace string) C, cached T, o *Options,
 	edit func(T), check func(cached, edited informer.Object) error,
@@ -169,7 +174,7 @@ func merge[C Client[T], T informer.Object](
 		return none, describe("patching", cached, errOtherCopy)
 	}
 	edit(edited)
-	if len(edited.GetManagedFields()) > 0 { // the edit has replaced the copy, by one of its own for example
+	if len(edited.GetManagedFields()) > 0 { // the edit has overwritten its copy, for example by another copy of cached
 		before = cached
 	}
 	if err := checkIdentity(cached, edited, cached.GetResourceVersion()); err != nil {
@@ -189,7 +194,8 @@ func merge[C Client[T], T informer.Object](
 	if log := klog.FromContext(ctx).V(4); log.Enabled() {
 		log.Info("patching", "kind", kindOf(cached), "object", cached.GetName(), "diff", Diff(before, edited))
 	}
-	// Indexes are those of the object that was read, and so is what a strategic patch could not merge.
+	// A patch by index is right only for the object that was read, so it is
+	// locked. The same goes for a list that a strategic patch cannot merge.
 	locked := lockIf(opts, cached, p.Style != style || ignoresUID(cached, opts.Subresource))
 	got, err := send(ctx, of, cached, p, locked)
 	if err != nil {
@@ -198,12 +204,12 @@ func merge[C Client[T], T informer.Object](
 	return got, nil
 }
 
-// checkEndpoint refuses what the endpoint would silently drop. Whether a custom
-// kind has a status subresource is not known here.
+// checkEndpoint refuses an edit of fields that the endpoint would silently
+// drop. It cannot check whether a custom kind has a status subresource.
 func checkEndpoint(p diff.Patch, s diff.Style, subresource string) error {
 	switch {
-	case subresource == status && p.Other != "":
-		return fmt.Errorf("the edit changes %s, which the status subresource ignores: use Merge without Subresource", p.Other)
+	case subresource == status && p.Member != "":
+		return fmt.Errorf("the edit changes %s, which the status subresource ignores: use Merge without Subresource", p.Member)
 	case subresource == "" && p.Status && s == diff.Strategic:
 		return errors.New("the edit changes status, which only the status subresource writes: use Status")
 	default:
@@ -211,8 +217,8 @@ func checkEndpoint(p diff.Patch, s diff.Style, subresource string) error {
 	}
 }
 
-// checkIdentity refuses an edit that makes another object of cached, or gives it
-// another resourceVersion than rv.
+// checkIdentity refuses an edit that turns cached into another object, or gives
+// it another resourceVersion than rv.
 func checkIdentity(cached, edited informer.Object, rv string) error {
 	var errs []error
 	changed := func(field, was, is string) {
@@ -230,9 +236,10 @@ func checkIdentity(cached, edited informer.Object, rv string) error {
 	return errors.Join(errs...)
 }
 
-// withoutManagedFields returns cached itself if it has no managed fields or its
-// metadata is not a Go struct, and otherwise a shallow copy without them: only the
-// server writes them, and they are often the larger half of the metadata.
+// withoutManagedFields returns a shallow copy of cached without managed fields.
+// Only the server writes them, and they are often the larger half of the
+// metadata. It returns cached itself if it has none, or if its metadata is not
+// a Go struct.
 func withoutManagedFields[T informer.Object](cached T) T {
 	shared := metadataOf(cached)
 	if shared == nil || len(shared.ManagedFields) == 0 {
@@ -250,7 +257,8 @@ func withoutManagedFields[T informer.Object](cached T) T {
 	return out
 }
 
-// metadataOf returns the metadata of an object that is a pointer to a struct, or nil.
+// metadataOf returns the metadata of an object that is a pointer to a struct,
+// or nil.
 func metadataOf(obj informer.Object) *metav1.ObjectMeta {
 	accessor, ok := obj.(metav1.ObjectMetaAccessor)
 	if !ok || reflect.TypeOf(obj).Kind() != reflect.Pointer {

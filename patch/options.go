@@ -23,37 +23,40 @@ const (
 	status              = "status"
 )
 
-// Options says how an edit is written. Nil and the zero value are the defaults.
+// Options of a write. Nil and zero fields mean the defaults.
 type Options struct {
-	// Lock makes the server refuse the write if anything has changed the object since
-	// it was read, by its resourceVersion. Without it a patch wins over such changes.
-	// The UID is a precondition of every write, with or without Lock.
+	// Lock makes the server refuse the write if the object has changed since it
+	// was read, by its resourceVersion. Without it a patch overwrites the
+	// fields that it sets, whoever changed them. The UID is a precondition of
+	// every write, with or without Lock.
 	Lock bool
-	// Subresource is written instead of the object itself: "status", "scale" and so
-	// on. Defaults to the object itself.
+	// Subresource is written instead of the object itself. For example,
+	// "status" or "scale". Defaults to the object itself.
 	Subresource string
-	// FieldManager is the name that the server records for the change, at most 128
-	// bytes long. Defaults to the name of the reconciling controller, or to
-	// "homeostat" outside of a reconcile.
+	// FieldManager is the name that the server records for the change. It has
+	// at most 128 bytes. Defaults to the name of the reconciling controller, or
+	// to "homeostat" outside of a reconcile.
 	FieldManager string
-	// DryRun makes the server validate the write and answer it without storing it. The
-	// write is not reported to the reconcile.
+	// DryRun makes the server validate the write and answer it without storing
+	// it. The write is not reported to the reconcile.
 	DryRun bool
-	// Propagation, for [Delete], says what happens to the objects that the deleted one
-	// owns. Defaults to the server's policy for the kind.
+	// Propagation decides, for [Delete], what happens to the objects that the
+	// deleted one owns. Defaults to the server's policy for the kind.
 	Propagation metav1.DeletionPropagation
-	// TakeOver are field managers whose updates an [Applier] takes over, before it applies:
-	// what they have set and the configuration does not have is then removed. Without it
-	// such fields stay, owned by the update. Name the managers that wrote the object before
-	// the program applied it, such as the controller itself with [Ensure], or the default
-	// manager of controller-runtime. Their finalizers and owner references stay. It costs
-	// one more request, once. Defaults to none.
+	// TakeOver are field managers whose updates an [Applier] takes over before
+	// it applies. Fields that they have set and that the configuration does not
+	// have are then removed. Without TakeOver such fields stay, owned by the
+	// update. Name the managers that wrote the object before the program
+	// applied it, such as the controller itself with [Ensure], or the default
+	// manager of controller-runtime. Finalizers and owner references stay with
+	// these managers. Taking over costs one more request, once for each object.
+	// Defaults to no managers.
 	TakeOver []string
-	// Adopt lets [Ensure] write an object that another owner controls, and make another
-	// owner its controller. Without it such an object is a [ForeignError].
+	// Adopt lets [Ensure] write an object that another owner controls, and
+	// change its controller. Without it such an object is a [ForeignError].
 	Adopt bool
-	// NoForce makes the server refuse an [Applier.Apply] of fields that other field
-	// managers own.
+	// NoForce makes the server refuse an [Applier.Apply] that would take fields
+	// from other field managers.
 	NoForce bool
 }
 
@@ -92,8 +95,9 @@ func (o *Options) validateApply() error {
 	return errors.Join(o.validate(), check.Err())
 }
 
-// lockIf returns o, with the lock if it is needed and cached has a resourceVersion
-// to lock on, which all objects of a real server have.
+// lockIf returns o, with the lock if it is needed and cached has a
+// resourceVersion. All objects of a real server have one; those of fakes may
+// not.
 func lockIf(o Options, cached metav1.Object, needed bool) Options {
 	o.Lock = o.Lock || needed && cached.GetResourceVersion() != ""
 	return o

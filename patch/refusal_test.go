@@ -17,7 +17,8 @@ import (
 	"github.com/homeostat/homeostat/patch"
 )
 
-// Only the 422 that real servers send for another UID means that the cache was stale.
+// Only the 422 that real servers send for another UID means that the cache was
+// stale.
 func TestAnInvalidFieldIsNoStaleCache(t *testing.T) {
 	uid := field.Invalid(field.NewPath("metadata", "uid"), "u3", "field is immutable")
 	label := field.Invalid(field.NewPath("metadata", "labels"), "x y", "name part must consist of alphanumeric characters")
@@ -123,7 +124,8 @@ func TestEnsureDoesNotAdoptWhatAnotherOwnerControls(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred(), "an object without a controller may be adopted")
 }
 
-// versioned answers an apply with the resourceVersions that it is given, and fields owned by the manager.
+// versioned answers an apply with the resourceVersions that it is given, and
+// fields owned by the manager.
 type versioned struct {
 	versions []string
 	asked    int
@@ -143,7 +145,8 @@ func owning(version, fields string) *corev1.Node {
 	return n
 }
 
-// Such versions cannot be compared: the owner of the fields decides, whether the cache is behind or not.
+// Such versions cannot be compared: the owner of the fields decides, whether
+// the cache is behind or not.
 func TestAnApplierSkipsByOwnershipWhereVersionsAreNoNumbers(t *testing.T) {
 	g := NewWithT(t)
 	server := &versioned{versions: []string{"a", "c"}}

@@ -111,7 +111,8 @@ func TestEnsureLetsTheEditRetainWhatItCreatesAndPatches(t *testing.T) {
 	}
 }
 
-// The cached object stays as it was even where the copy is edited after Merge has returned.
+// The cached object stays as it was even where the copy is edited after Merge
+// has returned.
 func TestARetainedCopySharesNothingWithTheCache(t *testing.T) {
 	g := NewWithT(t)
 	withFields := func() *corev1.Node {

@@ -22,8 +22,9 @@ import (
 
 var errNoVersion = errors.New("the object has no metadata.resourceVersion to lock on: read it from the server first")
 
-// send sends a patch with its conditions, and reports the write to the reconcile of
-// ctx unless it was a dry run. The caller describes its errors.
+// send sends a patch with its preconditions. It reports the write to the
+// reconcile of ctx, unless it was a dry run. It does not wrap errors; its
+// callers do.
 func send[C Client[T], T informer.Object](
 	ctx context.Context, of func(namespace string) C, cached T, p diff.Patch, o Options,
 ) (T, error) {
@@ -33,8 +34,8 @@ func send[C Client[T], T informer.Object](
 		return none, err
 	}
 	answer, err := sendOne(ctx, c, cached, p, o)
-	for i := 0; refused(p, err) && i < len(p.Others); i++ {
-		p.Data = p.Others[i]
+	for i := 0; refused(p, err) && i < len(p.Fallbacks); i++ {
+		p.Data = p.Fallbacks[i]
 		answer, err = sendOne(ctx, c, cached, p, o)
 	}
 	switch {
@@ -54,7 +55,7 @@ func send[C Client[T], T informer.Object](
 	return answer, nil
 }
 
-// sendOne sends one patch with its conditions.
+// sendOne sends one request of send.
 func sendOne[C Client[T], T informer.Object](ctx context.Context, c C, cached T, p diff.Patch, o Options) (T, error) {
 	var none T
 	data, err := withPreconditions(p, cached, o.Lock)
@@ -84,8 +85,9 @@ func typeOf(p diff.Patch) types.PatchType {
 	}
 }
 
-// refused reports whether an operation of a JSON patch could not be applied. Servers say
-// no more than that the patch is invalid, and fakes return the error of their library.
+// refused reports whether an operation of a JSON patch could not be applied.
+// API servers only say that the patch is invalid, without causes, and fakes
+// return the error of their library.
 func refused(p diff.Patch, err error) bool {
 	if err == nil || p.Style != diff.Operations {
 		return false
@@ -99,8 +101,9 @@ func refused(p diff.Patch, err error) bool {
 		strings.HasSuffix(err.Error(), "invalid index referenced")
 }
 
-// explainRefusal tells an object that has changed since it was read from one that has more
-// than the cached one shows: it reads the object, if the client can.
+// explainRefusal finds out why a JSON patch was refused: because the object has
+// changed since it was read, or because it has fields that the cached one does
+// not show. It reads the object, if the client can.
 func explainRefusal[C Client[T], T informer.Object](
 	ctx context.Context, c C, cached T, p diff.Patch, refusal error,
 ) error {
@@ -121,22 +124,28 @@ func explainRefusal[C Client[T], T informer.Object](
 // errCannotRead means that a client has no method Get.
 var errCannotRead = errors.New("the client cannot read")
 
-// get reads an object, if the client can.
-func get[T informer.Object](ctx context.Context, c any, name string) (T, error) {
+// get reads an object, if the client can. Otherwise it returns errCannotRead. An
+// answer that cannot be about the object is an error.
+func get[T informer.Object](ctx context.Context, c any, name string) (object T, err error) {
 	switch c := c.(type) {
 	case getter[T]:
-		return c.Get(ctx, name, metav1.GetOptions{})
+		object, err = c.Get(ctx, name, metav1.GetOptions{})
 	case untypedGetter[T]:
-		return c.Get(ctx, name, metav1.GetOptions{})
+		object, err = c.Get(ctx, name, metav1.GetOptions{})
 	default:
-		var none T
-		return none, errCannotRead
+		return object, errCannotRead
 	}
+	if err == nil {
+		err = absent.Answer(object, name)
+	}
+	return object, err
 }
 
-// explainNotFound tells a kind without the subresource from a deleted object, for
-// which servers answer the same: it reads the object, if the client can. The result
-// proves that the object does not exist only if the read has proven it.
+// explainNotFound finds out why a write of a subresource was not found: because
+// the kind does not have the subresource, or because the object is deleted.
+// Servers give the same answer in both cases, so it reads the object, if the
+// client can. The result proves that the object does not exist only if that
+// read has proven it.
 func explainNotFound[C Client[T], T informer.Object](
 	ctx context.Context, c C, cached T, subresource string, notFound error,
 ) error {
@@ -146,7 +155,7 @@ func explainNotFound[C Client[T], T informer.Object](
 		return notFound
 	case err != nil:
 		return fmt.Errorf("reading the object after the answer %q: %w", notFound.Error(), err)
-	case bound.IsNil(got) || got.GetUID() != cached.GetUID():
+	case got.GetUID() != cached.GetUID():
 		return notFound
 	}
 	return fmt.Errorf("its kind has no subresource %q: add it to the CustomResourceDefinition, or edit the object itself",
@@ -154,8 +163,8 @@ func explainNotFound[C Client[T], T informer.Object](
 }
 
 // withPreconditions adds preconditions on the metadata to a patch: the UID of
-// cached, and its resourceVersion if locked. An object without a UID, as in fakes, is
-// identified by its name alone.
+// cached and, if locked, its resourceVersion. An object without a UID, as fakes
+// have it, is identified by its name alone.
 func withPreconditions(p diff.Patch, cached informer.Object, locked bool) ([]byte, error) {
 	if locked && cached.GetResourceVersion() == "" {
 		return nil, errNoVersion
@@ -176,7 +185,7 @@ func withPreconditions(p diff.Patch, cached informer.Object, locked bool) ([]byt
 	return diff.WithMetadata(p.Data, members), nil
 }
 
-// conditions are the names and values of the preconditions.
+// conditions returns the preconditions as names followed by their values.
 func conditions(cached informer.Object, locked bool) []string {
 	var members []string
 	if locked {
@@ -197,20 +206,20 @@ func appendMember(members []byte, name, value string) []byte {
 	return diff.AppendString(members, value)
 }
 
-// ignoresUID reports whether servers may overwrite the UID of such a request
-// before they check it: then only the resourceVersion, which no recreated object
-// has either, protects from writing to the wrong object.
+// ignoresUID reports whether servers may ignore the UID in a request to the
+// subresource. Only the resourceVersion then protects from writing to a
+// recreated object, because that never has the old one.
 func ignoresUID(obj informer.Object, subresource string) bool {
 	if subresource == "" {
 		return false
 	}
 	path := reflect.TypeOf(obj).Elem().PkgPath()
-	_, isScale := obj.(*autoscalingv1.Scale) // perhaps of a custom kind
+	_, isScale := obj.(*autoscalingv1.Scale) // it may be the scale of a custom kind
 	return diff.StyleOf(obj) == diff.JSON || isScale || strings.HasPrefix(path, "k8s.io/api/flowcontrol/")
 }
 
-// checkAnswer refuses the answer to a write of want that is about another object.
-// Fields that fakes leave empty are not compared.
+// checkAnswer refuses the answer to a write of want if it is about another
+// object. Fields that are empty, as in answers of fakes, are not compared.
 func checkAnswer(want, got informer.Object) error {
 	if bound.IsNil(got) || got.GetName() == "" {
 		return absent.Answer(got, want.GetName())

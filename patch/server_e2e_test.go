@@ -96,8 +96,8 @@ const (
 	maxTries     = 20
 )
 
-// agree makes random edits of an object and asks the server after each whether the patch gave what
-// an update with the whole object would have given.
+// agree makes random edits of an object and asks the server after each whether
+// the patch gave what an update with the whole object would have given.
 func agree[T informer.Object](ctx context.Context, c oracle[T], name string, o patch.Options, edits ...func(*rand.Rand, T)) {
 	GinkgoHelper()
 	var j judged

@@ -16,8 +16,9 @@ import (
 // fieldTree is a set of fields in the form of [metav1.FieldsV1].
 type fieldTree = map[string]any
 
-// takeOver returns cached with the fields that the managers of Options.TakeOver have set by
-// updates owned by the Applier instead: it sends the managed fields, if there are any such.
+// takeOver makes the Applier own what the managers of Options.TakeOver have set
+// by updates. It patches the managed fields, if one of these managers owns any,
+// and returns the object after that.
 func (a *Applier[C, T]) takeOver(ctx context.Context, cached T, o *Options) (T, error) {
 	fields, err := takenOver(cached, o)
 	if fields == nil || err != nil {
@@ -37,12 +38,12 @@ func (a *Applier[C, T]) takeOver(ctx context.Context, cached T, o *Options) (T, 
 		diff.Patch{Data: append(data, "}]"...), Style: diff.Operations, Fields: []string{"metadata.managedFields"}}, locked)
 }
 
-// takenOver returns the managed fields of obj, changed so that the field manager has applied
-// what the managers of o.TakeOver have set by updates. It returns nil if they have set
-// nothing.
+// takenOver returns the managed fields of obj as they are after taking over:
+// what the managers of o.TakeOver have set by updates then counts as applied by
+// the field manager. It returns nil if there are no fields to take over.
 //
-// Finalizers and owner references stay with the managers that set them: an apply that does
-// not mention them would remove them.
+// Finalizers and owner references stay with the managers that set them, because
+// an apply that does not mention them would remove them.
 func takenOver(obj informer.Object, o *Options) ([]metav1.ManagedFieldsEntry, error) {
 	var all, kept []metav1.ManagedFieldsEntry
 	var ours *metav1.ManagedFieldsEntry

@@ -13,7 +13,8 @@ import (
 	"github.com/homeostat/homeostat/patch"
 )
 
-// taking applies and patches, and answers a patch of the managed fields with the object that has them.
+// taking applies and patches, and answers a patch of the managed fields with
+// the object that has them.
 type taking struct {
 	applying
 	cached *corev1.Node

@@ -73,7 +73,8 @@ func simulated(t *testing.T) kubernetes.Interface {
 	return client
 }
 
-// untouched expects that a write of cached, which is not what the server has in namespace, has failed and changed nothing.
+// untouched expects that a write of cached, which is not what the server has in
+// namespace, has failed and changed nothing.
 func untouched(
 	ctx context.Context, t testing.TB, client kubernetes.Interface, namespace string, write func() error,
 ) error {
@@ -89,7 +90,8 @@ func untouched(
 	return failure
 }
 
-// inTwoNamespaces makes a Pod of the same name in namespaces a and b, and returns that of b.
+// inTwoNamespaces makes a Pod of the same name in namespaces a and b, and
+// returns that of b.
 func inTwoNamespaces(ctx context.Context, t testing.TB, client kubernetes.Interface, a, b string) *corev1.Pod {
 	t.Helper()
 	g := NewWithT(t)
@@ -100,7 +102,8 @@ func inTwoNamespaces(ctx context.Context, t testing.TB, client kubernetes.Interf
 	return cached
 }
 
-// A client of namespace a never writes a/x where b/x was meant: the error names both.
+// A client of namespace a never writes a/x where b/x was meant: the error names
+// both.
 func TestAClientOfAnotherNamespaceIsRefused(t *testing.T) {
 	for name, write := range podWrites {
 		t.Run(name, func(t *testing.T) {
@@ -158,7 +161,8 @@ func TestTheClientOfTheObjectsNamespaceIsTaken(t *testing.T) {
 	}
 }
 
-// A client that writes something else and says so, as one of another namespace on a fake does.
+// A client that writes something else and says so, as one of another namespace
+// on a fake does.
 func TestAnAnswerAboutAnotherObjectNamesBoth(t *testing.T) {
 	for what, answer := range map[string]metav1.ObjectMeta{
 		`"ns/c" with UID "u9"`: {Namespace: "ns", Name: "c", UID: "u9"},
@@ -200,7 +204,8 @@ func TestAnObjectWithoutUIDIsWrittenByItsName(t *testing.T) {
 	g.Expect(c.requests[0].body).To(MatchJSON(`{"data":{"b":"2"}}`))
 }
 
-// Servers ignore the UID in the status of custom kinds, so the resourceVersion is locked there.
+// Servers ignore the UID in the status of custom kinds, so the resourceVersion
+// is locked there.
 func TestTheStatusOfARecreatedCustomObjectIsNotWritten(t *testing.T) {
 	g := NewWithT(t)
 	sim, err := apisim.New(&apisim.Options{Resources: []apisim.Resource{{

@@ -6,9 +6,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A Cause is one reason why a key is dispatched. It explains the dispatch in logs and on debug
-// pages; the queue bases no decision on it. Every field may be empty, and the zero Cause is not
-// listed.
+// A Cause is one reason why a key is dispatched. It explains the dispatch in
+// logs and on debug pages; the queue bases no decision on it. Every field may
+// be empty, and the zero Cause is not listed.
 type Cause struct {
 	// Trigger names the source of the addition, such as an informer.
 	Trigger string
@@ -31,13 +31,13 @@ func (c *Cause) empty() bool {
 		c.OldVersion == "" && c.NewVersion == "" && c.Merged == 0
 }
 
-// maxCauses bounds the list of causes that a key carries. Causes beyond it are
-// counted in Merged of the last one.
+// maxCauses bounds the causes of one key. Further causes are only counted, in
+// Merged of the last one.
 const maxCauses = 8
 
-// packedCause is a Cause in a third of its size. A resourceVersion becomes a
-// number, and strings that the key or the list of known names has are not
-// stored.
+// packedCause is a Cause in a third of its size. A resourceVersion is stored as
+// a number. Strings that are in the key or in the list of known names are not
+// stored again.
 type packedCause struct {
 	oldVersion, newVersion uint64 // 0: see texts
 	next                   uint32
@@ -47,16 +47,17 @@ type packedCause struct {
 	ofKey                  bool  // namespace and name are the key's
 }
 
-// causes holds the lists of causes of all keys. A list is the number of its
-// first cause; 0 is the empty list.
+// causes stores the causes of all keys as linked lists. A list is identified by
+// the number of its first cause; 0 is the empty list.
 type causes struct {
 	nodes slab[packedCause]
 	texts slab[Cause]
 	known []string // triggers and types
 }
 
-// add appends c, which is not empty, to list, which belongs to key, a pointer. A cause of the same
-// object by the same trigger absorbs it.
+// add appends c, which must not be empty, to the list of a key, given as a
+// pointer. If the list has a cause of the same object and the same trigger, c
+// is merged into that.
 func (s *causes) add(list *uint32, key any, c *Cause) {
 	own, _ := key.(*types.NamespacedName)
 	link := list
@@ -75,7 +76,7 @@ func (s *causes) add(list *uint32, key any, c *Cause) {
 	s.pack(s.nodes.at(*link), own, c)
 }
 
-// pack fills p, which is zero.
+// pack stores c in p, which must be zero.
 func (s *causes) pack(p *packedCause, own *types.NamespacedName, c *Cause) {
 	p.merged = addSaturated(0, c.Merged)
 	p.trigger, p.kind = s.intern(c.Trigger), s.intern(c.Type)
@@ -88,8 +89,8 @@ func (s *causes) pack(p *packedCause, own *types.NamespacedName, c *Cause) {
 	}
 }
 
-// absorb merges c into p if it is of the same object and trigger, and reports
-// whether it is.
+// absorb merges c into p and reports whether it did: only if both are about the
+// same object and of the same trigger.
 func (s *causes) absorb(p *packedCause, own *types.NamespacedName, c *Cause) bool {
 	if p.ofKey {
 		if own.Name != c.Name || own.Namespace != c.Namespace {
@@ -114,7 +115,7 @@ func (s *causes) absorb(p *packedCause, own *types.NamespacedName, c *Cause) boo
 	return true
 }
 
-// textsOf returns the strings that p does not hold itself.
+// textsOf returns the strings of p that did not fit into p itself.
 func (s *causes) textsOf(p *packedCause) Cause {
 	if p.texts == 0 {
 		return Cause{}
@@ -122,7 +123,7 @@ func (s *causes) textsOf(p *packedCause) Cause {
 	return *s.texts.at(p.texts)
 }
 
-// list returns the causes of a list of key, a pointer.
+// list returns the causes of a key, given as a pointer.
 func (s *causes) list(first uint32, key any) []Cause {
 	var all []Cause
 	for n := first; n != 0; n = s.nodes.at(n).next {
@@ -161,11 +162,11 @@ func (s *causes) drop(first uint32) {
 	}
 }
 
-// maxKnown bounds the list of known names, which is searched.
+// maxKnown bounds the list of known names, which is searched from its start.
 const maxKnown = 32
 
-// intern returns the index of name among the known names, plus one, and 0 if it
-// is empty or there is no room for it.
+// intern returns the index of name among the known names, plus one. It returns
+// 0 if name is empty, or new when the list is full.
 func (s *causes) intern(name string) uint8 {
 	for i, known := range s.known {
 		if known == name {
@@ -179,8 +180,8 @@ func (s *causes) intern(name string) uint8 {
 	return uint8(len(s.known)) //nolint:gosec // at most maxKnown
 }
 
-// encodeVersion returns the number that prints as version, and 0 if there is
-// none.
+// encodeVersion returns version as a number, or 0 if the number would not print
+// as the same text. For example, "07" and "abc" give 0.
 func encodeVersion(version string) (n uint64) {
 	const safe = 19 // digits that never overflow
 	if version == "" || len(version) > safe || version[0] == '0' {

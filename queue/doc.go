@@ -1,7 +1,21 @@
 // Package queue dispatches keys to workers: each key once, no matter how often
 // it was added, never to two workers at a time, and at the right moment.
-// Controllers need that because events come in bursts, and all that matters is
-// which objects to reconcile.
+// Controllers need that because events arrive in bursts, and all that matters is
+// which objects to reconcile. A worker is a loop:
+//
+//	for {
+//		item, err := q.Get(ctx)
+//		if err != nil {
+//			return err // ctx has ended, or the queue was stopped
+//		}
+//		if err := reconcile(ctx, item.Key()); err != nil {
+//			item.Retry()
+//		} else {
+//			item.Done()
+//		}
+//	}
+//
+// How a key moves through the queue:
 //
 //	Add, ────▶ [live]       ──┐
 //	AddWith-   [retrying]   ──┼──▶ Get ──▶ Item ──▶ Done
@@ -36,7 +50,8 @@
 //   - Nothing runs in the background: no goroutine is ever started, and timers
 //     exist only while a caller is waiting in Get.
 //
-// The queue holds keys only. It does not know objects, call reconcilers or
-// survive a restart, and its counters are available from [Queue.Stats]. Package
-// queue/workqueue makes a queue usable where client-go's is expected.
+// The queue stores keys only. It does not know objects, it does not call
+// reconcilers, and its content is lost when the process ends. [Queue.Stats]
+// returns its counters. Package queue/workqueue makes a queue usable where
+// client-go's is expected.
 package queue

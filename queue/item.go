@@ -7,10 +7,11 @@ import (
 )
 
 // An Item is a key that a worker holds. Exactly one of Done, After, Retry and
-// RetryAfter ends it; later calls do nothing. A key whose item is never ended is
-// not dispatched again.
+// RetryAfter ends it; later calls do nothing. A key whose item is never ended
+// is not dispatched again.
 //
-// Items may be copied, and ended by any goroutine. The zero Item counts as ended.
+// Items may be copied, and any goroutine may end them. The zero Item counts as
+// ended.
 type Item[K comparable] struct {
 	queue    *Queue[K]
 	key      K
@@ -22,8 +23,8 @@ type Item[K comparable] struct {
 // Key returns the key, even after the item has ended.
 func (i Item[K]) Key() K { return i.key }
 
-// Attempt returns 1 plus the number of failures in a row, as of the dispatch: a
-// later Forget does not change it.
+// Attempt returns 1 plus the number of failures in a row before this dispatch.
+// For example, it is 3 after two failures. A later Forget does not change it.
 func (i Item[K]) Attempt() int { return int(i.failures) + 1 }
 
 // Causes returns why the key was dispatched: at most eight causes, oldest first.
@@ -45,7 +46,7 @@ func (i Item[K]) Causes() []Cause {
 
 // Own reports whether every addition that led to the dispatch had
 // [AddOptions].Own, however many there were. A timer that has expired counts as
-// the addition that set it; those of After and of retries are not own. Returns
+// the addition that set it. Timers of After and of retries are not own. Returns
 // false once the item has ended.
 func (i Item[K]) Own() bool {
 	if i.queue == nil {
@@ -58,10 +59,10 @@ func (i Item[K]) Own() bool {
 }
 
 // Hold delays the next dispatch of the key until d has passed or Release is
-// called. It does not end the item or add the key: a key that is not added is not
-// dispatched at the deadline. The time runs from the call; if there are several
-// calls, the last one counts. A back-off runs in parallel, and the later of the
-// two ends counts.
+// called. The time runs from the call; of several calls, the last one counts.
+// Hold neither ends the item nor adds the key: a key that is not added is not
+// dispatched at the deadline. A back-off runs at the same time, and the later
+// of the two ends counts.
 func (i Item[K]) Hold(d time.Duration) {
 	if i.queue == nil {
 		return
@@ -87,8 +88,8 @@ func (i Item[K]) After(d time.Duration) {
 }
 
 // Retry ends the item with failure. The key is dispatched again after its
-// [Backoff], in lane Retrying. Only an addition with ResetBackoff brings it back
-// earlier, even one made while the key was held.
+// [Backoff], in lane Retrying. Additions do not end the back-off, also those
+// made while the key was held, unless they have ResetBackoff.
 func (i Item[K]) Retry() {
 	if i.queue != nil {
 		i.queue.end(i.lease, i.ticket, &ending{how: retry, jitter: i.queue.jitter()})
@@ -102,8 +103,8 @@ func (i Item[K]) RetryAfter(d time.Duration) {
 	i.queue.end(i.lease, i.ticket, &ending{how: retryAfter, delay: d})
 }
 
-// end ends an item, which is not passed itself: copying it costs more. The zero
-// item has no queue.
+// end ends the item with this lease and ticket. The item itself is not a
+// parameter, because copying it costs more. q is nil for the zero Item.
 func (q *Queue[K]) end(place uint32, ticket uint64, with *ending) {
 	if q == nil {
 		return
@@ -115,7 +116,8 @@ func (q *Queue[K]) end(place uint32, ticket uint64, with *ending) {
 	q.unlock()
 }
 
-// ending says how a lease ends.
+// ending is how a worker ended an item, and what the schedule needs to know for
+// it.
 type ending struct {
 	how    how
 	delay  time.Duration
@@ -142,8 +144,10 @@ func (q *Queue[K]) Get(ctx context.Context) (item Item[K], err error) {
 	return item, err
 }
 
-// get is Get. In a drained queue without waiting keys, a patient caller waits
-// for keys that are held or delayed and were added.
+// get implements Get. It differs for callers that are not patient, in a drained
+// queue in which no key waits for a worker: they get [ErrStopped] at once,
+// while patient callers wait for keys that were added and are still held or
+// delayed.
 func (q *Queue[K]) get(ctx context.Context, patient bool, item *Item[K]) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -180,15 +184,17 @@ func (q *Queue[K]) get(ctx context.Context, patient bool, item *Item[K]) error {
 }
 
 // yield lets other goroutines run, with mu released. A producer often adds its
-// next key during the yield, which is cheaper than to wait and be woken.
+// next key during the yield, and taking that costs less than going to sleep and
+// being woken.
 func (q *Queue[K]) yield() {
 	q.unlock()
 	defer q.mu.Lock()
 	runtime.Gosched()
 }
 
-// passGate calls the hook of a simulator, with mu released. Meanwhile the caller
-// counts as woken for a key.
+// passGate calls the hook of a simulator, with mu released. Until it returns,
+// the caller counts as woken, so that notify does not wake a second waiter for
+// the same key.
 func (q *Queue[K]) passGate(ctx context.Context) error {
 	q.waiters.waking++
 	q.unlock()
@@ -200,8 +206,9 @@ func (q *Queue[K]) passGate(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// dispatch leases the next key; there must be one. The item is filled in where
-// it is wanted: a copy of fresh writes costs more than all else.
+// dispatch leases the next key and writes it to item. There must be a waiting
+// key. Returning an item instead would copy what was just written, which costs
+// more than the rest of the dispatch.
 func (s *schedule[K]) dispatch(now int64, item *Item[K]) {
 	n, e := s.lanes.pop()
 	place := s.leases.take()
@@ -223,10 +230,11 @@ func (s *schedule[K]) dispatch(now int64, item *Item[K]) {
 	s.recount(e)
 }
 
-// waitOf returns for how long a key has waited for the workers of this queue.
+// waitOf returns how long the key of e has waited for a worker of this process.
+// See schedule.opened.
 func (s *schedule[K]) waitOf(e *entry[K], now int64) int64 { return now - max(e.at, s.opened) }
 
-// leaseOf returns the lease of an item, nil after its end.
+// leaseOf returns the lease of an item, or nil if the item has ended.
 func (s *schedule[K]) leaseOf(place uint32, ticket uint64) *lease {
 	if s.leases.has(place) {
 		if l := s.leases.at(place); l.ticket == ticket {
@@ -236,6 +244,8 @@ func (s *schedule[K]) leaseOf(place uint32, ticket uint64) *lease {
 	return nil
 }
 
+// finish ends a lease and schedules the next dispatch of its key, if there is
+// one to come.
 func (s *schedule[K]) finish(place uint32, with *ending) {
 	l := s.leases.at(place)
 	n, past := l.entry, l.causes
@@ -271,7 +281,8 @@ func (s *schedule[K]) finish(place uint32, with *ending) {
 }
 
 // fail makes e back off, unless it was added with ResetBackoff while it was
-// held. It returns the causes that are left over.
+// held. The causes of the failed attempt are kept for the retry; fail returns
+// the list that is no longer needed, which the caller drops.
 func (s *schedule[K]) fail(e *entry[K], past uint32, with *ending, now int64) (rest uint32) {
 	if e.marks&wasReset != 0 {
 		s.clearFailures(e)

@@ -11,8 +11,8 @@ const (
 	backgroundShare = 16
 )
 
-// lanes holds the waiting keys in the order of their dispatch: by lane, by
-// group, and first in, first out.
+// lanes stores the waiting keys in the order in which they are dispatched: by
+// lane, then the groups in turn, then first in, first out.
 type lanes[K comparable] struct {
 	entries  *slab[entry[K]]
 	rings    [laneCount]ring
@@ -21,22 +21,22 @@ type lanes[K comparable] struct {
 	numberOf map[string]uint32 // of groups; nil if there is only one
 }
 
-// ring is the groups with waiting keys of one lane, which take turns.
+// ring is the groups of one lane that have waiting keys. They take turns.
 type ring struct {
 	cursor  uint32 // the next group, 0 if there is none
 	waiting int
-	skipped int // dispatches from other lanes since the last from this one
+	skipped int // dispatches from other lanes since the last one from this lane
 }
 
-// group is the keys that share one place in each ring.
+// group is the keys for which Options.Group returns the same name.
 type group struct {
 	name  string
 	users int // entries of this group
 	fifos [laneCount]fifo
 }
 
-// fifo is the waiting keys of one group in one lane, linked by their entries,
-// and the group's neighbours in the ring.
+// fifo is the waiting keys of one group in one lane. They are linked by their
+// entries. next and prev are the neighbours of the group in the ring.
 type fifo struct {
 	head, tail uint32
 	next, prev uint32
@@ -106,7 +106,7 @@ func (l *lanes[K]) leave(lane Lane, g uint32) {
 	}
 }
 
-// pop unlinks and returns the next entry; there must be one.
+// pop removes the next entry and returns it. There must be one.
 func (l *lanes[K]) pop() (n uint32, e *entry[K]) {
 	lane := l.choose()
 	r := &l.rings[lane]
@@ -124,9 +124,9 @@ func (l *lanes[K]) pop() (n uint32, e *entry[K]) {
 	return n, e
 }
 
-// choose returns the next lane: the highest, unless a lower one has been skipped
-// for as long as its share allows. Background is due one dispatch early, since
-// Retrying may be due at the same time.
+// choose returns the lane of the next dispatch: the highest with waiting keys,
+// unless a lower lane has been skipped as often as its share allows. Background
+// is chosen one dispatch early, because Retrying may be due at the same time.
 func (l *lanes[K]) choose() Lane {
 	live, retrying, background := &l.rings[Live], &l.rings[Retrying], &l.rings[Background]
 	switch {
@@ -154,7 +154,8 @@ func (l *lanes[K]) groupOf(e *entry[K]) uint32 {
 	return e.tag
 }
 
-// enter counts one more key in the group of that name. It returns the key's tag.
+// enter counts one more key in the group with this name, and returns the tag of
+// the key's entry.
 func (l *lanes[K]) enter(name string, hash uint32) (tag uint32) {
 	if l.numberOf == nil {
 		return hash
@@ -169,7 +170,7 @@ func (l *lanes[K]) enter(name string, hash uint32) (tag uint32) {
 	return g
 }
 
-// exit undoes enter in a queue with groups.
+// exit undoes enter, in a queue with groups.
 func (l *lanes[K]) exit(tag uint32) {
 	g := l.groups.at(tag)
 	g.users--

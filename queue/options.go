@@ -25,14 +25,15 @@ type Options[K comparable] struct {
 	// Backoff delays the retries of failed keys. Its fields have their own
 	// defaults.
 	Backoff Backoff
-	// MinInterval is the minimum time between two dispatches of one key, whatever
-	// the reason and the lane. Defaults to none.
+	// MinInterval is the minimum time between two dispatches of one key, in
+	// every lane and for every reason. Defaults to no minimum.
 	MinInterval time.Duration
-	// Group returns the group of a key. Groups take turns inside a lane, so that a
-	// large one cannot keep the others waiting. It must always return the same
-	// group for the same key, and be safe for concurrent use. It is called on the
-	// goroutine that adds the key, which also gets its panics. Defaults to one
-	// group.
+	// Group returns the group of a key. Groups take turns inside a lane, so
+	// that a large group does not delay the others. For example, return the
+	// namespace to give every tenant an equal share. Group must always return
+	// the same group for the same key, and be safe for concurrent use. It is
+	// called on the goroutine that adds the key; a panic reaches that caller.
+	// Defaults to one group for all keys.
 	Group func(K) string
 	// Clock tells the time and makes timers. Defaults to the real clock.
 	Clock clock.Clock
@@ -54,10 +55,11 @@ func (o *Options[K]) validate() error {
 	return errors.Join(o.Backoff.validate(), check.Err())
 }
 
-// Backoff says how long a failed key waits for its retry. After the n-th failure
-// in a row the delay is a random duration between zero and min(Cap, Base·2ⁿ⁻¹),
-// so that keys that failed together do not return together. [New] refuses a
-// negative Base, and a Cap below Base.
+// Backoff defines how long a failed key waits for its retry. After the n-th
+// failure in a row the delay is a random duration between zero and min(Cap,
+// Base·2ⁿ⁻¹). For example, with the defaults the third failure waits for up to
+// 400 ms. The delay is random so that keys that failed together are not retried
+// together. [New] refuses a negative Base, and a Cap below Base.
 type Backoff struct {
 	// Base bounds the delay after the first failure. Defaults to 100 ms.
 	Base time.Duration
@@ -88,19 +90,20 @@ func (b Backoff) after(n uint32, jitter float64) time.Duration {
 	return time.Duration((1 - jitter) * float64(b.ceiling(n)))
 }
 
-// A Lane says how urgent a key is. Keys of a higher lane are dispatched first,
-// but never starve the others: while a key waits in a lower lane, one in every 8
-// dispatches comes from Retrying, and one in every 16 from Background.
+// A Lane is the priority of a key. Keys of a higher lane are dispatched first,
+// but lower lanes are never starved: while a key waits in a lower lane, one in
+// every 8 dispatches comes from Retrying, and one in every 16 from Background.
 type Lane uint8
 
 // The lanes, most urgent first.
 const (
 	// Live is for changes of objects.
 	Live Lane = iota
-	// Retrying is for keys that return on their own: after a failure, or because
-	// the reconciler asked for them again later.
+	// Retrying is for keys that are dispatched again without a change: after a
+	// failure, or because the reconciler asked for it.
 	Retrying
-	// Background is for work that can wait: the first list, resyncs, sweeps.
+	// Background is for work that can wait, such as the first list, resyncs and
+	// sweeps.
 	Background
 
 	laneCount = 3
@@ -114,25 +117,29 @@ func (l Lane) String() string {
 	return fmt.Sprintf("lane(%d)", uint8(l))
 }
 
-// AddOptions says how a key enters the queue. The zero value is a live change to
-// reconcile now, of unknown cause.
+// AddOptions defines how a key enters the queue. The zero value is a change of
+// an object, to be reconciled now, without a cause.
 type AddOptions struct {
-	// Lane is where the key waits. A key that is already waiting can only move up,
-	// even if the addition has a delay. Unknown lanes count as Background.
+	// Lane is where the key waits. A key that is already waiting only moves to
+	// a higher lane, even if the addition has a delay. An unknown lane counts
+	// as Background.
 	Lane Lane
 	// After delays the key. The earliest deadline of a key wins, and an addition
 	// without a delay beats every timer. Zero or less means no delay.
 	After time.Duration
-	// Replace makes After replace the key's timer, earlier or later, instead of
-	// competing with it. It does not delay a key that is already waiting.
+	// Replace makes After replace the key's timer, whether that is earlier or
+	// later. It does not delay a key that is already waiting for a worker.
 	Replace bool
-	// ResetBackoff ends the key's back-off and forgets its failures, since what
-	// caused them may have changed (a generation, UID, label or annotation). An
-	// addition without it neither shortens nor lengthens a back-off.
+	// ResetBackoff ends the key's back-off and clears its failures. Set it when
+	// the reason for the failures may be gone, for example when the generation,
+	// UID, labels or annotations of the object changed. An addition without it
+	// neither shortens nor lengthens a back-off.
 	ResetBackoff bool
-	// Own marks an addition that the caller's own work on the key has caused, such
-	// as the event of a write. See [Item.Own]. It changes nothing else.
+	// Own marks an addition that the caller's own work on the key has caused,
+	// for example the event of its own write. See [Item.Own]. It has no other
+	// effect.
 	Own bool
-	// Cause is remembered until the dispatch that it leads to; see [Item.Causes].
+	// Cause explains the dispatch to which this addition leads; see
+	// [Item.Causes].
 	Cause Cause
 }

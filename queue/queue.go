@@ -10,27 +10,29 @@ import (
 	"github.com/homeostat/homeostat/internal/simhook"
 )
 
-// ErrStopped is returned by [Queue.Get] when no more keys will come: after Stop,
-// and after Drain once the last waiting key has been dispatched.
+// ErrStopped is returned by [Queue.Get] when the queue dispatches no more keys:
+// after Stop, and after Drain once the last waiting key has been dispatched.
 var ErrStopped = errors.New("the queue has stopped")
 
-// A Queue dispatches keys, each to one worker at a time. Make one with [New]. It
-// is safe for concurrent use.
+// A Queue dispatches keys, each to one worker at a time. Make one with [New].
+// It is safe for concurrent use.
 //
-// All methods take one lock for a short time. Only Get waits for anything else,
-// and no code of the caller's runs under the lock.
+// All methods take one lock, and keep it only briefly. Only Get waits for
+// something else. Functions of the caller, such as Options.Group, are never
+// called while the lock is held.
 type Queue[K comparable] struct {
-	gate   func(context.Context) // called before a key is chosen; nil without a simulator
+	gate   func(context.Context) // a simulator's, called before each dispatch; otherwise nil
 	jitter func() float64
 
 	mu       sync.Mutex // guards the fields below; released by unlock
 	waiters  waiters
 	schedule schedule[K]
-	emptied  chan struct{} // closed when nothing waits or is held; nil if no caller waits for that
+	emptied  chan struct{} // closed once no key waits or is held; nil if no caller waits for that
 }
 
-// New returns an empty queue. A nil o means the defaults. It starts nothing: no
-// goroutine, no timer. A queue that is no longer used needs no Stop.
+// New returns an empty queue. A nil o means the defaults. New starts no
+// goroutine and no timer, so a queue that is no longer used need not be
+// stopped.
 //
 // Errors: every option that is out of range, joined.
 func New[K comparable](o *Options[K]) (*Queue[K], error) {
@@ -61,7 +63,8 @@ func New[K comparable](o *Options[K]) (*Queue[K], error) {
 // Name returns [Options].Name.
 func (q *Queue[K]) Name() string { return q.schedule.options.Name }
 
-// unlock releases mu and wakes the callers of Get that have something to do.
+// unlock releases mu and wakes the callers of Get for which there is a key, a
+// new earliest timer, or the end of the queue.
 func (q *Queue[K]) unlock() {
 	s := &q.schedule
 	if s.mode != running && s.lanes.ready == 0 && s.readded == 0 {
@@ -82,10 +85,11 @@ func (q *Queue[K]) unlock() {
 // Add makes key wait in lane Live, unless it is already waiting there.
 func (q *Queue[K]) Add(key K) { q.AddWithOptions(key, AddOptions{}) }
 
-// AddWithOptions makes key wait as a says. Additions of a key that is already
-// waiting are merged: it is dispatched once, for all their causes. A key that is
-// held by a worker is dispatched again when its item has ended. After Drain or
-// Stop it does nothing. It never waits for a worker.
+// AddWithOptions makes key wait in the lane and after the delay that a gives.
+// Additions of a key that is already waiting are merged: the key is dispatched
+// once, for all their causes. A key that is held by a worker is dispatched
+// again when its item has ended. After Drain or Stop, AddWithOptions does
+// nothing. It never waits for a worker.
 func (q *Queue[K]) AddWithOptions(key K, a AddOptions) {
 	s := &q.schedule
 	group := q.groupOf(key)
@@ -95,7 +99,8 @@ func (q *Queue[K]) AddWithOptions(key K, a AddOptions) {
 	q.unlock()
 }
 
-// groupOf calls the user's function, outside the lock.
+// groupOf returns the group of key, "" in a queue without Options.Group. It
+// calls a function of the user, so mu must not be held.
 func (q *Queue[K]) groupOf(key K) string {
 	if group := q.schedule.options.Group; group != nil {
 		return group(key)
@@ -103,9 +108,10 @@ func (q *Queue[K]) groupOf(key K) string {
 	return ""
 }
 
-// Forget forgets the failures of key: the next one is its first again. A retry
-// that is already scheduled still comes at its time; a back-off that no key is
-// waiting for ends. It does nothing for a key that has not failed.
+// Forget clears the failures of key, so that its next failure counts as the
+// first. A retry that is already scheduled keeps its time. A back-off during
+// which nothing was added ends at once. Forget does nothing for a key that has
+// not failed.
 func (q *Queue[K]) Forget(key K) {
 	q.mu.Lock()
 	defer q.unlock()
@@ -122,10 +128,11 @@ func (q *Queue[K]) Forget(key K) {
 	}
 }
 
-// Cancel drops the timer of key, a retry included, and reports whether there was
-// one. The key keeps its failures and its back-off until [Queue.Forget]. Additions
-// without a delay are not cancelled: a key that was added during its back-off is
-// still dispatched when the back-off ends.
+// Cancel drops the timer of key, also that of a retry, and reports whether
+// there was one. The key keeps its failures and its back-off until
+// [Queue.Forget]. Additions without a delay are not cancelled. For example, a
+// key that was added during its back-off is still dispatched when the back-off
+// ends.
 func (q *Queue[K]) Cancel(key K) bool {
 	q.mu.Lock()
 	defer q.unlock()
@@ -147,8 +154,9 @@ func (q *Queue[K]) Cancel(key K) bool {
 	return dropped
 }
 
-// Release ends the hold that [Item.Hold] began: key is dispatched as soon as it
-// is added, or at once if it has been. It does nothing if there is no hold.
+// Release ends the hold that [Item.Hold] began. If key was added during the
+// hold, it is dispatched now; otherwise as soon as it is added. Release does
+// nothing if there is no hold.
 func (q *Queue[K]) Release(key K) {
 	q.mu.Lock()
 	defer q.unlock()
@@ -172,11 +180,15 @@ func (q *Queue[K]) Len() int {
 	return q.schedule.lanes.ready
 }
 
-// Drain stops the intake: later additions, timers and retries are dropped. Keys that
-// were added without a delay before are still dispatched: those that wait for a
-// worker, those that a worker holds, when their item has ended, and those that wait for
-// the end of a hold, a back-off or the minimum interval, at that time. When none is
-// left, Get returns [ErrStopped]. Drain does not wait for that, and cannot be undone.
+// Drain stops the intake: later additions, timers and retries are dropped. A
+// key that was added without a delay before Drain is still dispatched:
+//
+//   - at once, if it waits for a worker;
+//   - when its item has ended, if a worker holds it;
+//   - when its hold, its back-off or the minimum interval ends, if it waits for that.
+//
+// When no such key is left, Get returns [ErrStopped]. Drain does not wait for
+// that, and cannot be undone.
 func (q *Queue[K]) Drain() {
 	q.mu.Lock()
 	defer q.unlock()
@@ -190,9 +202,9 @@ func (q *Queue[K]) Drain() {
 	q.waiters.wakeAll()
 }
 
-// Stop drops all waiting keys. Get returns [ErrStopped], also to callers already
-// waiting in it. Held items may be ended as usual, or not at all. It cannot be
-// undone.
+// Stop drops all waiting keys. Get returns [ErrStopped], also to callers that
+// are already waiting in it. Held items may be ended as usual, or not at all.
+// Stop cannot be undone.
 func (q *Queue[K]) Stop() {
 	q.mu.Lock()
 	defer q.unlock()

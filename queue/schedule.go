@@ -7,13 +7,13 @@ import (
 )
 
 // schedule decides when a key is dispatched. Queue.mu guards it, except for its
-// clock and options. It wakes no waiter: Queue.unlock does.
+// clock and options. It does not wake waiters; Queue.unlock does.
 type schedule[K comparable] struct {
 	options    Options[K]
 	epoch      time.Time
 	mode       mode
-	opened     int64  // when the workers began: waiting times before do not count
-	readded    int    // held keys with a demand
+	opened     int64  // when this process began to work on the keys; waiting times count from here
+	readded    int    // held keys that were added again
 	lastTicket uint64 // of a lease
 	timers     timers
 	lanes      lanes[K]
@@ -32,10 +32,12 @@ const (
 	stopped
 )
 
-// now returns the time since the epoch, which is more than 0.
+// now returns the time since the epoch. It is never 0, which stands for no
+// time.
 func (s *schedule[K]) now() int64 { return int64(s.options.Clock.Since(s.epoch)) + 1 }
 
-// deadline returns the time after a delay, at most the end of time.
+// deadline returns the time after a delay. A negative delay counts as 0, and a
+// sum that overflows becomes the largest time.
 func deadline(now int64, delay time.Duration) int64 {
 	if int64(delay) > math.MaxInt64-now {
 		return math.MaxInt64
@@ -43,6 +45,7 @@ func deadline(now int64, delay time.Duration) int64 {
 	return now + max(int64(delay), 0)
 }
 
+// add adds a key, with its hash and its group.
 func (s *schedule[K]) add(key K, hash uint32, group string, a *AddOptions) {
 	if s.mode != running {
 		return
@@ -68,14 +71,15 @@ func (s *schedule[K]) add(key K, hash uint32, group string, a *AddOptions) {
 	s.enqueue(n, e, now)
 }
 
-// insert adds an entry for a key that has none.
+// insert adds an entry for a key that has no entry yet.
 func (s *schedule[K]) insert(key K, hash uint32, group string) (n uint32, e *entry[K]) {
 	n, e = s.table.insert(key, hash)
 	e.tag = s.lanes.enter(group, hash)
 	return n, e
 }
 
-// merge adds a key that has entry n, at the time now; 0 means the clock's time.
+// merge adds a key that has entry n already. now is the time of the addition; 0
+// means the clock's.
 func (s *schedule[K]) merge(n uint32, a *AddOptions, now int64) {
 	e := s.table.at(n)
 	if !a.Cause.empty() {
@@ -110,8 +114,8 @@ func (s *schedule[K]) merge(n uint32, a *AddOptions, now int64) {
 	}
 }
 
-// mergeAddition merges an addition into the pending one of e: a demand beats a
-// timer, and of two timers the earlier wins.
+// mergeAddition merges an addition into the pending one of e. A demand beats a
+// timer, and of two timers the earlier one wins.
 func (s *schedule[K]) mergeAddition(e *entry[K], a *AddOptions, now int64) {
 	if r := s.retries.of(e.retry); e.pending == nothing {
 		e.lane = min(a.Lane, Background)
@@ -135,8 +139,9 @@ func (s *schedule[K]) mergeAddition(e *entry[K], a *AddOptions, now int64) {
 	}
 }
 
-// note remembers whether an addition that counts is [AddOptions].Own. That of a
-// timer leads to the dispatch only if it expires.
+// note records in e's marks whether an addition is the caller's own. For an
+// addition with a delay it sets ownTimer, because such an addition leads to a
+// dispatch only if its timer expires.
 func (e *entry[K]) note(a *AddOptions) {
 	switch {
 	case a.After <= 0 && !a.Own:
@@ -148,15 +153,15 @@ func (e *entry[K]) note(a *AddOptions) {
 	}
 }
 
-// expire notes that the pending timer leads to the next dispatch.
+// expire records that the pending timer leads to the next dispatch.
 func (e *entry[K]) expire() {
 	if e.marks&ownTimer == 0 {
 		e.marks |= notOwn
 	}
 }
 
-// setPending sets the pending addition of e, which must not be waiting. Unless a
-// worker holds e, reschedule must follow.
+// setPending sets the pending addition of e, which must not be in state
+// waiting. Callers must call reschedule afterwards, unless a worker holds e.
 func (s *schedule[K]) setPending(e *entry[K], p pending, due int64) {
 	if e.state == held && (e.pending == demand) != (p == demand) {
 		if p == demand {
@@ -183,7 +188,7 @@ func (s *schedule[K]) due(e *entry[K]) int64 {
 	return e.at
 }
 
-// ensureRetryState returns the retryState of e, a new one if it has none.
+// ensureRetryState returns the retryState of e, and makes one if necessary.
 func (s *schedule[K]) ensureRetryState(e *entry[K]) *retryState {
 	if e.retry == 0 {
 		e.retry = s.retries.take()
@@ -192,7 +197,7 @@ func (s *schedule[K]) ensureRetryState(e *entry[K]) *retryState {
 	return s.retries.at(e.retry)
 }
 
-// clearFailures ends back-off and failures of e.
+// clearFailures ends the back-off of e and forgets its failures.
 func (s *schedule[K]) clearFailures(e *entry[K]) {
 	if r := s.retries.of(e.retry); r != nil {
 		s.retries.forget(r)
@@ -200,8 +205,9 @@ func (s *schedule[K]) clearFailures(e *entry[K]) {
 	}
 }
 
-// reschedule puts entry n, which no worker holds, where it belongs by its
-// pending addition and by its waits.
+// reschedule decides again what entry n waits for: a worker, a time, or no
+// dispatch at all. It follows from the pending addition and from the ends of
+// back-off, hold and interval. No worker may hold the entry.
 func (s *schedule[K]) reschedule(n uint32, now int64) {
 	e := s.table.at(n)
 	at := int64(0)
@@ -233,11 +239,13 @@ func (s *schedule[K]) reschedule(n uint32, now int64) {
 	s.recount(e)
 }
 
-// recount notes how many timers of e do not count it as delayed: those of a key on which
-// nothing waits, and the second one of a key that has two.
+// recount records the surplus of e: how many of its timers do not stand for a
+// delayed key. For example, an entry that only waits for the end of its
+// back-off without an addition has a surplus of 1, and one with two timers and
+// an addition too. Stats subtracts the sum from the number of timers.
 func (s *schedule[K]) recount(e *entry[K]) {
 	r := s.retries.of(e.retry)
-	if r == nil { // then it has one timer, and something waits for that
+	if r == nil { // e has at most one timer, that of a pending addition
 		return
 	}
 	surplus := int8(0)
@@ -253,8 +261,8 @@ func (s *schedule[K]) recount(e *entry[K]) {
 	s.retries.setSurplus(r, surplus)
 }
 
-// enqueue makes e, entry n, wait for a worker; since is when it could first have
-// had one.
+// enqueue makes e, entry n, wait for a worker. since is the earliest time at
+// which a worker could have taken it.
 func (s *schedule[K]) enqueue(n uint32, e *entry[K], since int64) {
 	s.unschedule(e)
 	if e.pending == timer {
@@ -265,7 +273,7 @@ func (s *schedule[K]) enqueue(n uint32, e *entry[K], since int64) {
 	s.lanes.push(n, e)
 }
 
-// delay makes entry n wait for a time.
+// delay makes entry n wait until a point in time.
 func (s *schedule[K]) delay(n uint32, until int64) {
 	e := s.table.at(n)
 	if e.state != delayed || e.at != until {
@@ -287,7 +295,8 @@ func (s *schedule[K]) unschedule(e *entry[K]) {
 	s.timers.expire(s.current)
 }
 
-// current reports whether a timer is the one that its entry waits for.
+// current reports whether its entry still waits for a timer. If not, the timer
+// is stale.
 func (s *schedule[K]) current(t timerNode) bool {
 	if !s.table.has(t.entry) {
 		return false
@@ -301,7 +310,8 @@ func (s *schedule[K]) current(t timerNode) bool {
 }
 
 // promote reschedules the delayed keys whose time has come. Each timer stands
-// for one thing: a delayed key with a later addition at the same time has two.
+// for one reason to wait: a delayed key with another addition at the same time
+// has two.
 func (s *schedule[K]) promote(now int64) {
 	for len(s.timers.nodes) > 0 && s.timers.nodes[0].due <= now {
 		t := s.timers.pop()
@@ -322,8 +332,8 @@ func (s *schedule[K]) promote(now int64) {
 	}
 }
 
-// setLater sets the time of the addition by key of entry n, unless it has an
-// earlier one.
+// setLater sets the time of the addition by key of entry n, unless an earlier
+// one is set already. See byKey.
 func (s *schedule[K]) setLater(n uint32, r *retryState, due int64) {
 	if r.later != 0 {
 		s.counters.merged++
@@ -338,7 +348,7 @@ func (s *schedule[K]) setLater(n uint32, r *retryState, due int64) {
 	s.timers.sweep(s.current)
 }
 
-// dropLater forgets the addition by key of e and reports whether there was one.
+// dropLater drops the addition by key of e and reports whether there was one.
 func (s *schedule[K]) dropLater(e *entry[K]) bool {
 	r := s.retries.of(e.retry)
 	if r == nil || r.later == 0 {
@@ -350,7 +360,8 @@ func (s *schedule[K]) dropLater(e *entry[K]) bool {
 	return true
 }
 
-// remove forgets everything about e, entry n, which no worker holds.
+// remove deletes e, entry n, with all that is stored for it. No worker may hold
+// it.
 func (s *schedule[K]) remove(n uint32, e *entry[K]) {
 	s.unschedule(e)
 	s.dropLater(e)
@@ -358,7 +369,7 @@ func (s *schedule[K]) remove(n uint32, e *entry[K]) {
 		s.lanes.unlink(e)
 	}
 	s.causes.drop(e.causes)
-	if r := s.retries.of(e.retry); r != nil { // only in a queue that ends, which needs the rest no more
+	if r := s.retries.of(e.retry); r != nil { // only while the queue ends, which needs no other field
 		s.retries.forget(r)
 		s.retries.setSurplus(r, 0)
 	}
@@ -370,8 +381,8 @@ func (s *schedule[K]) remove(n uint32, e *entry[K]) {
 	s.table.remove(n, hash)
 }
 
-// end changes the mode and removes the entries that drop selects, and all timers but
-// those of the additions that stay.
+// end changes the mode. It removes the entries that drop selects, and every
+// timer that is not of an addition that stays.
 func (s *schedule[K]) end(m mode, drop func(*entry[K]) bool) {
 	s.mode = m
 	var kept timers
@@ -391,14 +402,14 @@ func (s *schedule[K]) end(m mode, drop func(*entry[K]) bool) {
 	s.timers = kept
 }
 
-// owes reports whether a drained queue will dispatch keys that do not wait for a worker
-// yet: those that a worker holds, or that wait for the end of a hold, an interval or a
-// back-off, and were added.
+// owes reports whether a drained queue still has keys to dispatch that do not
+// wait for a worker yet: keys that were added and are held, or are delayed by a
+// hold, an interval or a back-off.
 func (s *schedule[K]) owes() bool { return s.readded > 0 || len(s.timers.nodes) > s.timers.stale }
 
 const waitBuckets = 15
 
-// counters holds the counts that nothing else has.
+// counters holds the numbers of Stats that cannot be read from elsewhere.
 type counters struct {
 	added, merged, holds uint64
 	began                int64 // keys that began to be pending
@@ -408,7 +419,8 @@ type counters struct {
 	}
 }
 
-// waited counts one dispatch, of a key that had waited so long.
+// waited counts one dispatch from a lane, of a key that had waited for this
+// long.
 func (c *counters) waited(l Lane, wait int64) {
 	wait = max(wait, 0)
 	bucket := (bits.Len64(uint64(wait)>>10) + 1) / 2 //nolint:gosec // not negative

@@ -11,8 +11,8 @@ const (
 	blockChunks = 4
 )
 
-// slab holds values by a small number. Numbers start at 1, so that 0 can mean
-// none, and are reused.
+// slab stores values under small numbers. Numbers start at 1, so that 0 can
+// stand for no value, and are used again after drop.
 type slab[T any] struct {
 	chunks []*[chunkSize]T
 	free   []uint32
@@ -20,17 +20,17 @@ type slab[T any] struct {
 	live   int
 }
 
-// at returns the value of number i, which must have been taken.
+// at returns the value with number i, which must have been taken.
 func (s *slab[T]) at(i uint32) *T {
 	return &s.chunks[i>>chunkBits][i&(chunkSize-1)]
 }
 
-// has reports whether at can be asked for i.
+// has reports whether at may be called with i.
 func (s *slab[T]) has(i uint32) bool {
 	return int(i>>chunkBits) < len(s.chunks)
 }
 
-// take returns the number of a zero value.
+// take returns the number of a new value, which is zero.
 func (s *slab[T]) take() uint32 {
 	s.live++
 	if n := len(s.free); n > 0 {
@@ -56,7 +56,7 @@ func (s *slab[T]) grow() {
 	}
 }
 
-// drop frees number i. A slab that becomes empty frees the memory of a burst.
+// drop frees number i. A slab that becomes empty returns most of its memory.
 func (s *slab[T]) drop(i uint32) {
 	var zero T
 	*s.at(i) = zero

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Stats is a snapshot of a queue: counts since it was made, and the keys it
-// contains.
+// Stats is a snapshot of a queue: numbers of the keys in it now, and counts
+// since it was made.
 type Stats struct {
-	// Added counts additions. Merged counts those that found the key already
+	// Added counts additions. Merged counts additions of a key that was already
 	// pending.
 	Added, Merged uint64
-	// Began counts additions that made a key pending. client-go counts only these
-	// as additions.
+	// Began counts additions that made a key pending. client-go counts only
+	// such additions.
 	Began uint64
 	// Retried counts items that ended with Retry or RetryAfter.
 	Retried uint64
@@ -23,14 +23,15 @@ type Stats struct {
 	BackingOff int
 	// Holds counts calls of Item.Hold.
 	Holds uint64
-	// Held is the number of keys that workers hold, and OldestHeld the longest time
-	// that one of them has been held.
+	// Held is the number of keys that workers hold. OldestHeld is how long the
+	// one held for longest has been held.
 	Held       int
 	OldestHeld time.Duration
-	// HeldTime is the total time that these keys have been held.
+	// HeldTime is the sum, over the held keys, of the time since their
+	// dispatch.
 	HeldTime time.Duration
-	// Delayed is the number of keys that will be dispatched at a point in time: that of
-	// a timer, or the end of a back-off, a hold or the minimum interval.
+	// Delayed is the number of keys that will be dispatched later: when a timer
+	// expires, or when a back-off, a hold or the minimum interval ends.
 	Delayed int
 	// Lanes is indexed by [Lane].
 	Lanes [laneCount]LaneStats
@@ -40,22 +41,23 @@ type Stats struct {
 type LaneStats struct {
 	// Depth is the number of keys that wait for a worker.
 	Depth int
-	// Oldest is the longest time that the next key of any group has waited; 0 if no
-	// key is waiting.
+	// Oldest is the longest time that the next key of any group has waited; 0
+	// without waiting keys.
 	Oldest time.Duration
 	// Dispatched counts dispatches.
 	Dispatched uint64
-	// Waited is the total time that dispatched keys had waited.
+	// Waited is the total time that dispatched keys waited before their
+	// dispatch.
 	Waited time.Duration
-	// Waits counts dispatches by how long the key had waited: less than
-	// WaitBound(0), less than WaitBound(1), and so on. The last one counts the
-	// rest.
+	// Waits counts dispatches by how long the key waited: less than
+	// WaitBound(0), less than WaitBound(1), and so on. The last element counts
+	// all longer waits.
 	Waits [waitBuckets + 1]uint64
 }
 
-// WaitBound returns the upper bound of a bucket of Waits: 1.024 µs for the
-// first, and four times the previous one for each next. The last bucket has
-// none.
+// WaitBound returns the upper bound of a bucket of Waits. It is 1.024 µs for
+// bucket 0, 4.096 µs for bucket 1, and four times as long for each next one.
+// The last bucket has no upper bound.
 func (LaneStats) WaitBound(bucket int) time.Duration { return 1 << (10 + 2*bucket) }
 
 // Stats returns a snapshot. Its cost grows with the number of groups and held
@@ -126,28 +128,30 @@ type EntryStatus[K comparable] struct {
 	Lane Lane
 	// Failures counts failures in a row.
 	Failures int
-	// Since is when the key began to wait, or was dispatched. Zero if it is
-	// delayed.
+	// Since is when a waiting key began to wait, or when a held key was
+	// dispatched. Zero for a delayed key.
 	Since time.Time
-	// Next is when a delayed key will wait for a worker. Zero for other keys.
+	// Next is when a delayed key will begin to wait for a worker. Zero for
+	// other keys.
 	Next time.Time
-	// BackingOff is true if the delay is a back-off, and OnHold if it is an
-	// [Item.Hold].
+	// BackingOff is true for a key that is delayed by its back-off, and OnHold
+	// for one that is delayed by [Item.Hold].
 	BackingOff, OnHold bool
 	// Readded is true for a held key that was added again.
 	Readded bool
-	// Causes explains the dispatch that the key is waiting for, or the current one
-	// if the key is held; see [Item.Causes].
+	// Causes explains the dispatch that the key waits for or, if it is held,
+	// the current one; see [Item.Causes].
 	Causes []Cause
 }
 
 // Entries returns at most limit keys: first the held ones, longest first; then
-// the delayed ones, next first; then the waiting ones, by lane and in no
+// the delayed ones, soonest first; then the waiting ones, by lane, in no
 // particular order within a lane. It returns nil if limit is zero or less. The
 // result is a copy.
 //
-// It scans every delayed and held key and copies limit of them, under the
-// queue's lock: it is meant for people, not for programs.
+// Entries scans every delayed and held key and copies limit of them, while it
+// holds the queue's lock. It is meant for debug pages, not to be called in a
+// loop.
 func (q *Queue[K]) Entries(limit int) []EntryStatus[K] {
 	if limit <= 0 {
 		return nil
@@ -177,11 +181,12 @@ type listing[K comparable] struct {
 // room returns how many of n more keys fit.
 func (l *listing[K]) room(n int) int { return min(n, l.limit-len(l.entries)) }
 
-// time is the inverse of schedule.now.
+// time returns the time of day for a time of the schedule. It is the inverse of
+// schedule.now.
 func (l *listing[K]) time(at int64) time.Time { return l.epoch.Add(time.Duration(at - 1)) }
 
 func (l *listing[K]) addHeld() {
-	var leases []*lease // pointers: a program then has no code of its own to sort leases
+	var leases []*lease // pointers, since sorting them adds less code to a program than sorting structs
 	for n := uint32(1); n <= l.leases.top; n++ {
 		if h := l.leases.at(n); h.ticket != 0 {
 			leases = append(leases, h)
@@ -221,8 +226,8 @@ func (l *listing[K]) addDelayed(now int64) {
 	}
 }
 
-// leads reports whether a timer leads to a dispatch of its key, which neither
-// waits nor is held.
+// leads reports whether a timer leads to a dispatch of its key. The key must
+// neither wait nor be held.
 func (l *listing[K]) leads(t *timerNode) bool {
 	e := l.table.at(t.entry)
 	if e.state == delayed && e.at == t.due {

@@ -2,19 +2,20 @@ package queue
 
 import "hash/maphash"
 
-// entry is the queue's record of one key. It fills one cache line when the key
-// is a namespace and a name.
+// entry is the queue's record of one key. It fills one cache line if the key is
+// a namespace and a name.
 type entry[K comparable] struct {
 	key K
-	// at depends on the state: since when the key waits; until when it is
-	// delayed; for a held key, the time of its pending addition.
+	// at depends on the state. It is when a waiting key began to wait, when a
+	// delayed key will be dispatched, and the time of the pending addition of a
+	// held key.
 	at int64
-	// next and prev link waiting keys; next is the lease of a held one.
+	// next and prev link waiting keys. next is the lease of a held key.
 	next, prev uint32
 	causes     uint32 // of the next dispatch
 	retry      uint32 // number of its retryState, 0 if it has none
-	// tag is the group or, without groups, the hash of the key, so that removing
-	// a key need not compute it again.
+	// tag is the group of the key or, in a queue without groups, its hash. With
+	// the hash stored, removing a key does not compute it again.
 	tag     uint32
 	state   state
 	lane    Lane
@@ -27,8 +28,8 @@ type marks uint8
 
 const (
 	wasReset marks = 1 << iota // one had ResetBackoff while the key was held
-	notOwn                     // one that leads to the next dispatch is not [AddOptions].Own
-	ownTimer                   // the one that the pending timer is of is
+	notOwn                     // an addition that leads to the next dispatch is not [AddOptions].Own
+	ownTimer                   // the addition that set the pending timer is [AddOptions].Own
 )
 
 type state uint8
@@ -46,26 +47,26 @@ type pending uint8
 
 const (
 	nothing pending = iota
-	timer           // a deadline, which can be cancelled
-	demand          // an addition, which cannot
+	timer           // an addition with a delay; Cancel drops it
+	demand          // an addition without a delay; Cancel keeps it
 )
 
-// lease is one dispatch of a key.
+// lease is one dispatch of a key. It ends with its item.
 type lease struct {
 	entry  uint32
 	causes uint32
 	ticket uint64 // never used twice; 0 if the lease has ended
 	since  int64
 	waited int64
-	own    bool // every addition that led to it was
+	own    bool // every addition that led to it was the caller's own
 }
 
-// retryState is the part of a key that outlives its dispatch. Most keys have none. Times in
-// the past mean nothing.
+// retryState is the part of a key that outlives its dispatch. Most keys have no
+// retryState. Times in the past have no effect.
 type retryState struct {
 	failures   uint32
 	backingOff bool  // delayed by its back-off, and counted
-	surplus    int8  // timers of the key beside the one that counts it as delayed
+	surplus    int8  // timers that do not stand for a delayed key; see schedule.recount
 	backoff    int64 // end of the back-off
 	hold       int64 // end of the hold
 	interval   int64 // end of the minimum interval
@@ -76,16 +77,17 @@ type retryState struct {
 // earliest returns when the key may be dispatched again.
 func (r *retryState) earliest() int64 { return max(r.backoff, r.hold, r.interval) }
 
-// retries holds the retryState of each key that has one.
+// retries stores the retryState of each key that has one, and sums over all
+// keys.
 type retries struct {
 	slab[retryState]
 	failing    int // keys that have failed
 	backingOff int // keys delayed by their back-off
-	surplus    int // the sum of that of all keys
+	surplus    int // the sum over all keys
 	failed     uint64
 }
 
-// of returns the state of number n, nil for 0.
+// of returns the state with number n, or nil for 0.
 func (r *retries) of(n uint32) *retryState {
 	if n == 0 {
 		return nil
@@ -108,7 +110,7 @@ func (r *retries) forget(s *retryState) {
 	}
 }
 
-// setSurplus records how many timers of a key do not count it as delayed.
+// setSurplus records the surplus of a key; see schedule.recount.
 func (r *retries) setSurplus(s *retryState, surplus int8) {
 	r.surplus += int(surplus - s.surplus)
 	s.surplus = surplus
@@ -127,8 +129,8 @@ func (r *retries) setBackingOff(s *retryState, backingOff bool) {
 	}
 }
 
-// table finds the entry of a key by open addressing. Keys are stored in the
-// entries alone, which makes it much smaller than a map.
+// table finds the entry of a key by open addressing. Only the entries store
+// keys, which makes it much smaller than a map.
 type table[K comparable] struct {
 	slab[entry[K]]
 	slots []slot
@@ -136,8 +138,9 @@ type table[K comparable] struct {
 	seed  maphash.Seed
 }
 
-// slot holds the number of an entry, 0 if it is free, and the hash of its key,
-// so that neither growing nor removing has to look at entries.
+// slot holds the number of an entry, 0 if it is free, and the hash of the
+// entry's key. With the hash stored, the table grows and removes without
+// looking at entries.
 type slot struct{ hash, entry uint32 }
 
 const smallTable = 64
@@ -150,7 +153,7 @@ func (t *table[K]) hash(key K) uint32 {
 	return uint32(maphash.Comparable(t.seed, key)) //nolint:gosec // the low bits are wanted
 }
 
-// find returns the number of key's entry, 0 if there is none.
+// find returns the number of key's entry, or 0.
 func (t *table[K]) find(key K, hash uint32) uint32 {
 	for i := hash & t.mask; ; i = (i + 1) & t.mask {
 		found := t.slots[i]
@@ -160,8 +163,7 @@ func (t *table[K]) find(key K, hash uint32) uint32 {
 	}
 }
 
-// get returns the number of key's entry and the entry; 0 and nil if there is
-// none.
+// get returns the number of key's entry and the entry, or 0 and nil.
 func (t *table[K]) get(key K) (n uint32, e *entry[K]) {
 	if n = t.find(key, t.hash(key)); n != 0 {
 		e = t.at(n)
@@ -169,7 +171,7 @@ func (t *table[K]) get(key K) (n uint32, e *entry[K]) {
 	return n, e
 }
 
-// insert adds an entry for a key that has none.
+// insert adds an entry for a key that has no entry yet.
 func (t *table[K]) insert(key K, hash uint32) (n uint32, e *entry[K]) {
 	n = t.take()
 	e = t.at(n)
@@ -181,8 +183,9 @@ func (t *table[K]) insert(key K, hash uint32) (n uint32, e *entry[K]) {
 	return n, e
 }
 
-// place puts a slot at the first free place from that of its hash on. There is one: a
-// quarter of the slots is free.
+// place puts a slot at the first free place, starting with the one that its
+// hash selects. There always is a free place, because a quarter of the slots is
+// kept free.
 func (t *table[K]) place(added slot) {
 	i := added.hash & t.mask
 	for t.slots[i].entry != 0 {
@@ -202,8 +205,8 @@ func (t *table[K]) resize(size int) {
 	}
 }
 
-// remove deletes entry n, whose key has that hash. Entries that it displaced
-// move up, so that no tombstones are left.
+// remove deletes entry n, whose key has this hash. It moves the entries that
+// were displaced by it, so that no tombstones are left.
 func (t *table[K]) remove(n, hash uint32) {
 	hole := hash & t.mask
 	for t.slots[hole].entry != n {

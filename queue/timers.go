@@ -1,15 +1,17 @@
 package queue
 
-// timers is a heap of timers with four children a node, the earliest on top.
-// Deletion is lazy: a node whose entry was rescheduled is stale, and skipped when
-// it is popped. So a sift touches nothing but the heap.
+// timers is a heap of timers, the earliest on top, in which each node has four
+// children. Deletion is lazy: a node whose entry was rescheduled is stale, and
+// is skipped when it is popped. Therefore moving nodes touches only the heap,
+// not the entries.
 type timers struct {
 	nodes []timerNode
 	added uint32
 	stale int
 }
 
-// timerNode is one timer. Of two with the same time, the first added goes first.
+// timerNode is one timer. Of two timers with the same time, the one added first
+// is popped first.
 type timerNode struct {
 	due   int64
 	entry uint32
@@ -36,7 +38,7 @@ func (t *timers) push(due int64, entry uint32) {
 	t.nodes[i] = added
 }
 
-// pop removes the earliest timer; there must be one.
+// pop removes the earliest timer. There must be one.
 func (t *timers) pop() timerNode {
 	top := t.nodes[0]
 	last := len(t.nodes) - 1
@@ -73,7 +75,7 @@ func (t *timers) sift(i int, node timerNode) {
 	nodes[i] = node
 }
 
-// next returns when the earliest timer fires, 0 if there is none.
+// next returns when the earliest timer fires, or 0 without timers.
 func (t *timers) next() int64 {
 	if len(t.nodes) == 0 {
 		return 0
@@ -87,7 +89,7 @@ func (t *timers) expire(current func(timerNode) bool) {
 	t.sweep(current)
 }
 
-// sweep drops stale nodes when they are the majority.
+// sweep removes the stale nodes once they are the majority.
 func (t *timers) sweep(current func(timerNode) bool) {
 	if t.stale < chunkSize || t.stale < len(t.nodes)/2 {
 		return

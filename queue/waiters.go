@@ -10,16 +10,17 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// waiters are the callers of Get that found nothing. At most one of them waits
-// for the next timer, so that the queue needs no goroutine of its own. The last
-// to come is woken first, and the one with the timer last of all.
+// waiters are the callers of Get for which there was no key. At most one of
+// them waits for the next timer, so that the queue needs no goroutine of its
+// own. The caller that came last is woken first, and the one with the timer
+// last of all.
 type waiters struct {
 	clock  clock.Clock
 	idle   []*waiter // those without a timer
 	timer  *waiter   // the one with the timer, nil if there is none
 	until  int64     // when that timer fires
 	spare  []*waiter
-	waking int // woken, and not yet back in Get
+	waking int // waiters that were woken and have not returned from wait yet
 }
 
 // waiter is one caller of Get.
@@ -29,8 +30,8 @@ type waiter struct {
 	timer clock.Timer
 }
 
-// wait returns when there may be something to do; mu is released meanwhile. due
-// is the time of the next timer, 0 if there is none.
+// wait returns when there may be a key to dispatch. It releases mu while it
+// waits. due is the time of the next timer, or 0 without timers.
 //
 // Errors: ctx.Err().
 func (w *waiters) wait(ctx context.Context, mu *sync.Mutex, now, due int64) error {
@@ -60,7 +61,7 @@ func (w *waiters) take() *waiter {
 	return one
 }
 
-// put makes one, which has stopped waiting, ready for its next use.
+// put makes one, which has stopped waiting, ready to be used again.
 func (w *waiters) put(one *waiter) {
 	switch {
 	case one.woken:
@@ -73,15 +74,15 @@ func (w *waiters) put(one *waiter) {
 		w.idle = slices.Delete(w.idle, i, i+1)
 	}
 	select {
-	case <-one.wake: // woken when ctx or the timer had ended the wait already
+	case <-one.wake: // it was woken after ctx or the timer had ended its wait
 	default:
 	}
 	w.spare = append(w.spare, one)
 }
 
-// notify wakes a waiter for each ready key for which none has been woken yet,
-// and one that resets its timer if none fires by due, the time of the next
-// timer; 0 if there is none.
+// notify wakes one waiter for each ready key, as far as none has been woken for
+// it yet. It also wakes a waiter to set its timer, if no timer fires by due,
+// the time of the next timer of the queue; 0 means that there is no such timer.
 func (w *waiters) notify(ready int, due int64) {
 	for ready > w.waking && w.wakeNext() {
 	}
@@ -129,7 +130,7 @@ func (w *waiters) wakeAll() {
 	}
 }
 
-// arm makes the timer fire after d.
+// arm makes the timer of w fire after d.
 func (w *waiter) arm(c clock.Clock, d time.Duration) <-chan time.Time {
 	d = min(max(d, 1), math.MaxInt64/2)
 	if w.timer == nil {
@@ -137,7 +138,7 @@ func (w *waiter) arm(c clock.Clock, d time.Duration) <-chan time.Time {
 		return w.timer.C()
 	}
 	select {
-	case <-w.timer.C(): // of an earlier use, if the clock is not the real one
+	case <-w.timer.C(): // left from an earlier use, which only happens with a fake clock
 	default:
 	}
 	w.timer.Reset(d)

@@ -16,8 +16,8 @@ import (
 	"github.com/homeostat/homeostat/queue"
 )
 
-// longestApart is after how long a key that waits for its namespace is looked at again, in
-// case that nothing has released it.
+// longestApart is the longest time that a key waits for its namespace without
+// being checked again. It is a safety net: a key is normally released earlier.
 const longestApart = 10 * time.Minute
 
 // Why a key is not reconciled.
@@ -26,30 +26,32 @@ var (
 	errOutOfScope = errors.New("it is out of the scope of the controller's informer, so nothing is known of its object")
 )
 
-// apart has the keys that wait until the caches have the first list of their namespace:
-// one that SetNamespaces has added, or one of an informer with Options.Independent. They
-// wait in the queue, so no worker blocks.
+// apart holds the keys that wait until the caches have the first list of their
+// namespace. Such a namespace was added by SetNamespaces, or belongs to an
+// informer with Options.Independent. The keys wait in the queue, so they do not
+// block a worker.
 type apart struct {
-	warned atomic.Bool // of a key that is out of scope
+	warned atomic.Bool // a key that is out of scope has been logged
 
 	mu      sync.Mutex // guards the fields below
 	waiting map[string]map[Key]struct{}
-	// behind are the namespaces that had no first list when this replica took over: theirs
-	// may be older than the last writes of another replica.
+	// behind are the namespaces without a first list when this replica took
+	// over. Their lists may be older than the last writes of another replica.
 	behind map[string]bool
-	// ctx is that of requests, nil if the controller does not run; running counts them.
+	// ctx is the context of requests, nil while the controller does not run.
+	// running counts the requests.
 	ctx     context.Context //nolint:containedctx // from begin to the end of the controller
 	running *sync.WaitGroup
 }
 
-// begin lets keys wait until ctx ends.
+// begin starts to let keys wait, until ctx ends.
 func (a *apart) begin(ctx context.Context, running *sync.WaitGroup) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.ctx, a.running = ctx, running
 }
 
-// noteBehind notes which namespaces the caches lack, when this replica takes over.
+// noteBehind records which namespaces the caches have not listed at a takeover.
 func (a *apart) noteBehind(all sources) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -63,7 +65,7 @@ func (a *apart) noteBehind(all sources) {
 	}
 }
 
-// holdsBack reports whether keys of namespace have to wait.
+// holdsBack reports whether the keys of a namespace must wait.
 func (a *apart) holdsBack(namespace string, all sources) bool {
 	if slices.ContainsFunc(all, func(s source) bool { return !s.Parts().SyncedIn(namespace) }) {
 		return true
@@ -73,7 +75,8 @@ func (a *apart) holdsBack(namespace string, all sources) bool {
 	return a.behind[namespace]
 }
 
-// putBack ends an item without a reconcile, and keeps its key until it is released.
+// putBack ends an item without a reconcile. The key stays in the queue until it
+// is released.
 func (c *core) putBack(item queue.Item[Key]) {
 	key := item.Key()
 	item.Hold(longestApart)
@@ -84,8 +87,8 @@ func (c *core) putBack(item queue.Item[Key]) {
 	item.Done()
 }
 
-// park ends an item without a reconcile, and keeps its key until its namespace has been
-// listed.
+// park ends an item without a reconcile. The key stays in the queue until its
+// namespace has been listed.
 func (c *core) park(item queue.Item[Key]) {
 	key := item.Key()
 	c.putBack(item)
@@ -95,14 +98,14 @@ func (c *core) park(item queue.Item[Key]) {
 	if a.waiting == nil {
 		a.waiting = map[string]map[Key]struct{}{}
 	}
-	of := a.waiting[key.Namespace]
-	if of == nil {
-		of = map[Key]struct{}{}
-		a.waiting[key.Namespace] = of
+	keys := a.waiting[key.Namespace]
+	if keys == nil {
+		keys = map[Key]struct{}{}
+		a.waiting[key.Namespace] = keys
 		ctx := a.ctx
 		a.running.Go(func() { c.awaitNamespace(ctx, key.Namespace) })
 	}
-	of[key] = struct{}{}
+	keys[key] = struct{}{}
 }
 
 // awaitNamespace releases the keys of a namespace when all caches have listed it.
@@ -128,7 +131,8 @@ func (c *core) awaitNamespace(ctx context.Context, namespace string) {
 	}
 }
 
-// takeOverNamespace is takeOver for a namespace that has been listed after it.
+// takeOverNamespace does the work of takeOver for a namespace that was listed
+// later.
 func (c *core) takeOverNamespace(ctx context.Context, namespace string) {
 	limited, cancel := context.WithTimeout(ctx, takeoverDeadline)
 	defer cancel()
@@ -140,11 +144,12 @@ func (c *core) takeOverNamespace(ctx context.Context, namespace string) {
 	}
 }
 
-// lookUp returns the cached object of key, and false if it is deleted.
+// lookUp returns the cached object of key, and false if the object is deleted.
 //
-// Errors: errUnsynced and errOutOfScope, if that is not known; a terminal one if the newest
-// state of the object cannot be read, since the change that mends it leads to the key
-// again; those of the server.
+// Errors: errUnsynced and errOutOfScope, if it is not known whether the object
+// exists; a terminal error if the newest state of the object cannot be read,
+// because the change that corrects it triggers the key again; and errors of the
+// server.
 func lookUp[T informer.Object](ctx context.Context, in *informer.Informer[T], key Key) (object T, ok bool, err error) {
 	for {
 		if err := in.Unreadable(key); err != nil {
@@ -161,19 +166,19 @@ func lookUp[T informer.Object](ctx context.Context, in *informer.Informer[T], ke
 			return object, false, errUnsynced
 		case absence == parts.OutOfScope:
 			return object, false, errOutOfScope
-		case absence == parts.Deleted && in.Unreadable(key) == nil: // nor has it become so in between
+		case absence == parts.Deleted && in.Unreadable(key) == nil: // it may have become unreadable meanwhile
 			return object, false, nil
 		}
 	}
 }
 
-// passesOver reports whether err is a reason for passOver.
+// passesOver reports whether err is one of the reasons for passOver.
 func passesOver(err error) bool {
-	return err == errUnsynced || err == errOutOfScope || err == errReferencesUnknown //nolint:errorlint // themselves
+	return err == errUnsynced || err == errOutOfScope || err == errReferencesUnknown //nolint:errorlint // not wrapped
 }
 
-// passOver ends an attempt that has not called the reconciler, by reason: errUnsynced,
-// errOutOfScope or errReferencesUnknown.
+// passOver ends an attempt that has not called the reconciler. reason is
+// errUnsynced, errOutOfScope or errReferencesUnknown.
 func (c *Controller) passOver(t *reconcileContext, reason error) {
 	defer c.stats.active.Add(-1)
 	t.end()
@@ -185,7 +190,7 @@ func (c *Controller) passOver(t *reconcileContext, reason error) {
 		return
 	}
 	if reason == errUnsynced { //nolint:errorlint // itself
-		c.slots.noteDeletion(key) // in case that its slot goes meanwhile
+		c.slots.noteDeletion(key) // its slot may move to another replica before that
 		c.park(t.item)
 		return
 	}

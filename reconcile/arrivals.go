@@ -10,11 +10,12 @@ import (
 	"github.com/homeostat/homeostat/queue"
 )
 
-// change is an event of an object, as far as its own cause can be found with it.
+// change is an event of an object. It has what is needed to find out whether
+// the controller's own write caused the event.
 type change struct {
 	objectRef
 	uid     types.UID
-	version string // the new one
+	version string // the resourceVersion after the event
 	deleted bool
 	merged  bool // it stands for several events, of which only the last is known
 }
@@ -27,9 +28,10 @@ func changeOf[O informer.Object](source int, e informer.Event[O]) change {
 	}
 }
 
-// arrivals are the events that lead to a key while that is being reconciled. They are
-// added to the queue at its end, when it is known which of them its own writes have
-// caused: the watch may be faster than the answer.
+// arrivals are the events that lead to a key while it is being reconciled. They
+// are added to the queue when the reconcile ends. Only then is it known which
+// of them its own writes have caused, because the watch may be faster than the
+// answer to a write.
 type arrivals struct{ list []arrival }
 
 type arrival struct {
@@ -40,7 +42,7 @@ type arrival struct {
 // maxArrivals bounds the events that wait for the end of one reconcile.
 const maxArrivals = 10_000
 
-// begin notes that key is being reconciled, until end.
+// begin records that key is being reconciled, until end is called.
 func (d *loopDetector) begin(key Key, a *arrivals) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -50,7 +52,8 @@ func (d *loopDetector) begin(key Key, a *arrivals) {
 	d.running[key] = a
 }
 
-// end returns what has arrived for key since begin. d.mu is held.
+// end returns the events that have arrived for key since begin. d.mu must be
+// held.
 func (d *loopDetector) end(key Key) []arrival {
 	a := d.running[key]
 	delete(d.running, key)
@@ -60,8 +63,9 @@ func (d *loopDetector) end(key Key) []arrival {
 	return a.list
 }
 
-// add adds key to the queue because of an event: now, at the end of its reconcile, or
-// when the delay of a hot loop about the object has passed.
+// add adds key to the queue because of an event. It does so at once, or at the
+// end of the key's reconcile, or when the delay of a hot loop about the object
+// has passed.
 func (d *loopDetector) add(key Key, e *change, addition queue.AddOptions) {
 	d.mu.Lock()
 	if a := d.running[key]; a != nil && len(a.list) < maxArrivals {
@@ -76,8 +80,8 @@ func (d *loopDetector) add(key Key, e *change, addition queue.AddOptions) {
 	d.queue.AddWithOptions(key, addition)
 }
 
-// judgeEvent finds out whether an event is that of a write of key, and delays the
-// reaction of a key that is in a hot loop about the object.
+// judgeEvent finds out whether a write of key caused an event. If the key is in
+// a hot loop about the object, it delays the reaction.
 func (d *loopDetector) judgeEvent(key Key, e *change, addition *queue.AddOptions, now time.Time) {
 	o := d.outputs[e.objectRef]
 	if o == nil {
@@ -90,8 +94,9 @@ func (d *loopDetector) judgeEvent(key Key, e *change, addition *queue.AddOptions
 	addition.After = max(o.due(key).Sub(now), 0)
 }
 
-// sending notes that a write to an object is about to be sent: the delay begins again,
-// for keys that hear of the write before it is answered.
+// sending records that a write to an object is about to be sent. The delay of a
+// hot loop starts again, for keys that see the event of the write before its
+// answer.
 func (d *loopDetector) sending(baselines []*baseline) {
 	if len(baselines) == 0 {
 		return

@@ -20,27 +20,29 @@ import (
 	"github.com/homeostat/homeostat/internal/diff"
 )
 
-// asked is what a write asks to change: a digest of the value of each field, by its
-// path. What the cached object has already is not asked for, and what others change at
-// the same time, such as its status, does not count. A list is one field.
+// asked is what a write asks to change: for each field, by its path, a digest
+// of the value. Values that the cached object already has are not included, and
+// neither are changes that others make at the same time, such as to its status.
+// A list counts as one field.
 type asked map[string]uint64
 
-// Paths that are no fields.
+// Paths that do not name a field.
 const (
-	wholeObject = ""           // that the object exists, or not
+	wholeObject = ""           // whether the object exists
 	wholeBody   = "the object" // of a request whose fields are not known, or are too many
 	maxFields   = 32
 )
 
-// paths returns the paths, sorted.
+// paths returns the paths in sorted order.
 func (a asked) paths() []string { return slices.Sorted(maps.Keys(a)) }
 
-// asks returns what w asks for, nil if nothing. newest is the object as it was last
-// written, for clients whose requests are not known; it may be nil.
+// asks returns what w asks to change, or nil if it changes no field. newest is
+// the object as it was last written. It is used for clients whose requests are
+// not known, and may be nil.
 func (w *write) asks(newest metav1.Object) asked {
 	switch {
 	case w.deleted && w.before != nil && w.before.GetDeletionTimestamp() != nil:
-		return nil // again
+		return nil // it is being deleted already
 	case w.deleted:
 		return asked{wholeObject: 0}
 	case w.content.Method == "":
@@ -72,8 +74,8 @@ func (w *write) asks(newest metav1.Object) asked {
 	}
 }
 
-// reported returns what a write has changed, judging by the answer: the cached object
-// before it may be older than one that it has changed.
+// reported returns what a write has changed, by comparing its answer with the
+// cached object before it. If the cache had none, it compares with newest.
 func (w *write) reported(newest metav1.Object) asked {
 	before := w.before
 	if before == nil {
@@ -85,15 +87,15 @@ func (w *write) reported(newest metav1.Object) asked {
 	case before.GetUID() == w.object.GetUID():
 		return changes(before, w.object).without("status")
 	}
-	none := reflect.New(reflect.TypeOf(w.object).Elem()).Interface().(metav1.Object)
-	whole, err := json.Marshal(changes(none, w.object).without("status"))
+	empty := reflect.New(reflect.TypeOf(w.object).Elem()).Interface().(metav1.Object)
+	whole, err := json.Marshal(changes(empty, w.object).without("status"))
 	if err != nil {
 		return nil
 	}
 	return asked{wholeObject: digest(whole)} // created
 }
 
-// replaced returns what an update asks for.
+// replaced returns what an update asks to change.
 func (w *write) replaced(data []byte) asked {
 	body, err := answer.Read(w.content.Type, data)
 	if err != nil {
@@ -115,7 +117,7 @@ func (w *write) replaced(data []byte) asked {
 	return fields.without("status")
 }
 
-// without removes a field of the object, unless that is all there is.
+// without removes a field of the object, unless no other field is left then.
 func (a asked) without(field string) asked {
 	rest := maps.Clone(a)
 	maps.DeleteFunc(rest, func(path string, _ uint64) bool { return isWithin(path, field) })
@@ -125,14 +127,14 @@ func (a asked) without(field string) asked {
 	return rest
 }
 
-// isWithin reports whether a path is that of field, or of a field in it.
+// isWithin reports whether path leads to field or into it.
 func isWithin(path, field string) bool {
 	rest, ok := strings.CutPrefix(path, field)
 	return ok && (rest == "" || rest[0] == '.')
 }
 
-// merged returns what a merge patch, or the configuration of an apply, asks for beyond
-// what the cached object has.
+// merged returns what a merge patch, or the configuration of an apply, asks to
+// change. Values that the cached object already has are not included.
 func (w *write) merged(data []byte) asked {
 	var changed map[string]any
 	if json.Unmarshal(data, &changed) != nil && yaml.Unmarshal(data, &changed) != nil {
@@ -145,8 +147,9 @@ func (w *write) merged(data []byte) asked {
 	return fields.bounded()
 }
 
-// fieldsOf returns those fields of an object which a patch changes, as JSON has them, nil
-// if the object is not known. The whole of a large object is not encoded for one field.
+// fieldsOf returns the fields of an object that a patch changes, as JSON has
+// them. It returns nil if the object is not known. It encodes only these
+// fields, because encoding a large object for one field would be expensive.
 func fieldsOf(object metav1.Object, changed map[string]any) map[string]any {
 	if u, ok := object.(*unstructured.Unstructured); ok {
 		return u.Object
@@ -165,14 +168,15 @@ func fieldsOf(object metav1.Object, changed map[string]any) map[string]any {
 		}
 		value, ok := fieldOf(object, name)
 		if !ok {
-			return asJSON(object) // it writes its JSON itself, or has the field elsewhere
+			return asJSON(object) // its type writes the JSON itself, or has the field elsewhere
 		}
 		parts[name] = value
 	}
 	return asJSON(parts)
 }
 
-// fieldOf returns a field of a struct by its name in JSON, nil if it is empty.
+// fieldOf returns a field of a struct by its name in JSON. The value is nil if
+// the field is empty.
 func fieldOf(object metav1.Object, name string) (value any, ok bool) {
 	v := reflect.Indirect(reflect.ValueOf(object))
 	if _, ok := object.(json.Marshaler); ok || v.Kind() != reflect.Struct {
@@ -191,7 +195,8 @@ func fieldOf(object metav1.Object, name string) (value any, ok bool) {
 	return nil, false
 }
 
-// asJSON returns a value as a client reads it from JSON, nil if it is no object.
+// asJSON returns a value as a client reads it from JSON, or nil if that is not
+// a JSON object.
 func asJSON(value any) (object map[string]any) {
 	encoded, err := json.Marshal(value)
 	if err == nil {
@@ -200,7 +205,7 @@ func asJSON(value any) (object map[string]any) {
 	return object
 }
 
-// operations returns what a JSON patch asks for.
+// operations returns what a JSON patch asks to change.
 func operations(data []byte) asked {
 	var list []struct {
 		Op, Path, From string
@@ -233,8 +238,8 @@ func isIndex(name string) bool {
 // clientMetadata lists the metadata fields that clients write.
 var clientMetadata = []string{"labels", "annotations", "finalizers", "ownerReferences"}
 
-// changes returns the fields that differ between two states of an object, without those
-// that the server sets at every write.
+// changes returns the fields that differ between two states of an object,
+// except for the ones that the server sets at every write.
 func changes(before, after metav1.Object) asked {
 	before, after = decoded(before, after), decoded(after, before)
 	if before == nil || after == nil {
@@ -251,7 +256,7 @@ func changes(before, after metav1.Object) asked {
 	return fields.bounded()
 }
 
-// clientFields removes what only the server writes, and preconditions.
+// clientFields removes fields that only the server writes, and preconditions.
 func clientFields(changed map[string]any) map[string]any {
 	delete(changed, "apiVersion")
 	delete(changed, "kind")
@@ -261,8 +266,8 @@ func clientFields(changed map[string]any) map[string]any {
 	return changed
 }
 
-// add adds each field that a merge patch sets or removes, and that the object has
-// otherwise, as far as it is known.
+// add adds each field that a merge patch sets or removes, unless the object is
+// known to have that value already.
 func (a asked) add(path string, changed map[string]any, object any, known bool) {
 	has, _ := object.(map[string]any)
 	for name, value := range changed {
@@ -279,8 +284,8 @@ func (a asked) add(path string, changed map[string]any, object any, known bool) 
 	}
 }
 
-// isPart reports whether an object that has a value has another one, too: all that the
-// server has added to it by default does not matter.
+// isPart reports whether a value of an object contains a requested value. It
+// may contain more, because the server adds defaults.
 func isPart(value, has any) bool {
 	switch value := value.(type) {
 	case map[string]any:
@@ -307,7 +312,8 @@ func isPart(value, has any) bool {
 	return value == has
 }
 
-// bounded returns one field in place of too many, and nil for none.
+// bounded returns a single entry if there are too many, and nil if there are
+// none at all.
 func (a asked) bounded() asked {
 	if len(a) == 0 {
 		return nil
@@ -325,8 +331,9 @@ func digest(data []byte) uint64 {
 	return hash.Sum64()
 }
 
-// decoded returns an object of an answer with the Go type of like, nil if the
-// answer is not a whole object. Other objects are returned as they are.
+// decoded decodes an object of an answer into the Go type of like. It returns
+// nil if the answer is not a whole object. Other objects are returned
+// unchanged.
 func decoded(object, like metav1.Object) metav1.Object {
 	got, ok := object.(*answer.Object)
 	if !ok {
@@ -342,7 +349,7 @@ func decoded(object, like metav1.Object) metav1.Object {
 	return into
 }
 
-// isWhole reports whether it is the creation or the deletion of the object.
+// isWhole reports whether the write creates or deletes the object.
 func (a asked) isWhole() bool {
 	_, ok := a[wholeObject]
 	return ok

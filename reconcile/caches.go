@@ -14,25 +14,26 @@ import (
 )
 
 const (
-	// gather is how long a fill waits for more slots to join, and again while more do. Slots come in groups, and each
-	// fill opens a watch and, where the server does not select shards, lists the whole kind.
+	// gather is how long a fill waits for more slots to join. It waits again
+	// while more do. Slots arrive in groups, and each fill opens a watch and,
+	// where the server does not select shards, lists the whole kind.
 	gather = 300 * time.Millisecond
-	// gatherings is how many times it waits at most.
+	// gatherings is how often a fill waits at most.
 	gatherings = 5
 )
 
-// shardCaches makes the controller's informers keep the objects of this replica's slots
-// only.
+// shardCaches makes the controller's informers keep only the objects of this
+// replica's slots.
 type shardCaches struct {
 	ranger     slots.Ranger
 	controller *core
 	keep       time.Duration   // how long the key of a deleted object is kept
-	deleted    func(Key)       // takes the key of an object that was deleted before its slot came
+	deleted    func(Key)       // called with the key of an object that was deleted before this replica got its slot
 	replays    *sync.WaitGroup // counts goroutines
 
 	mu      sync.Mutex // guards the fields below
 	waiting map[int]*cachedSlot
-	// late says that a fill takes longer than takeoverDeadline.
+	// late is the error of a fill that takes longer than takeoverDeadline.
 	late error
 }
 
@@ -40,10 +41,11 @@ type shardCaches struct {
 type cachedSlot struct {
 	filled coalescedCall // the fill that takes it
 	left   bool
-	drop   func(slot int) // nil until they are
+	drop   func(slot int) // drops the cached objects; nil until they are cached
 }
 
-// join asks for the objects of a slot, which the next fill brings, or the one that gathers. leave drops them.
+// join requests the objects of a slot. The next fill brings them, or the
+// present one if it still waits for more slots. leave drops the objects.
 func (s *shardCaches) join(slot int) (filled *coalescedCall, leave func()) {
 	mine := &cachedSlot{filled: newCall()}
 	s.mu.Lock()
@@ -63,8 +65,9 @@ func (s *shardCaches) join(slot int) (filled *coalescedCall, leave func()) {
 	}
 }
 
-// fill brings the objects of all slots that have joined, at least as new as the server
-// was at the call. Then it looks, in the background, for those that were deleted before.
+// fill brings the objects of all slots that have joined, at least as new as the
+// server was at the call. Then it looks in the background for objects that were
+// deleted before.
 func (s *shardCaches) fill(ctx context.Context) {
 	if !s.gathered(ctx) {
 		return
@@ -73,16 +76,16 @@ func (s *shardCaches) fill(ctx context.Context) {
 	joined := s.waiting
 	s.waiting = map[int]*cachedSlot{}
 	s.mu.Unlock()
-	of := slices.Collect(maps.Keys(joined))
-	if len(of) == 0 {
+	all := slices.Collect(maps.Keys(joined))
+	if len(all) == 0 {
 		return
 	}
-	watched := s.watch(ctx, of)
+	watched := s.watch(ctx, all)
 	s.controller.sources.renewReferences()
-	drop, err := s.ranger.Fill(ctx, s.controller.sources.caches(), of)
+	drop, err := s.ranger.Fill(ctx, s.controller.sources.caches(), all)
 	watched()
 	if err == nil {
-		s.replays.Go(func() { s.replay(ctx, of) })
+		s.replays.Go(func() { s.replay(ctx, all) })
 	}
 	for slot, cached := range joined {
 		s.mu.Lock()
@@ -96,7 +99,8 @@ func (s *shardCaches) fill(ctx context.Context) {
 	}
 }
 
-// gathered returns when no more slots have joined for a while, and reports false if none has, or ctx has ended before.
+// gathered waits until no more slots have joined for a while. It reports false
+// if no slot has joined, or if ctx has ended before.
 func (s *shardCaches) gathered(ctx context.Context) bool {
 	joined := func() int {
 		s.mu.Lock()
@@ -123,17 +127,17 @@ func (s *shardCaches) gathered(ctx context.Context) bool {
 	return true
 }
 
-// watch logs, and lets overdue return, that a fill has not ended in time, until filled is
-// called.
-func (s *shardCaches) watch(ctx context.Context, of []int) (filled func()) {
+// watch logs that a fill has not ended in time, and makes overdue return it,
+// until filled is called.
+func (s *shardCaches) watch(ctx context.Context, numbers []int) (filled func()) {
 	over := false // s.mu guards it
-	slices.Sort(of)
+	slices.Sort(numbers)
 	slow := time.AfterFunc(takeoverDeadline, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if !over {
 			s.late = fmt.Errorf("caching the objects of slots %v: they have not been listed within %v, see the log for why",
-				of, takeoverDeadline)
+				numbers, takeoverDeadline)
 			klog.FromContext(ctx).Error(s.late, "no key of these slots is reconciled, waiting",
 				"controller", s.controller.name)
 		}
@@ -153,18 +157,19 @@ func (s *shardCaches) overdue() error {
 	return s.late
 }
 
-// replay looks for objects that were deleted before their slots came: the last owner may
-// have drained already, or have failed to clean up.
-func (s *shardCaches) replay(ctx context.Context, of []int) {
-	err := s.ranger.Deleted(ctx, s.controller.sources[0].Parts().Shards(), of, s.keep, s.deleted)
+// replay looks for objects that were deleted before this replica got their
+// slots. The last owner may have stopped, or failed to clean up.
+func (s *shardCaches) replay(ctx context.Context, numbers []int) {
+	err := s.ranger.Deleted(ctx, s.controller.sources[0].Parts().Shards(), numbers, s.keep, s.deleted)
 	if err != nil && ctx.Err() == nil {
-		klog.FromContext(ctx).Error(err, "objects that were deleted before their shard came may not be reconciled",
+		klog.FromContext(ctx).Error(err, "objects that were deleted before this replica got their shard may not be reconciled",
 			"controller", s.controller.name)
 	}
 }
 
-// caches returns all sources as a [slots.Ranger] takes them: caches of references are not
-// among them, which hold what the keys of this replica refer to.
+// caches returns the sources for a [slots.Ranger]. Caches of references are not
+// included: they hold what the keys of this replica refer to, not the objects
+// of slots.
 func (all sources) caches() []slots.Cache {
 	caches := make([]slots.Cache, 0, len(all))
 	for _, s := range all {

@@ -5,18 +5,19 @@ import (
 	"sync"
 )
 
-// coalescer runs a function for all callers that ask at about the same time. Each
-// waits for one call that began after it asked. It is safe for concurrent use.
+// coalescer runs a function for all callers that ask for it at about the same
+// time. Each caller waits for a call that began after it asked. It is safe for
+// concurrent use.
 type coalescer struct {
 	do      func() error
 	running *sync.WaitGroup // counts the goroutine
 
 	mu   sync.Mutex // guards the fields below
 	busy bool
-	next *coalescedCall // that has not begun
+	next *coalescedCall // the call that has not begun; nil without one
 }
 
-// coalescedCall is made by newCall.
+// coalescedCall is one call of the function. newCall makes it.
 type coalescedCall struct {
 	done chan struct{}
 	err  error
@@ -24,13 +25,13 @@ type coalescedCall struct {
 
 func newCall() coalescedCall { return coalescedCall{done: make(chan struct{})} }
 
-// end lets those that wait go on. It is called once.
+// end ends the call for all that wait for it. It must be called once.
 func (c *coalescedCall) end(err error) {
 	c.err = err
 	close(c.done)
 }
 
-// wait returns the error of the call, or nil when ctx has ended.
+// wait returns the error of the call, or nil if ctx ends first.
 func (c *coalescedCall) wait(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -40,10 +41,10 @@ func (c *coalescedCall) wait(ctx context.Context) error {
 	}
 }
 
-// wait returns the error of the next call, or nil when ctx has ended.
+// wait returns the error of the next call, or nil if ctx ends first.
 func (r *coalescer) wait(ctx context.Context) error { return r.join().wait(ctx) }
 
-// join returns the next call, and starts the goroutine if there is none.
+// join returns the next call. It starts the goroutine if it is not running.
 func (r *coalescer) join() *coalescedCall {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -58,7 +59,7 @@ func (r *coalescer) join() *coalescedCall {
 	return r.next
 }
 
-// run calls the function while any caller waits.
+// run calls the function as long as a caller waits for it.
 func (r *coalescer) run() {
 	for {
 		r.mu.Lock()

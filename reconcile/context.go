@@ -15,37 +15,38 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// callContext is the context of a call of user code, which ends at its deadline with
-// the cause ErrReconcileTimeout.
+// callContext is the context of a call of user code. It ends at its deadline
+// with the cause ErrReconcileTimeout.
 type callContext struct {
 	context.Context //nolint:containedctx // it is one
 
-	parent context.Context //nolint:containedctx // that of the worker, without the deadline
+	parent context.Context //nolint:containedctx // the context of the worker, without the deadline
 	cancel context.CancelFunc
 }
 
-// beginCall returns the context of a call that begins now.
+// beginCall returns the context of a call that starts now.
 func beginCall(parent context.Context, timeout time.Duration) callContext {
 	ctx, cancel := context.WithTimeoutCause(parent, timeout, ErrReconcileTimeout)
 	return callContext{ctx, parent, cancel}
 }
 
-// end cancels the context, since the call has returned.
+// end cancels the context after the call has returned.
 func (c *callContext) end() { c.cancel() }
 
-// abandoned reports whether the call was cancelled by more than its timeout.
+// abandoned reports whether the call was cancelled for another reason than its
+// timeout.
 func (c *callContext) abandoned() bool { return c.parent.Err() != nil }
 
-// reconcileContext is the context of one reconcile: its deadline, its logger and
-// the recorder of its writes. The logger is made at its first
-// use, and kept: client-go asks for it several times a request.
+// reconcileContext is the context of one reconcile. It has the deadline, the
+// logger and the recorder of writes. The logger is made when it is first used,
+// and kept, because client-go asks for it several times per request.
 type reconcileContext struct {
 	callContext
 
 	item     queue.Item[Key]
 	began    time.Time
 	overdue  bool   // the caches have not seen the key's last writes
-	number   uint64 // in the key's history, 0 if it is not remembered
+	number   uint64 // of the attempt in the key's history; 0 if it is not recorded
 	after    func(inspect.Attempt, error)
 	reported *inspect.Attempt // for after
 
@@ -54,8 +55,8 @@ type reconcileContext struct {
 	logged struct{ key, value any } // guarded by mu
 }
 
-// Value returns the recorder, and adds the key to the logger; all else is that of the
-// callContext.
+// Value returns the recorder for its key, and adds the reconciled key to the
+// logger. All other values are those of the callContext.
 func (t *reconcileContext) Value(key any) any {
 	if _, ok := key.(ownwrites.Key); ok {
 		return t
@@ -85,8 +86,8 @@ func (t *reconcileContext) logger(base logr.Logger) logr.Logger {
 		"namespace", key.Namespace, "name", key.Name, "attempt", t.item.Attempt(), "causes", describe(t.item.Causes()))
 }
 
-// around calls Options.Around, if there is one, and returns the context for the
-// reconciler. A panic of Around is one of the reconcile.
+// around calls Options.Around, if it is set, and returns the context for the
+// reconciler. A panic of Around counts as a panic of the reconcile.
 func (t *reconcileContext) around() context.Context {
 	if t.control.options.Around == nil {
 		return t
@@ -99,8 +100,8 @@ func (t *reconcileContext) around() context.Context {
 	return ctx
 }
 
-// remember adds the attempt to the key's history. Call it before the item ends:
-// then the key may be dispatched again, and its causes are forgotten.
+// remember adds the attempt to the key's history. Call it before the item ends,
+// because after that the causes are lost and the key may be dispatched again.
 func (t *reconcileContext) remember(writes []write, err error) {
 	took := time.Since(t.began)
 	t.number = t.control.histories.add(t, took, writes, err)
@@ -111,8 +112,9 @@ func (t *reconcileContext) remember(writes []write, err error) {
 	}
 }
 
-// conclude records the outcome and calls the function that Options.Around returned. A panic
-// there is only logged: the key has been reconciled.
+// conclude records the outcome and calls the function that Options.Around
+// returned. A panic of that function is only logged, because the key has been
+// reconciled.
 func (t *reconcileContext) conclude(o inspect.Outcome, err error, w *worker) {
 	t.control.histories.ended(t.item.Key(), t.number, o)
 	if t.reported == nil {
@@ -129,8 +131,8 @@ func (t *reconcileContext) conclude(o inspect.Outcome, err error, w *worker) {
 	t.after(*t.reported, err)
 }
 
-// add remembers an attempt, whose item must not have ended, and returns its
-// number, or 0 if it is not remembered.
+// add records an attempt, whose item must not have ended. It returns the number
+// of the attempt, or 0 if it is not recorded.
 func (h *histories) add(t *reconcileContext, took time.Duration, writes []write, err error) uint64 {
 	eventful := len(writes) > 0 || err != nil || t.overdue
 	h.mu.Lock()
@@ -152,7 +154,7 @@ func (h *histories) add(t *reconcileContext, took time.Duration, writes []write,
 	return k.number
 }
 
-// describe returns the attempt, without its causes and outcome.
+// describe returns the attempt without its causes and its outcome.
 func (t *reconcileContext) describe(took time.Duration, writes []write, err error) inspect.Attempt {
 	a := inspect.Attempt{
 		Key: t.item.Key(), Number: t.item.Attempt(), Start: t.began, Took: took, Overdue: t.overdue,
@@ -188,7 +190,8 @@ func (h *hookCall) subject() string {
 
 func (t *reconcileContext) subject() string { return fmt.Sprintf("the reconcile of %q", t.item.Key()) }
 
-// showOverdue counts and shows a call that has not returned in time.
+// showOverdue counts a call that has not returned in time, and shows it on the
+// page.
 func (r *records) showOverdue(late call, text string) {
 	r.stats.overran.Add(1)
 	if t, ok := late.(*reconcileContext); ok {
@@ -196,8 +199,8 @@ func (r *records) showOverdue(late call, text string) {
 	}
 }
 
-// describe renders causes for a log line, such as
-// "nodes: updated /node-1 41→57; pods: deleted d/a 12→ (3 merged)".
+// describe returns causes as text for a log line. For example: "nodes: updated
+// /node-1 41→57; pods: deleted d/a 12→ (3 merged)".
 func describe(causes []queue.Cause) string {
 	var b strings.Builder
 	for i, c := range causes {

@@ -25,9 +25,9 @@ type Controller struct {
 // Name returns the controller's name, which its queue and its logger share.
 func (c *Controller) Name() string { return c.name }
 
-// QueueStats returns the counts of the controller's queue since it was made, and how many
-// keys it contains now. A replica that stands by keeps the keys of all changes for its
-// own term, and does not count them: they are the leader's.
+// QueueStats returns the counts of the controller's queue since it was made,
+// and how many keys it contains now. A replica that stands by keeps the keys of
+// all changes for its own term, and does not count them: they are the leader's.
 func (c *Controller) QueueStats() queue.Stats {
 	stats := c.queue.Stats()
 	if c.Phase() == inspect.Standby && c.slots == nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// core is a controller without its reconciler: the state its parts share.
+// core is the part of a controller that does not depend on the type of its
+// objects.
 type core struct {
 	intake
 	options Options
@@ -29,14 +30,14 @@ type core struct {
 
 func (c *core) enter(p inspect.Phase) { c.phase.Store(&p) }
 
-// has returns true if the object of key is cached, or is known to exist though it cannot
-// be cached.
+// has reports whether the object of key is cached, or is known to exist
+// although it cannot be cached.
 func (c *core) has(key Key) bool {
-	_, unreadable := c.primary.unreadable(key) // before: it may become readable in between
+	_, unreadable := c.primary.unreadable(key) // first, because the object may become readable meanwhile
 	return unreadable || c.primary.cached(key) != nil
 }
 
-// elects returns the Leader or the Shards, or nil.
+// elects returns the Leader or the Shards of the options, or nil.
 func (c *core) elects() any {
 	if c.options.Shards != nil {
 		return c.options.Shards
@@ -57,15 +58,15 @@ func (c *core) warn(ctx context.Context, about k8sruntime.Object, reason, action
 	c.options.Events.Eventf(about, nil, corev1.EventTypeWarning, reason, action, format, args...)
 }
 
-// takeoverDeadline bounds how long a new leader, or the new owner of a slot, waits
-// for its caches.
+// takeoverDeadline bounds how long a new leader, or the new owner of a slot,
+// waits for its caches.
 const takeoverDeadline = time.Minute
 
-// takeOver waits until the caches are as new as the server is now. The replica
-// before this one may have written until a moment ago, but does so no longer.
+// takeOver waits until the caches are as new as the server is now. The previous
+// replica may have written until a moment ago, and does not write any longer.
 //
-// It gives up after a minute, with a log line: a controller must not wait without a
-// bound for a server that does not answer reads.
+// It gives up after a minute, with a log line, because a controller must not
+// wait forever for a server that does not answer reads.
 func (c *core) takeOver(ctx context.Context) {
 	log := klog.FromContext(ctx)
 	limited, cancel := context.WithTimeout(ctx, takeoverDeadline)

@@ -6,31 +6,32 @@ import (
 	"time"
 )
 
-// heldFor is how long all workers of a crew may be held by stuck calls before only a
-// restart helps.
+// heldFor is how long all workers must be stuck before the controller is
+// unhealthy, because only a restart helps then.
 const heldFor = time.Minute
 
-// crew counts the workers that reconcile. A call that ignores the end of its context
-// holds its worker, and its key, until it returns; another worker continues in its
-// place, so that one bad object stops only itself. There are at most twice as many
-// workers as Options.Workers: each stuck call keeps its memory and what else it holds.
+// crew counts the workers that reconcile. A call that ignores the end of its
+// context keeps its worker, and its key, until it returns. Another worker takes
+// its place, so that one bad object stops only itself. There are at most twice
+// as many workers as Options.Workers, because each stuck call also keeps its
+// memory and other resources.
 type crew struct {
 	mu       sync.Mutex // guards the fields below; it is the innermost lock
-	size     int        // how many shall be free to work
+	size     int        // how many workers should be free
 	running  int
 	stuck    int
-	allStuck time.Time // since when all that run are stuck; zero if one is free
+	allStuck time.Time // when the last free worker got stuck; zero while one is free
 }
 
-// start begins with size workers, of which none is stuck.
+// start resets the crew to size workers, all of them free.
 func (c *crew) start(size int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.size, c.running, c.stuck, c.allStuck = size, size, 0, time.Time{}
 }
 
-// hold notes that the call of a worker is stuck. It reports whether another worker is to
-// be started.
+// hold records that the call of a worker is stuck, and reports whether the
+// caller should start another worker.
 func (c *crew) hold() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -45,14 +46,15 @@ func (c *crew) hold() bool {
 	return false
 }
 
-// release notes that a stuck call has returned.
+// release records that a stuck call has returned.
 func (c *crew) release() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stuck, c.allStuck = c.stuck-1, time.Time{}
 }
 
-// leave reports whether a worker is to end, because enough others are free.
+// leave reports whether the calling worker should end, because enough others
+// are free.
 func (c *crew) leave() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,7 +76,8 @@ func (c *crew) healthy() error {
 		"the log has their stacks", c.running, time.Since(c.allStuck).Round(time.Second))
 }
 
-// spawnWorkers starts the workers that reconcile, and those that replace them.
+// spawnWorkers starts the workers that reconcile. Workers that replace stuck
+// ones are started later.
 func (c *Controller) spawnWorkers(running *sync.WaitGroup, serve func(*worker) bool) {
 	c.crew.start(c.options.Workers)
 	for range c.options.Workers {

@@ -11,9 +11,10 @@ import (
 // ends when the leadership or the shard is lost, with the cause that the Leader or
 // the Shards give.
 var (
-	// ErrGraceExpired is the cause if the reconcile was still running when the grace
-	// period of a stopping controller ended. [Controller.Run] returns it, with the
-	// names of the calls, if any has not returned five seconds after that.
+	// ErrGraceExpired is the cause if the reconcile was still running when the
+	// grace period of a stopping controller ended. [Controller.Run] returns it,
+	// with the names of the calls, if any has not returned five seconds after
+	// that.
 	ErrGraceExpired = errors.New("the controller is stopping and its grace period is over")
 	// ErrReconcileTimeout is the cause if the reconcile took longer than
 	// Options.ReconcileTimeout. The context's Err is then context.DeadlineExceeded,
@@ -24,8 +25,8 @@ var (
 // errGoexit is the error of a call that ended its goroutine instead of returning.
 var errGoexit = errors.New("runtime.Goexit was called, as require and t.FailNow do in tests: return an error instead")
 
-// printable returns err, or an error about it if its Error method panics, usually
-// because of a nil pointer. It remains terminal.
+// printable returns err, or an error that describes it if its Error method
+// panics, usually because of a nil pointer. A terminal error remains terminal.
 func printable(err error) (safe error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -16,10 +16,11 @@ const (
 	eventBurst      = 100 // at once
 )
 
-// limitEvents returns a recorder that passes as many events on to r as the API
-// server can take, and drops the others; nil if r is. client-go's recorder merges
-// what repeats about one object, but starts a goroutine and a request for each
-// object: a controller that warns about each of 50,000 would start 50,000.
+// limitEvents returns a recorder that passes events on to r at a rate that the
+// API server can take, and drops the others. It returns nil if r is nil.
+// client-go's recorder merges repeated events of one object, but starts a
+// goroutine and a request for each object: for example, 50,000 of them for a
+// controller that warns about 50,000 objects.
 func limitEvents(r events.EventRecorder) events.EventRecorder {
 	if r == nil {
 		return nil
@@ -33,8 +34,8 @@ type limitedRecorder struct {
 	limit    flowcontrol.PassiveRateLimiter
 }
 
-// Eventf passes the event on, with a note that is short enough for every server, or
-// drops it.
+// Eventf passes the event on, with a note that is short enough for every
+// server, or drops it.
 func (l *limitedRecorder) Eventf(
 	regarding, related k8sruntime.Object, eventtype, reason, action, note string, args ...any,
 ) {

@@ -12,20 +12,20 @@ import (
 // External reconciles keys that come from outside the cluster: webhooks, cloud
 // events, timers. The name appears in causes and logs.
 //
-// A channel is read until it is closed or the controller stops. A function is called
-// when the caches are filled, with a context that ends with the controller. It may
-// call enqueue from any goroutine until it returns. If it returns an error or
-// panics, it is called again after 100 ms, doubling up to a minute; once it has
-// returned nil it is not called again. Two controllers that read one channel get
-// different keys: give each its own channel. [New] refuses an empty name and a nil
-// source.
+// A channel is read until it is closed or the controller stops. A function is
+// called when the caches are filled, with a context that ends with the
+// controller. It may call enqueue from any goroutine until it returns. If it
+// returns an error or panics, it is called again after 100 ms, doubling up to a
+// minute; once it has returned nil it is not called again. Two controllers that
+// read one channel get different keys: give each its own channel. [New] refuses
+// an empty name and a nil source.
 //
-// At most 1,000 different keys of external triggers wait for a worker. Beyond that,
-// sends to the channel and calls of enqueue block until there is room; enqueue
-// returns an error if the controller stops. Keys also wait for the leadership. With
-// Options.Shards a replica drops the keys of shards that it does not have: send all
-// keys to each replica. Keys sent while no replica runs are lost: use Options.Resync
-// or Options.Known to find them.
+// At most 1,000 different keys of external triggers wait for a worker. Beyond
+// that, sends to the channel and calls of enqueue block until there is room;
+// enqueue returns an error if the controller stops. Keys also wait for the
+// leadership. With Options.Shards a replica drops the keys of shards that it
+// does not have: send all keys to each replica. Keys sent while no replica runs
+// are lost: use Options.Resync or Options.Known to find them.
 func External[S chan Key | <-chan Key | func(ctx context.Context, enqueue func(Key) error) error](
 	name string, source S,
 ) Trigger {
@@ -46,7 +46,7 @@ type external struct {
 	f    func(ctx context.Context, enqueue func(Key) error) error // nil if the source is
 }
 
-// fromChannel makes a function of a channel.
+// fromChannel makes the source a function that reads the channel.
 func (e *external) fromChannel(keys <-chan Key) {
 	if keys == nil {
 		return
@@ -70,7 +70,8 @@ func (e external) source() source { return nil }
 
 func (e external) triggerType() string { return "external" }
 
-// attach returns the function to run; there is no feed to detach.
+// attach returns the function that calls the source. It attaches no handler, so
+// there is none to detach.
 func (e external) attach(c *intake) binding {
 	return binding{detach: func() {}, run: func(ctx context.Context) { e.run(ctx, c) }}
 }

@@ -16,31 +16,35 @@ import (
 )
 
 const (
-	// logWindow is the time in which keys that fail with the same error are counted.
+	// logWindow is the time in which keys that fail with the same error are
+	// counted.
 	logWindow = time.Minute
 	// few is how many keys with the same error are logged one by one in a window.
 	few = 3
-	// maxErrors bounds how many different errors are counted. Further ones are logged.
+	// maxErrors bounds how many different errors are counted. Further ones are
+	// logged.
 	maxErrors = 100
-	// often is the attempt up to which each one is logged.
-	often = 3
+	// everyAttempt is the number of first attempts that are all logged.
+	everyAttempt = 3
 )
 
-// failureLog logs failed reconciles so that one cause is not thousands of lines. A key is
-// logged at the attempts 1, 2, 3, 4, 8, 16 and so on. If more than a few keys fail with
-// the same error, it logs one line a minute for them, with their number and examples.
-// All other attempts are logged at V(1).
+// failureLog logs failed reconciles without repeating one cause thousands of
+// times. A key is logged at the attempts 1, 2, 3, 4, 8, 16 and so on. If more
+// than a few keys fail with the same error, they get one line a minute
+// together, with their number and examples. All other attempts are logged at
+// V(1).
 type failureLog struct {
 	mu     sync.Mutex
 	groups map[uint64]*sameError
 	ended  bool
 }
 
-// sameError is the keys that have failed with one error in the current window.
+// sameError collects the keys that have failed with one error in the current
+// window.
 type sameError struct {
 	keys     map[Key]struct{}
 	examples []string
-	many     bool // the last window had more than a few keys, so none of this one is logged alone
+	many     bool // the last window had more than a few keys, so keys of this one are not logged on their own
 	last     error
 	log      logr.Logger
 	window   *time.Timer
@@ -48,31 +52,32 @@ type sameError struct {
 
 // failed logs an attempt that has failed with err.
 func (l *failureLog) failed(t *reconcileContext, err error, message string) {
-	if attempt := t.item.Attempt(); l.count(t, err) && (attempt <= often || attempt&(attempt-1) == 0) {
+	if attempt := t.item.Attempt(); l.count(t, err) && (attempt <= everyAttempt || attempt&(attempt-1) == 0) {
 		klog.FromContext(t).Error(err, message)
 	} else {
 		klog.FromContext(t).V(1).Info(message, "err", err)
 	}
 }
 
-// count adds the key to those with the same error. It reports whether they are few.
+// count adds the key to those with the same error, and reports whether these
+// are few.
 func (l *failureLog) count(t *reconcileContext, err error) bool {
 	key := t.item.Key()
-	of := errorOf(key, redact.Error(err))
+	id := errorOf(key, redact.Error(err))
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	group := l.groups[of]
+	group := l.groups[id]
 	if group == nil {
 		if l.ended || len(l.groups) >= maxErrors {
 			return true
 		}
 		group = &sameError{keys: map[Key]struct{}{}, log: klog.FromContext(t.parent).WithValues(
 			"controller", t.control.name, "kind", t.control.primary.Kind())}
-		group.window = time.AfterFunc(logWindow, func() { l.closeWindow(of) })
+		group.window = time.AfterFunc(logWindow, func() { l.closeWindow(id) })
 		if l.groups == nil {
 			l.groups = map[uint64]*sameError{}
 		}
-		l.groups[of] = group
+		l.groups[id] = group
 	}
 	group.last = err
 	if _, ok := group.keys[key]; !ok {
@@ -84,16 +89,17 @@ func (l *failureLog) count(t *reconcileContext, err error) bool {
 	return !group.many && len(group.keys) <= few
 }
 
-// closeWindow logs the keys of a window, if they are many, and opens the next one.
-func (l *failureLog) closeWindow(of uint64) {
+// closeWindow logs the keys of a window if there are many, and opens the next
+// window.
+func (l *failureLog) closeWindow(id uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	group := l.groups[of]
+	group := l.groups[id]
 	if group == nil {
 		return
 	}
 	if !group.report() {
-		delete(l.groups, of)
+		delete(l.groups, id)
 		return
 	}
 	group.many = len(group.keys) > few
@@ -102,8 +108,8 @@ func (l *failureLog) closeWindow(of uint64) {
 	group.window.Reset(logWindow)
 }
 
-// report logs the keys of the window that were not all logged alone. It reports whether
-// there were any.
+// report logs the keys of the window, unless each was logged on its own. It
+// reports whether it has logged them.
 func (s *sameError) report() bool {
 	if len(s.keys) == 0 || !s.many && len(s.keys) <= few {
 		return false
@@ -113,7 +119,7 @@ func (s *sameError) report() bool {
 	return true
 }
 
-// end closes all windows: nothing that was counted is lost.
+// end closes all windows, so that every counted key is logged.
 func (l *failureLog) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -125,9 +131,11 @@ func (l *failureLog) end() {
 	clear(l.groups)
 }
 
-// errorOf identifies the error of a key: two keys have the same one if the texts differ
-// only in the names of the keys, in what begins with the key's name, such as a child, and
-// in numbers.
+// errorOf returns a number that identifies the error of a key. The errors of
+// two keys have the same number if their texts differ only in numbers, in the
+// names of the keys, and in words that begin with the name of the key. For
+// example, "creating shop-a-tls: timeout after 3s" of key shop-a and "creating
+// shop-b-tls: timeout after 5s" of key shop-b are the same error.
 func errorOf(key Key, text string) uint64 {
 	hash := fnv.New64a()
 	for word := range strings.FieldsFuncSeq(text, func(r rune) bool {
@@ -145,7 +153,8 @@ func errorOf(key Key, text string) uint64 {
 	return hash.Sum64()
 }
 
-// shared returns the error that most keys have, one of these keys, and their number.
+// shared returns the error that the most keys have, one of these keys, and
+// their number.
 func (f *failures) shared() (text string, example Key, keys int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// maxFailures bounds the keys whose last error is remembered. Errors of more keys are
-// only in the log.
+// maxFailures bounds the keys whose last error is kept. The errors of further
+// keys are only in the log.
 const maxFailures = 1000
 
 const (
@@ -24,23 +24,23 @@ const (
 	// not failed: after a conflict of a stale cache, or After(0). It doubles.
 	firstPause = 50 * time.Millisecond
 	// quickRepeats is how many such attempts in a row are repeated quickly and
-	// quietly. Later ones back off as failures do.
+	// without a log line. Later ones back off like failures.
 	quickRepeats = 3
 )
 
-// verdict is how an attempt ended. The Error method of its err does not panic.
+// verdict is how an attempt ended. The Error method of err does not panic.
 type verdict struct {
 	outcome inspect.Outcome
 	err     error
-	wait    time.Duration // exactly; 0 means by the back-off, or not at all
-	stale   bool          // a conflict that shows only that the cache is behind
+	wait    time.Duration // the exact delay; 0 means the back-off, or no retry
+	stale   bool          // a conflict that only shows that the cache is late
 	again   bool          // After(0)
 	// loop is the hot loop that the key is in, if any, until it is over.
 	loop      string
 	loopUntil time.Time
 }
 
-// reason returns in one line why an attempt is repeated.
+// reason returns one line about why an attempt is repeated.
 func (v verdict) reason(repeats int) string {
 	if v.err != nil {
 		return redact.Error(v.err)
@@ -48,37 +48,37 @@ func (v verdict) reason(repeats int) string {
 	return fmt.Sprintf("the reconciler asked to be called again at once, %d times in a row", repeats)
 }
 
-// failures are the errors of keys whose last reconcile failed. Its methods are safe
-// for concurrent use.
+// failures holds the errors of keys whose last reconcile failed. Its methods
+// are safe for concurrent use.
 type failures struct {
 	mu    sync.Mutex // guards byKey
 	byKey map[Key]failure
 }
 
-// failure is how the last reconcile of a key failed.
+// failure describes how the last reconcile of a key failed.
 type failure struct {
 	text      string
 	at        time.Time
 	terminal  bool
 	conflicts int       // in a row
-	quiet     bool      // it counts and shows only if it is repeated
-	same      uint64    // identifies the error, see errorOf; 0 if it is none
+	quiet     bool      // it is not counted or shown unless it is repeated
+	same      uint64    // identifies the error, see errorOf; 0 without an error
 	missing   string    // the permission without which a write was refused
-	since     time.Time // when the first of the attempts in a row failed so
-	until     time.Time // when a hot loop is over; zero for anything else
+	since     time.Time // when the first of these failures in a row was
+	until     time.Time // when a hot loop ends; zero for other failures
 }
 
-// isOver reports whether it was a hot loop that is over.
+// isOver reports whether it was a hot loop that has ended.
 func (f *failure) isOver(now time.Time) bool { return !f.until.IsZero() && now.After(f.until) }
 
-// note records the verdict on an attempt. Call it before the item ends: then the
-// key may be dispatched again. It returns how many conflicts, or results of
-// After(0), there were in a row.
+// note records the verdict on an attempt, and returns how many conflicts, or
+// results of After(0), there were in a row. Call it before the item ends,
+// because after that the key may be dispatched again.
 func (f *failures) note(item queue.Item[Key], v verdict) (repeats int) {
 	key := item.Key()
 	failed := failure{at: time.Now(), terminal: v.outcome == inspect.GaveUp}
 	switch {
-	case v.stale: // changes, which reset the back-off, do not end the row
+	case v.stale: // counted here, because a change of the object resets item.Attempt
 		failed.conflicts = f.conflicts(key) + 1
 		repeats = max(failed.conflicts, item.Attempt())
 	case v.again:
@@ -110,7 +110,7 @@ func (f *failures) conflicts(key Key) int {
 	return f.byKey[key].conflicts
 }
 
-// put remembers the failure of key, unless too many other keys have one.
+// put records the failure of key, unless too many other keys have failed.
 func (f *failures) put(key Key, failed failure) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -126,21 +126,23 @@ func (f *failures) put(key Key, failed failure) {
 	}
 }
 
-// drop forgets the failure of key, whose reconcile has succeeded.
+// drop deletes the failure of key after a successful reconcile.
 func (f *failures) drop(key Key) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.byKey, key)
 }
 
-// forget drops the keys that left reports: another replica has them.
-func (f *failures) forget(left func(Key) bool) {
+// forget deletes the failures of keys for which moved reports true, because
+// another replica has these keys now.
+func (f *failures) forget(moved func(Key) bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	maps.DeleteFunc(f.byKey, func(key Key, _ failure) bool { return left(key) })
+	maps.DeleteFunc(f.byKey, func(key Key, _ failure) bool { return moved(key) })
 }
 
-// count returns how many keys fail, without those that are repeated quietly.
+// count returns how many keys fail. Keys that are repeated quietly are not
+// counted.
 func (f *failures) count() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -156,8 +158,8 @@ func (f *failures) count() int {
 	return n
 }
 
-// join returns the entries of a queue with their failures, and then the keys that
-// gave up: at most limit in all.
+// join returns the entries of a queue with their failures, followed by the keys
+// that gave up. It returns at most limit keys.
 func (f *failures) join(entries []queue.EntryStatus[Key], limit int) []inspect.KeyStatus {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -195,8 +197,9 @@ var forbiddenWrite = regexp.MustCompile( //nolint:gochecknoglobals // compiled o
 	`cannot (create|update|patch|delete|deletecollection) resource "([^"]+)" in API group "([^"]*)"` +
 		`(?: in the namespace "([^"]*)")?`)
 
-// missingPermission returns the permission without which a write failed, such as
-// `patch deployments.apps in namespace "default"`, and "" if err is something else.
+// missingPermission returns the permission without which a write failed. For
+// example, `patch deployments.apps in namespace "default"`. It returns "" if
+// err has another reason.
 func missingPermission(err error) string {
 	found := forbiddenWrite.FindStringSubmatch(err.Error())
 	if found == nil {
@@ -216,14 +219,16 @@ func missingPermission(err error) string {
 	return fmt.Sprintf("%s %s in namespace %q", verb, what, namespace)
 }
 
-// refusal is a missing permission, and the keys that have been refused because of it.
+// refusal is a missing permission, with the keys whose writes were refused
+// because of it.
 type refusal struct {
 	permission string
 	keys       []Key // sorted
 	since      time.Time
 }
 
-// refused returns the permissions that writes have lacked since before, sorted.
+// refused returns the permissions that have been missing since a point in time
+// or longer, in sorted order.
 func (f *failures) refused(before time.Time) []refusal {
 	f.mu.Lock()
 	defer f.mu.Unlock()

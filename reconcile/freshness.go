@@ -14,10 +14,10 @@ import (
 )
 
 // freshness holds keys until the caches have seen what the last reconcile of
-// the key wrote: each controller reads its own writes, key by key. The key
-// waits in the queue, so no worker blocks.
+// the key wrote. So each controller reads its own writes, key by key. The key
+// waits in the queue, and does not block a worker.
 //
-// expect decides for each write which state a cache has to show.
+// expect decides for each write which state a cache must show.
 type freshness struct {
 	queue    *queue.Queue[Key]
 	deadline time.Duration
@@ -29,11 +29,11 @@ type freshness struct {
 	baselines map[objectRef][]*baseline
 	expects   map[objectRef][]*expectation
 	asking    context.Context //nolint:containedctx // the parent of requests, from attach to detach
-	running   *sync.WaitGroup // counts them
-	latest    []*coalescer    // one for each source, to ask about all its objects
+	running   *sync.WaitGroup // counts the requests
+	latest    []*coalescer    // for each source, requests about all its objects
 }
 
-// heldKey is a key and the writes that it still waits for.
+// heldKey is a key with the writes for which it still waits.
 type heldKey struct {
 	key     Key
 	pending int
@@ -41,7 +41,7 @@ type heldKey struct {
 	expects []*expectation
 }
 
-// expectation is an event that a key waits for.
+// expectation is an event for which a key waits.
 type expectation struct {
 	objectRef
 	held *heldKey
@@ -94,8 +94,8 @@ func (f *freshness) onEnd(w *heldKey, cancel func()) {
 	}
 }
 
-// donePending removes one thing that w waits for, and releases the key after the
-// last. It reports whether it did.
+// donePending removes one reason for w to wait. After the last one it releases
+// the key, and reports true.
 func (f *freshness) donePending(w *heldKey) bool {
 	f.mu.Lock()
 	w.pending--
@@ -116,7 +116,7 @@ func (f *freshness) donePending(w *heldKey) bool {
 }
 
 // overdue reports whether key was dispatched at its deadline, before the caches
-// had seen its last writes. It stops waiting for them.
+// had seen its last writes. The key then no longer waits for them.
 func (f *freshness) overdue(key Key) bool {
 	f.mu.Lock()
 	w, ok := f.held[key]
@@ -131,8 +131,8 @@ func (f *freshness) overdue(key Key) bool {
 	return ok
 }
 
-// forget removes w from all maps, and returns functions to call without the lock.
-// f.mu is held.
+// forget removes w from all maps, and returns functions that must be called
+// without the lock. f.mu must be held.
 func (f *freshness) forget(w *heldKey) (cancels []func()) {
 	delete(f.held, w.key)
 	for _, e := range w.expects {
@@ -149,8 +149,9 @@ func drop[E interface{ *baseline | *expectation }](from map[objectRef][]E, at ob
 	}
 }
 
-// takeBaselines begins to observe the cached states of the object of a request.
-// Call it before the request is sent: the watch may be faster than the answer.
+// takeBaselines starts to observe the cached states of the object of a request.
+// Call it before the request is sent, because the watch may be faster than the
+// answer.
 func (f *freshness) takeBaselines(w *write) (baselines []*baseline) {
 	if w.key().Name == "" {
 		return nil
@@ -169,7 +170,7 @@ func (f *freshness) takeBaselines(w *write) (baselines []*baseline) {
 	return baselines
 }
 
-// takeBaseline begins to observe which objects of a name a cache drops.
+// takeBaseline starts to observe which objects with one name a cache removes.
 func (f *freshness) takeBaseline(at objectRef) *baseline {
 	n := &baseline{objectRef: at}
 	f.mu.Lock()
@@ -190,8 +191,8 @@ func (f *freshness) dropBaselines(baselines []*baseline) {
 	}
 }
 
-// removedSince reports whether the cache has dropped the object since before the
-// request was sent.
+// removedSince reports whether the cache has removed the object since the
+// baselines were taken.
 func (f *freshness) removedSince(baselines []*baseline, source int, uid types.UID) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -226,7 +227,7 @@ func (f *freshness) observed(source int, before, after metav1.Object) {
 	}
 }
 
-// expectEvent makes w wait for an event that met returns true for. The caller
+// expectEvent makes w wait for an event for which met returns true. The caller
 // calls already if the cache shows that state without an event.
 func (f *freshness) expectEvent(w *heldKey, at objectRef, met func(before, after metav1.Object) bool) (already func()) {
 	e := &expectation{objectRef: at, held: w, met: met}
@@ -260,8 +261,8 @@ func (f *freshness) ask(w *heldKey, question func(ctx context.Context) error) {
 	}
 }
 
-// query calls answered when question, which sends requests, has returned nil, and
-// reports whether it is asked: a key that waits no longer asks nothing.
+// query calls answered when question, which sends requests, has returned nil.
+// It does not call question, and reports false, if w no longer waits.
 func (f *freshness) query(w *heldKey, question func(ctx context.Context) error, answered func()) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -278,8 +279,8 @@ func (f *freshness) query(w *heldKey, question func(ctx context.Context) error, 
 	return true
 }
 
-// askAbout makes w wait until the cache is as new as the server: in one object, or,
-// if there is no name, in all.
+// askAbout makes w wait until the cache is as new as the server: about one
+// object or, if ref has no name, about all objects.
 func (f *freshness) askAbout(w *heldKey, at objectRef) {
 	if at.key.Name == "" {
 		f.ask(w, f.latest[at.source].wait)

@@ -10,13 +10,14 @@ import (
 	"github.com/homeostat/homeostat/queue"
 )
 
-// hold holds item's key until the caches have seen writes. It reports whether there is
-// anything to wait for. Call it before the item ends: then the key may be dispatched.
+// hold holds item's key until the caches have seen writes, and reports whether
+// there is a reason to wait. Call it before the item ends, because after that
+// the key may be dispatched.
 func (f *freshness) hold(item queue.Item[Key], writes []write) bool {
 	if len(writes) == 0 {
 		return false
 	}
-	w := &heldKey{key: item.Key(), pending: 1} // this function, so that nothing is released before its end
+	w := &heldKey{key: item.Key(), pending: 1} // 1 for this function, so that the key is not released before it ends
 	f.mu.Lock()
 	if f.held == nil {
 		f.held = map[Key]*heldKey{}
@@ -30,7 +31,8 @@ func (f *freshness) hold(item queue.Item[Key], writes []write) bool {
 	return !f.donePending(w)
 }
 
-// await adds the needs of writes[i] to w, now or when the write is answered.
+// await adds what writes[i] requires to w, at once or when the write is
+// answered.
 func (f *freshness) await(w *heldKey, writes []write, i int) {
 	written := writes[i]
 	if written.whenAnswered == nil {
@@ -46,16 +48,16 @@ func (f *freshness) await(w *heldKey, writes []write, i int) {
 	})
 }
 
-// expect makes w wait for each cache that has to show written. earlier are the
-// writes of the same reconcile before it.
+// expect makes w wait for each cache that must show written. earlier are the writes
+// of the same reconcile before it.
 //
-//	outcome    the cache has seen it when it
+//	outcome    the cache has seen the write when it
 //	─────────  ────────────────────────────────────────────────────────────────
-//	Written    has come to the answer's resourceVersion and shows the object,
-//	           if that is in scope before or after
-//	Removed    has dropped the object of that UID
-//	Accepted   has dropped it, or has it marked for deletion
-//	Uncertain  is as new as the server was after the answer, or its loss
+//	Written    has reached the answer's resourceVersion and shows the object,
+//	           if that is in scope before or after the write
+//	Removed    has removed the object with that UID
+//	Accepted   has removed the object, or shows it as being deleted
+//	Uncertain  is as new as the server was when the answer arrived, or was lost
 func (f *freshness) expect(w *heldKey, written *write, earlier []write) {
 	for i, s := range f.sources {
 		if written.outcome == ownwrites.Refused || !s.matches(written) {
@@ -73,8 +75,8 @@ func (f *freshness) expect(w *heldKey, written *write, earlier []write) {
 	}
 }
 
-// expectVersion makes w wait until the cache has come to the resourceVersion of an
-// answer.
+// expectVersion makes w wait until the cache has reached the resourceVersion of
+// an answer.
 func (f *freshness) expectVersion(w *heldKey, at objectRef, written *write, earlier []write) {
 	s := f.sources[at.source]
 	if !f.wasShown(at, written, earlier) {
@@ -101,10 +103,10 @@ func (f *freshness) expectVersion(w *heldKey, at objectRef, written *write, earl
 	}))
 }
 
-// shows reports whether a cache that has come to the resourceVersion of an answer shows
-// that write, or has dropped the object since. If not, the object may have been deleted
-// before, or the cache has come there in a history that the server has lost in a restore
-// of its storage.
+// shows reports whether a cache that has reached the resourceVersion of an
+// answer shows that write, or has removed the object since. If it does neither,
+// the object may have been deleted before, or the cache has reached that
+// version in a history that the server has lost by a restore of its storage.
 func (f *freshness) shows(at objectRef, written *write, since []*baseline) bool {
 	s, uid, version := f.sources[at.source], written.object.GetUID(), written.object.GetResourceVersion()
 	for _, n := range written.baselines {
@@ -123,8 +125,8 @@ func (f *freshness) shows(at objectRef, written *write, since []*baseline) bool 
 	return known && !in
 }
 
-// expectShown makes w wait until the cache is known to be as new as the server, or has an
-// event of the object.
+// expectShown makes w wait until the cache is known to be as new as the server,
+// or has an event of the object.
 func (f *freshness) expectShown(w *heldKey, at objectRef, written *write) {
 	s, uid, version := f.sources[at.source], written.object.GetUID(), written.object.GetResourceVersion()
 	already := f.expectEvent(w, at, func(before, after metav1.Object) bool {
@@ -136,8 +138,8 @@ func (f *freshness) expectShown(w *heldKey, at objectRef, written *write) {
 	f.query(w, func(ctx context.Context) error { return s.WaitForObject(ctx, at.key) }, already)
 }
 
-// wasShown reports whether the cache has shown the object before the write, or
-// will show it because of an earlier write of the same reconcile.
+// wasShown reports whether the cache had the object before the write, or will
+// have it because of an earlier write of the same reconcile.
 func (f *freshness) wasShown(at objectRef, written *write, earlier []write) bool {
 	uid := written.object.GetUID()
 	if cached := f.sources[at.source].cached(at.key); cached != nil && cached.GetUID() == uid {
@@ -174,8 +176,8 @@ func (f *freshness) expectContent(w *heldKey, at objectRef, object metav1.Object
 	}
 }
 
-// expectRemoval makes w wait until the cache has dropped an object, or, if that
-// is enough, has it marked for deletion.
+// expectRemoval makes w wait until the cache has removed an object or, if that
+// is enough, shows it as being deleted.
 func (f *freshness) expectRemoval(w *heldKey, at objectRef, written *write) {
 	s, uid := f.sources[at.source], written.object.GetUID()
 	had := types.UID("")
@@ -208,9 +210,9 @@ func (f *freshness) expectRemoval(w *heldKey, at objectRef, written *write) {
 	}
 }
 
-// expectUnseen makes w wait for the removal of an object that the cache does not
-// have: because it has not seen the object yet, or has dropped it already, or does
-// not have it in scope.
+// expectUnseen makes w wait for the removal of an object that the cache does
+// not have. The cache may not have seen the object yet, may have removed it
+// already, or may not have it in scope.
 func (f *freshness) expectUnseen(w *heldKey, at objectRef, written *write, already func()) {
 	s := f.sources[at.source]
 	in, known := s.covers(written)
@@ -225,7 +227,7 @@ func (f *freshness) expectUnseen(w *heldKey, at objectRef, written *write, alrea
 			}
 		}))
 	case written.resource.Resource == "":
-		already() // the resourceVersion of a fake shows nothing, but its watch does not lag
+		already() // fakes have no usable resourceVersion, but their watch is never late
 	case !known:
 		already()
 		f.askAbout(w, at)

@@ -15,12 +15,12 @@ const (
 	historyWatch  = 10 * time.Minute // how long a call of History records everything
 )
 
-// histories remember the last attempts of some keys. Its methods are safe for
+// histories records the last attempts of some keys. Its methods are safe for
 // concurrent use.
 type histories struct {
 	mu    sync.Mutex // guards byKey and its values, and order
 	byKey map[Key]*keyHistory
-	order list.List // the values of byKey, that which was touched last at the back
+	order list.List // the values of byKey, the most recently used at the back
 }
 
 // keyHistory has the last attempts of one key.
@@ -28,12 +28,13 @@ type keyHistory struct {
 	key      Key
 	place    *list.Element     // in order
 	attempts []inspect.Attempt // a ring once it is full: number modulo its length
-	number   uint64            // of attempts ever
-	watched  time.Time         // until when attempts without an effect have their causes recorded
+	number   uint64            // attempts so far
+	watched  time.Time         // until then, causes of attempts without an effect are recorded, too
 }
 
-// of returns the history of key. It makes one if there is room, and if force is
-// set removes for it the one that was touched longest ago.
+// of returns the history of key. If the key has none and there is room, it
+// makes one. If there is no room and force is set, it replaces the history that
+// was used longest ago.
 func (h *histories) of(key Key, force bool) *keyHistory {
 	k := h.byKey[key]
 	switch {

@@ -16,30 +16,32 @@ import (
 
 // The thresholds of a hot loop.
 const (
-	// patience is how many writes in a row may repeat the one before, after the first two
-	// of an object, which are only remembered. One more may have a new value.
+	// patience is how many writes in a row may repeat the previous one. The
+	// first two writes of an object do not count: they are only recorded. One
+	// more may have a new value.
 	patience = 3
-	// calm is the time without a write after which an object is forgotten: the next edit
-	// of another client is isolated, and is repaired at once. The time for which the
-	// reaction was delayed does not count.
+	// calm is how long an object must not be written to be forgotten. After
+	// that, an edit by another client is isolated, and is repaired at once.
+	// Time in which the reaction was delayed does not count.
 	calm = 10 * time.Second
-	// The delay of the reaction doubles from shortest up to longest.
+	// The delay of the reaction doubles from shortest to longest.
 	shortest = 4 * time.Second
 	longest  = time.Minute
-	// tracked bounds the number of objects that are remembered.
+	// tracked bounds the number of objects with a record.
 	tracked = 10_000
 )
 
-// loopDetector detects hot loops, and delays the reaction to changes of the objects that
-// they are about. Two kinds of writes get nowhere:
+// loopDetector detects hot loops, and delays the reaction to changes of the
+// objects in them. Two kinds of writes make no progress:
 //
-//   - one that asks for the same as the last one of its key: another client has undone
-//     it, or another key has,
-//   - one that asks for something new although its key has seen nothing but its own
-//     writes since it asked last.
+//   - A write that asks for the same as the last one of its key. Another client,
+//     or another key, has undone that one.
+//   - A write that asks for a new value, although its key has only seen events
+//     of its own writes since the last one.
 //
-// Every other cause of a reconcile, such as an input, another output or a timer, leads to
-// it at once, and so to one more write if the object is still not as it should be.
+// All other causes of a reconcile, such as an input, another output or a timer,
+// lead to it at once. The reconcile then writes once more if the object still
+// differs.
 type loopDetector struct {
 	manager string
 	sources sources
@@ -49,7 +51,7 @@ type loopDetector struct {
 	outputs map[objectRef]*output
 	looping map[Key][]*output // the hot loops that a key is part of
 	running map[Key]*arrivals // the keys that are being reconciled
-	swept   time.Time         // when outputs were forgotten last
+	swept   time.Time         // when sweep was last called
 	ended   uint64            // counts the reconciles with writes
 }
 
@@ -58,13 +60,14 @@ type hotLoop struct {
 	object  metav1.Object
 	paths   []string
 	rival   string // the other field manager, if there is one
-	repeats int    // writes in a row that got nowhere
+	repeats int    // writes in a row that made no progress
 	delay   time.Duration
 	selfled bool
 	deletes bool
 }
 
-// String names the object, the fields and the other field manager, without values.
+// String names the object, the fields and the other field manager. It does not
+// contain values.
 func (l hotLoop) String() string {
 	what := fmt.Sprintf("fields %s were written", strings.Join(l.paths, ", "))
 	switch {
@@ -83,8 +86,8 @@ func (l hotLoop) String() string {
 	return text
 }
 
-// delayOf returns for how long the reaction is delayed after so many writes in a row that
-// got nowhere.
+// delayOf returns how long the reaction is delayed after a number of writes in
+// a row that made no progress.
 func delayOf(repeats int) time.Duration {
 	const enough = 10
 	if repeats < patience {
@@ -95,19 +98,20 @@ func delayOf(repeats int) time.Duration {
 
 // observed is what the writes of a reconcile show.
 type observed struct {
-	worst hotLoop // with the longest delay among those that it has written to
-	// loops describes all that the key is part of, "" for none. They are over at the
-	// time until if nothing is written.
+	worst hotLoop // the loop with the longest delay among the objects written
+	// loops describes all loops that the key is part of, "" without one. They
+	// end at until, unless there is another write.
 	loops string
 	until time.Time
 }
 
-// observe records the writes of one reconcile, which ends: its item must not have ended.
+// observe records the writes of a reconcile that ends. Its item must not have
+// ended.
 func (d *loopDetector) observe(item queue.Item[Key], writes []write) (seen observed) {
 	key := item.Key()
 	d.mu.Lock()
 	arrived := d.end(key)
-	if len(writes) == 0 && len(arrived) == 0 && len(d.looping) == 0 { // as most
+	if len(writes) == 0 && len(arrived) == 0 && len(d.looping) == 0 { // the usual case
 		d.mu.Unlock()
 		return observed{}
 	}
@@ -136,9 +140,9 @@ func (d *loopDetector) observe(item queue.Item[Key], writes []write) (seen obser
 	return seen
 }
 
-// judge adds w to the record of its object and returns the loop that it is in, the zero
-// value for none. own reports whether the reconcile had no other cause than writes of its
-// key.
+// judge adds w to the record of its object. It returns the loop that w is part
+// of, or the zero value. own reports whether writes of the key were the only
+// cause of the reconcile.
 func (d *loopDetector) judge(o *output, key Key, w *write, own bool, now time.Time) hotLoop {
 	if !o.record(key, w, now) {
 		return hotLoop{}
@@ -152,7 +156,7 @@ func (d *loopDetector) judge(o *output, key Key, w *write, own bool, now time.Ti
 	}
 	asks := w.asks(newest)
 	if len(asks) == 0 {
-		return hotLoop{} // it has nothing to do with what others have changed
+		return hotLoop{} // it asks for no change that another client could undo
 	}
 	by := o.writerOf(key)
 	repeats, rewrites := by.note(asks)
@@ -184,7 +188,7 @@ func (d *loopDetector) judge(o *output, key Key, w *write, own bool, now time.Ti
 	return l
 }
 
-// enlist notes the loop for each key that is part of it.
+// enlist records the loop for each key that is part of it.
 func (d *loopDetector) enlist(o *output) {
 	for key, by := range o.writers {
 		if by.vain && !slices.Contains(d.looping[key], o) {
@@ -193,7 +197,8 @@ func (d *loopDetector) enlist(o *output) {
 	}
 }
 
-// loopsOf describes the hot loops that key is part of, and when they are over.
+// loopsOf describes the hot loops that key is part of, and returns when they
+// end.
 func (d *loopDetector) loopsOf(key Key, now time.Time) (text string, until time.Time) {
 	active := slices.DeleteFunc(d.looping[key], func(o *output) bool { return !o.slows(key, now) })
 	if len(active) == 0 {
@@ -212,8 +217,9 @@ func (d *loopDetector) loopsOf(key Key, now time.Time) (text string, until time.
 	return "hot loop: " + text, until
 }
 
-// outputOf returns the record of the object that w has changed, nil if it has not changed
-// one whose events lead to reconciles, or if there are too many others.
+// outputOf returns the record of the object that w has changed. It returns nil
+// if w has not changed an object whose events lead to reconciles, or if there
+// are too many records.
 func (d *loopDetector) outputOf(w *write, now time.Time) *output {
 	key := w.key()
 	unidentified := w.object.GetUID() == "" && (!w.deleted || w.resource.Resource == "")
@@ -240,7 +246,7 @@ func (d *loopDetector) outputOf(w *write, now time.Time) *output {
 	return found
 }
 
-// newOutput returns a new record, nil if there are too many.
+// newOutput returns a new record, or nil if there are too many.
 func (d *loopDetector) newOutput(now time.Time) *output {
 	if len(d.outputs) >= tracked && now.Sub(d.swept) > time.Second {
 		d.swept = now
@@ -255,7 +261,8 @@ func (d *loopDetector) newOutput(now time.Time) *output {
 	return &output{}
 }
 
-// sweep forgets what is over.
+// sweep deletes records of objects that are no longer written, and loops that
+// have ended.
 func (d *loopDetector) sweep(now time.Time) {
 	for at, o := range d.outputs {
 		if now.After(o.forgettable()) {

@@ -18,9 +18,9 @@ type intake struct {
 	name    string
 	queue   *queue.Queue[Key]
 	sources sources // each informer once, the primary first
-	owners  owners  // if there is a trigger made by Owned
+	owners  owners  // zero without a trigger made by Owned
 	loops   loopDetector
-	// references are what the objects of the controller refer to.
+	// references records what the objects of the controller refer to.
 	references *referrers
 	external   externalKeys
 	watchdog   *watchdog
@@ -28,33 +28,34 @@ type intake struct {
 	ranged     bool          // informers may keep the objects of this replica's shards only
 }
 
-// enqueue adds key at once, as a change does.
+// enqueue adds key as if its object had changed.
 func (c *intake) enqueue(key Key, trigger string) { c.enqueueOf(key, trigger, "enqueued") }
 
-// enqueueOf is enqueue with the type of the cause.
+// enqueueOf is enqueue with a type for the cause.
 func (c *intake) enqueueOf(key Key, trigger, causeType string) {
 	c.queue.AddWithOptions(key, queue.AddOptions{ResetBackoff: true, Cause: queue.Cause{
 		Trigger: trigger, Type: causeType, Namespace: key.Namespace, Name: key.Name,
 	}})
 }
 
-// enqueueBehind adds key behind all other work.
+// enqueueBehind adds key with the lowest priority.
 func (c *intake) enqueueBehind(key Key, trigger, causeType string, after time.Duration) {
 	c.queue.AddWithOptions(key, queue.AddOptions{Lane: queue.Background, After: after, Cause: queue.Cause{
 		Trigger: trigger, Type: causeType, Namespace: key.Namespace, Name: key.Name,
 	}})
 }
 
-// owners recognises the objects of a controller in owner references, and in the marks of
-// children.Options.ByLabel.
+// owners finds the owners that are objects of the controller, in owner
+// references and in the marks of children.Options.ByLabel.
 type owners struct {
 	kind, group string
 	anyGroup    bool // the group is unknown
 	namespaced  bool
 }
 
-// keyOf returns the key of the controller owner of child, or of the owner by its mark, if
-// it is one of o.
+// keyOf returns the key of child's owner, if that is an object of the
+// controller. The owner is the one in the controller reference or, without one,
+// in the mark.
 func (o owners) keyOf(child metav1.Object) (Key, bool) {
 	owner := metav1.GetControllerOfNoCopy(child)
 	if owner == nil {
@@ -76,7 +77,7 @@ func (o owners) keyOf(child metav1.Object) (Key, bool) {
 	return Key{Namespace: child.GetNamespace(), Name: owner.Name}, child.GetNamespace() != ""
 }
 
-// areOf reports whether the owners are of that kind.
+// areOf reports whether the owners are of this kind.
 func (o owners) areOf(group, kind string) bool {
 	return kind == o.kind && (group == o.group || o.anyGroup)
 }
@@ -88,7 +89,7 @@ const maxExternal = 1000
 type externalKeys struct {
 	mu      sync.Mutex // guards the fields below
 	waiting map[Key]struct{}
-	left    chan struct{} // closed when there is room again; nil if no call waits
+	left    chan struct{} // closed when there is room again; nil while no call waits
 }
 
 // add enqueues key once there is room for it.
@@ -108,7 +109,8 @@ func (r *externalKeys) add(ctx context.Context, c *intake, key Key, trigger stri
 	}
 }
 
-// enter enqueues key, or returns a channel that is closed when there may be room.
+// enter enqueues key. If there is no room for it, it returns a channel that is
+// closed when there may be.
 func (r *externalKeys) enter(c *intake, key Key, trigger string) (left chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -126,7 +128,7 @@ func (r *externalKeys) enter(c *intake, key Key, trigger string) (left chan stru
 	return nil
 }
 
-// dispatched makes room when a key has been dispatched.
+// dispatched makes room after a key has been dispatched.
 func (r *externalKeys) dispatched(key Key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -21,19 +21,19 @@ const slowMapping = time.Second
 
 // Mapped reconciles the keys that f returns for each changed object of in.
 //
-// f receives the object before and after the change: nil (the zero O) before its
-// creation and after its deletion. Both are shared; do not modify them. Changes that
-// wait for a call of f are merged: f receives the oldest and the newest object. It is
-// also called for each object of the first list.
+// f receives the object before and after the change: nil (the zero O) before
+// its creation and after its deletion. Both are shared; do not modify them.
+// Changes that wait for a call of f are merged: f receives the oldest and the
+// newest object. It is also called for each object of the first list.
 //
 // The keys need no object; keys returned with an error are ignored, and nil means
 // that the change concerns no key. f runs on every replica, even while another
 // replica leads. Changes still waiting when the controller stops are dropped.
 //
 // f may read caches and call the server, with a context that ends after
-// Options.ReconcileTimeout. If it returns an error or panics, it is called again,
-// with back-off. Calls for one object never overlap, and calls for different objects
-// do so only if one takes longer than a second.
+// Options.ReconcileTimeout. If it returns an error or panics, it is called
+// again, with back-off. Calls for one object never overlap, and calls for
+// different objects do so only if one takes longer than a second.
 func Mapped[O informer.Object](
 	in *informer.Informer[O], f func(ctx context.Context, old, new O) ([]Key, error),
 ) Trigger {
@@ -65,7 +65,7 @@ type mapping[O informer.Object] struct {
 	intake  *intake
 	queue   *queue.Queue[Key]
 	source  int
-	crossed atomic.Bool // that has been logged
+	crossed atomic.Bool // see checkShard
 
 	mu     sync.Mutex // guards the fields below
 	feed   *feed[O]
@@ -76,10 +76,11 @@ type mapping[O informer.Object] struct {
 type waitingEvent[O informer.Object] struct {
 	informer.Event[O]
 
-	merged bool // it stands for several
+	merged bool // it replaces several events
 }
 
-// add merges an event with the one that waits, and adds the object to the queue.
+// add adds the object of an event to the queue. The event is merged with an
+// earlier one that still waits.
 func (m *mapping[O]) add(e informer.Event[O]) {
 	key := bound.KeyOf(objectOf(e))
 	m.mu.Lock()
@@ -92,7 +93,7 @@ func (m *mapping[O]) add(e informer.Event[O]) {
 	m.queue.AddWithOptions(key, queue.AddOptions{ResetBackoff: true})
 }
 
-// merged returns one event in place of two that the mapper has not seen.
+// merged returns one event that replaces two which the mapper has not seen.
 func merged[O informer.Object](first, second informer.Event[O]) informer.Event[O] {
 	if first.Type != informer.Added {
 		second.Old = first.Old
@@ -114,8 +115,8 @@ func (m *mapping[O]) run(ctx context.Context) {
 	running.Wait()
 }
 
-// spawn starts a goroutine that maps one object after the other. A call that takes
-// long is left to it, and a second goroutine continues.
+// spawn starts a goroutine that maps one object after the other. If a call
+// takes long, another goroutine takes over the remaining objects.
 func (m *mapping[O]) spawn(ctx context.Context, running *sync.WaitGroup) {
 	m.intake.watchdog.spawn(running, func(s *worker) bool {
 		item, err := m.queue.Get(ctx)
@@ -138,17 +139,18 @@ func (m *mapping[O]) spawn(ctx context.Context, running *sync.WaitGroup) {
 	})
 }
 
-// relieve lets a second goroutine continue, unless the call has returned.
+// relieve starts another goroutine, unless the call has returned.
 func (m *mapping[O]) relieve(ctx context.Context, running *sync.WaitGroup, s *worker) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.call != nil && !s.replaced { // so that running does not end meanwhile
+	if s.call != nil && !s.replaced { // while the call runs, running cannot end
 		s.replaced = true
 		m.spawn(ctx, running)
 	}
 }
 
-// serve maps one object and ends its item, also if the mapper ends the goroutine.
+// serve maps one object and ends its item, also if the mapper ends the
+// goroutine.
 func (m *mapping[O]) serve(running context.Context, s *worker, item queue.Item[Key], e waitingEvent[O]) {
 	call := &mapperCall{callContext: beginCall(running, m.intake.timeout), mapper: m.in, key: item.Key()}
 	defer call.end()
@@ -182,8 +184,9 @@ func (m *mapping[O]) serve(running context.Context, s *worker, item queue.Item[K
 	}
 }
 
-// checkShard logs, once, that a mapper leads to another namespace, whose keys another
-// replica may have: that one does not see the object.
+// checkShard logs, once, that a mapper leads to another namespace. Another
+// replica may have the keys of that namespace, and that replica does not see
+// the object.
 func (m *mapping[O]) checkShard(ctx context.Context, object, key Key) {
 	if object.Namespace == key.Namespace || object.Namespace == "" ||
 		!m.intake.ranged || !m.in.Status().Divided || m.crossed.Swap(true) {
@@ -193,7 +196,7 @@ func (m *mapping[O]) checkShard(ctx context.Context, object, key Key) {
 		"controller", m.intake.name, "informer", m.in.Name(), "object", object, "key", key)
 }
 
-// errCrossed names the way out.
+// errCrossed is what checkShard logs.
 var errCrossed = errors.New("a mapper has returned a key of another namespace, and the informer keeps the objects of " +
 	"this replica's shards only: set informer.Options.Whole")
 
@@ -216,7 +219,7 @@ func (m *mapping[O]) restore(key Key, e waitingEvent[O]) {
 	m.events[key] = e
 }
 
-// call calls the mapper. A panic becomes an error.
+// call calls the mapper, and makes an error of a panic.
 func (m *mapping[O]) call(ctx context.Context, e informer.Event[O]) (keys []Key, err error) {
 	defer func() {
 		if r := recover(); r != nil {

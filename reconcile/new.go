@@ -15,13 +15,13 @@ import (
 	"github.com/homeostat/homeostat/queue"
 )
 
-// New returns a controller that reconciles the objects of in with r. The name appears in
-// logs and metrics, and is the default field manager of r's writes. A nil o means the
-// defaults. Controllers may share an informer; the controllers of one process need
-// different names ([RunAll] checks that).
+// New returns a controller that reconciles the objects of in with r. The name
+// appears in logs and metrics, and is the default field manager of r's writes.
+// A nil o means the defaults. Controllers may share an informer. The
+// controllers of one process need different names, which [RunAll] checks.
 //
-// It starts nothing. Errors: everything wrong with the arguments and options, including
-// those of the informers, joined.
+// New starts no goroutine and sends no request. Errors: everything that is
+// wrong with the arguments, the options and the informers, joined.
 func New[T informer.Object](
 	name string, in *informer.Informer[T], r Reconciler[T], o *Options,
 ) (*Controller, error) {
@@ -57,7 +57,7 @@ func New[T informer.Object](
 	return c, nil
 }
 
-// sweepKnown makes the sweep of Options.Known, if there is one.
+// sweepKnown makes the sweep of Options.Known, if that is set.
 func (c *Controller) sweepKnown() (err error) {
 	if c.options.Known == nil {
 		return nil
@@ -103,8 +103,8 @@ func sourcesOf(primary source, triggers []Trigger) (all sources) {
 	return all
 }
 
-// validate returns the errors of the options, and of the informers that
-// they name; queue and names validate their own.
+// validate returns the errors of the options, and of the informers in them.
+// Packages queue and names validate their own options.
 func (o Options) validate(own source) error {
 	check := option.Of("reconcile.Options")
 	check.That(o.Workers > 0, "Workers", o.Workers, "must be more than 0")
@@ -144,9 +144,9 @@ func (o Options) validate(own source) error {
 // (apimachinery, metav1 validation: FieldManagerMaxLength).
 const maxFieldManager = 128
 
-// validateTrigger records the errors of a trigger of a controller whose own
-// informer is own. Informers that do not know their server, such as those of
-// fakes, are not compared.
+// validateTrigger records the errors of a trigger. own is the informer of the
+// controller's objects. The servers of two informers are compared only if both
+// are known; those of fakes are not.
 func validateTrigger(check *option.Check, field string, t Trigger, own source) {
 	if t == nil {
 		check.Wrong(field, nil, "use Owned, Mapped, References or External")
@@ -181,9 +181,9 @@ func validateTrigger(check *option.Check, field string, t Trigger, own source) {
 	}
 }
 
-// guardedGroup returns Options.Group without its panics: keys that it panics on, or
-// ends the goroutine for (runtime.Goexit), have the group "". It returns nil if there is
-// no Options.Group.
+// guardedGroup returns Options.Group such that it never panics and never ends
+// the goroutine (runtime.Goexit). A key for which Options.Group does so has the
+// group "". Returns nil without Options.Group.
 func guardedGroup(c *Controller) func(Key) string {
 	if c.options.Group == nil {
 		return nil
@@ -205,8 +205,8 @@ func guardedGroup(c *Controller) func(Key) string {
 	}
 }
 
-// ownersFor returns the owners of a controller whose own informer is in; zero if
-// no trigger is made by Owned.
+// ownersFor returns the owners of a controller whose own informer is in. It
+// returns the zero value if no trigger was made by Owned.
 //
 // Errors: the kind or the scope is unknown, or differs from the client's.
 func ownersFor(in source, triggers []Trigger) (owners, error) {

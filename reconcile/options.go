@@ -44,50 +44,55 @@ type Leader interface {
 //		return fn(ctx, o.replica)
 //	}
 //
-// But then nothing replaces a Pod that hangs, and nothing refuses the last writes of a
-// Pod that was deleted by force.
+// But then nothing replaces a Pod that hangs, and nothing refuses the last
+// writes of a Pod that was deleted by force.
 type Shards interface {
-	// Run calls fn for each slot that this replica gets, until ctx ends. Each call has its
-	// own goroutine, and a context that ends when the slot must be released. fn must return
-	// once no reconcile of the slot is running. No other replica gets the slot before that
-	// if the context's cause has a method Draining() bool that reports true, such as
-	// shard.ErrMoved; otherwise another may have it already. Run returns after the last call
-	// of fn.
+	// Run calls fn for each slot that this replica gets, until ctx ends. Each
+	// call has its own goroutine, and a context that ends when the slot must be
+	// released. fn must return once no reconcile of the slot is running. No
+	// other replica gets the slot before that if the context's cause has a
+	// method Draining() bool that reports true, such as shard.ErrMoved;
+	// otherwise another may have it already. Run returns after the last call of
+	// fn.
 	Run(ctx context.Context, fn func(ctx context.Context, slot int) error) error
-	// Slot returns the slot of a key, from 0. It must be the same in all replicas while Run
-	// is running, or change on a replica only while fn is running there for neither the old
-	// nor the new slot. It is called from many goroutines, and must not block.
+	// Slot returns the slot of a key, from 0. It must be the same in all
+	// replicas while Run is running, or change on a replica only while fn is
+	// running there for neither the old nor the new slot. It is called from
+	// many goroutines, and must not block.
 	Slot(key types.NamespacedName) int
 }
 
-// Options of a [Controller]. Nil and zero fields mean the defaults. [New] copies them:
-// several controllers may share them, except for Shards.
+// Options of a [Controller]. Nil and zero fields mean the defaults. [New]
+// copies them: several controllers may share them, except for Shards.
 type Options struct {
-	// Triggers watch the other kinds that the reconciler reads and, above all, those
-	// that it writes. Their informers must read from the same cluster. Defaults to none.
+	// Triggers watch the other kinds that the reconciler reads and, above all,
+	// those that it writes. Their informers must read from the same cluster.
+	// Defaults to none.
 	Triggers []Trigger
 
-	// Leader, such as a leader.Elector, allows reconciles only while this replica leads.
-	// The caches fill before that, so that a standby takes over at once. When the
-	// leadership is lost, reconciles in flight are cancelled with its cause and without
-	// grace; the controller then waits until it leads again. Informers must be able to
-	// ask the server for its state, which those of clientgo.Wrap cannot. Defaults to no
-	// election.
+	// Leader, such as a leader.Elector, allows reconciles only while this
+	// replica leads. The caches fill before that, so that a standby takes over
+	// at once. When the leadership is lost, reconciles in flight are cancelled
+	// with its cause and without grace; the controller then waits until it
+	// leads again. Informers must be able to ask the server for its state,
+	// which those of clientgo.Wrap cannot. Defaults to no election.
 	Leader Leader
 
-	// Shards, such as a shard.Shards, divides the keys among the replicas. All keys of
-	// a shard that this replica gets are reconciled, after the caches have seen what its
-	// last owner wrote; a shard that moves away is drained. Sweeps of Known, and their
-	// safety limit, cover only the names of this replica's shards. A replica without a
-	// shard is a standby. Each controller needs its own Shards. Defaults to none.
+	// Shards, such as a shard.Shards, divides the keys among the replicas. All
+	// keys of a shard that this replica gets are reconciled, after the caches
+	// have seen what its last owner wrote; a shard that moves away is drained.
+	// Sweeps of Known, and their safety limit, cover only the names of this
+	// replica's shards. A replica without a shard is a standby. Each controller
+	// needs its own Shards. Defaults to none.
 	Shards Shards
 
-	// Optional lets the process do without this controller until its caches are filled:
-	// while a CustomResourceDefinition is not installed, or a cluster does not answer, the
-	// controller waits, and the others work. It starts by itself as soon as it can, without
-	// a restart. Meanwhile /readyz names it and stays 200. For example, a controller of
-	// Gateways is optional in a program that also works in clusters without them. Defaults
-	// to false: the process is not ready before every cache is filled.
+	// Optional lets the process do without this controller until its caches are
+	// filled: while a CustomResourceDefinition is not installed, or a cluster
+	// does not answer, the controller waits, and the others work. It starts by
+	// itself as soon as it can, without a restart. Meanwhile /readyz names it
+	// and stays 200. For example, a controller of Gateways is optional in a
+	// program that also works in clusters without them. Defaults to false: the
+	// process is not ready before every cache is filled.
 	Optional bool
 
 	// Workers is how many keys are reconciled at once. Defaults to 4.
@@ -96,61 +101,67 @@ type Options struct {
 	// before its context is cancelled with [ErrReconcileTimeout]. Defaults to two
 	// minutes.
 	ReconcileTimeout time.Duration
-	// Grace is how long reconciles in flight may continue after the stop before their
-	// context is cancelled. Give the Pod more terminationGracePeriodSeconds than that,
-	// such as 60, or the process is killed before it has stopped. Defaults to 30 seconds.
+	// Grace is how long reconciles in flight may continue after the stop before
+	// their context is cancelled. Give the Pod more
+	// terminationGracePeriodSeconds than that, such as 60, or the process is
+	// killed before it has stopped. Defaults to 30 seconds.
 	Grace time.Duration
 
-	// Resync is the period in which every cached key is reconciled once, evenly spread,
-	// after all other work, and without requests for lists. It repairs nothing that a
-	// Trigger would not have repaired earlier: use it where the outside world has no
-	// watch. Defaults to never.
+	// Resync is the period in which every cached key is reconciled once, evenly
+	// spread, after all other work, and without requests for lists. It repairs
+	// nothing that a Trigger would not have repaired earlier: use it where the
+	// outside world has no watch. Defaults to never.
 	Resync time.Duration
 
-	// Known lists the names that an outside system keeps. They are compared with the
-	// cache at the start and periodically; a name without an object is reconciled as a
-	// deleted object. Defaults to none.
+	// Known lists the names that an outside system keeps. They are compared
+	// with the cache at the start and periodically; a name without an object is
+	// reconciled as a deleted object. Defaults to none.
 	Known names.Lister
-	// Sweep sets the period, the scope and the safety limit of these sweeps. Defaults to
-	// those of [names.Options].
+	// Sweep sets the period, the scope and the safety limit of these sweeps.
+	// Defaults to those of [names.Options].
 	Sweep *names.Options
 
-	// FreshnessDeadline is how long a key is held for the caches to see what its last
-	// reconcile wrote. After that it is reconciled anyway, with a log line. Defaults to
-	// ten seconds.
+	// FreshnessDeadline is how long a key is held for the caches to see what
+	// its last reconcile wrote. After that it is reconciled anyway, with a log
+	// line. Defaults to ten seconds.
 	FreshnessDeadline time.Duration
 
-	// Backoff of keys whose reconcile failed. Defaults to 100 ms, doubling up to five minutes.
+	// Backoff of keys whose reconcile failed. Defaults to 100 ms, doubling up
+	// to five minutes.
 	Backoff queue.Backoff
-	// MinInterval is the minimum time between the starts of two reconciles of one key,
-	// whether a change, a retry or [After] leads to the second. Defaults to none.
+	// MinInterval is the minimum time between the starts of two reconciles of
+	// one key, whether a change, a retry or [After] leads to the second.
+	// Defaults to none.
 	MinInterval time.Duration
-	// Group returns the group of a key, such as its namespace. Groups are served in turn,
-	// so that a group of 50,000 objects cannot keep the others waiting. It must always
-	// return the same group for the same key, and may be called from any goroutine.
+	// Group returns the group of a key, such as its namespace. Groups are
+	// served in turn, so that a group of 50,000 objects cannot keep the others
+	// waiting. It must always return the same group for the same key, and may
+	// be called from any goroutine.
 	//
 	//	Group: func(key reconcile.Key) string { return key.Namespace },
 	//
 	// Defaults to one group for all.
 	Group func(Key) string
 
-	// FieldManager is the default field manager of package patch during a reconcile, at
-	// most 128 bytes long. Defaults to the controller's name.
+	// FieldManager is the default field manager of package patch during a
+	// reconcile, at most 128 bytes long. Defaults to the controller's name.
 	FieldManager string
 
-	// Events receives a warning when writes to an object get nowhere, see docs/hot-loops.md,
-	// and when a sweep of Known was refused: at most 100 at once, and five a second in
-	// the long run. The log has all of them. Defaults to the log alone.
+	// Events receives a warning when writes to an object get nowhere, see
+	// docs/hot-loops.md, and when a sweep of Known was refused: at most 100 at
+	// once, and five a second in the long run. The log has all of them.
+	// Defaults to the log alone.
 	Events events.EventRecorder
 
-	// Around is called at the start of each reconcile, with its context. It returns a
-	// context for the reconciler, derived from the given one, and a function to call at
-	// the end with the reconciler's error, for example to trace it (examples/tracing).
-	// Either may be nil. If Around panics, the reconcile has failed; a panic of the
-	// function is logged.
+	// Around is called at the start of each reconcile, with its context. It
+	// returns a context for the reconciler, derived from the given one, and a
+	// function to call at the end with the reconciler's error, for example to
+	// trace it (examples/tracing). Either may be nil. If Around panics, the
+	// reconcile has failed; a panic of the function is logged.
 	//
-	// Both are called by several workers at once. The function is called when the key is
-	// back in the queue, so its next reconcile may already have begun. Defaults to none.
+	// Both are called by several workers at once. The function is called when
+	// the key is back in the queue, so its next reconcile may already have
+	// begun. Defaults to none.
 	Around func(ctx context.Context, key Key) (context.Context, func(inspect.Attempt, error))
 }
 

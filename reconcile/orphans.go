@@ -14,21 +14,21 @@ import (
 	"github.com/homeostat/homeostat/names"
 )
 
-// orphans are the known names without an object, which Options.Known leads to. It is
-// the names.Target of its sweep: the primary informer is the cache, the controller's
-// queue takes the orphans.
+// orphans reconciles the names of Options.Known that have no object. It is the
+// names.Target of its sweep: the primary informer is the cache, and the
+// controller's queue gets the orphans.
 type orphans struct {
 	controller *core
 	sweep      *names.Sweep
 
 	mu sync.Mutex // guards replaced
-	// replaced are keys that are reconciled without an object first: a recreated object
-	// has the name of an orphan.
+	// replaced are keys whose next reconcile gets no object, because the object
+	// was recreated and the orphan has its name.
 	replaced map[Key]struct{}
 }
 
-// newOrphans makes the sweep of Options.Known. It looks only at names for which owns
-// returns true.
+// newOrphans makes the sweep of Options.Known, which only looks at names for
+// which owns returns true.
 func newOrphans(c *core, owns func(Key) bool) (*orphans, error) {
 	k := &orphans{controller: c, replaced: map[Key]struct{}{}}
 	options := ptr.Deref(c.options.Sweep, names.Options{})
@@ -48,8 +48,8 @@ func newOrphans(c *core, owns func(Key) bool) (*orphans, error) {
 	return k, err
 }
 
-// run sweeps until ctx ends, also after a lister has ended the goroutine
-// (runtime.Goexit).
+// run sweeps until ctx ends. It goes on even if a lister has ended the
+// goroutine (runtime.Goexit).
 func (k *orphans) run(ctx context.Context, running *sync.WaitGroup, watchdog *watchdog) {
 	ended := false
 	watchdog.spawn(running, func(w *worker) bool {
@@ -68,9 +68,10 @@ func (k *orphans) run(ctx context.Context, running *sync.WaitGroup, watchdog *wa
 	})
 }
 
-// Sync fails if the watch fails: then the cache may lack what has been created since.
-// Run has waited for the first list. Of independent namespaces those that fail are out of
-// the sweep's scope.
+// Sync fails if the watch fails, because the cache may then lack objects that
+// were created since. There is no wait here: Run has waited for the first list.
+// If namespaces are independent, the ones that fail are out of the sweep's
+// scope instead.
 func (k *orphans) Sync(context.Context) error {
 	cache := k.controller.primary.Parts()
 	if cache.Independent() {
@@ -83,7 +84,8 @@ func (k *orphans) Sync(context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Find returns the UID of the cached object, or of one that cannot be cached.
+// Find returns the UID of the object of key, whether it is cached or known to
+// exist although it cannot be cached.
 func (k *orphans) Find(key Key) (types.UID, bool) {
 	if uid, ok := k.controller.primary.unreadable(key); ok {
 		return uid, true
@@ -107,15 +109,16 @@ func (k *orphans) Orphan(o names.Orphan) {
 
 func (k *orphans) add(key Key) { k.controller.enqueueBehind(key, "known", "orphan", 0) }
 
-// forget drops the keys that left reports: another replica has them.
-func (k *orphans) forget(left func(Key) bool) {
+// forget drops the keys for which moved reports true, because another replica
+// has them now.
+func (k *orphans) forget(moved func(Key) bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	maps.DeleteFunc(k.replaced, func(key Key, _ struct{}) bool { return left(key) })
+	maps.DeleteFunc(k.replaced, func(key Key, _ struct{}) bool { return moved(key) })
 }
 
-// wasReplaced reports whether the deleted object of key is still to be handled,
-// before its replacement.
+// wasReplaced reports whether the deleted object of key must be handled before
+// its replacement.
 func (k *orphans) wasReplaced(key Key) bool {
 	if k == nil {
 		return false
@@ -126,7 +129,7 @@ func (k *orphans) wasReplaced(key Key) bool {
 	return ok
 }
 
-// drop forgets key, which is out of scope.
+// drop forgets a key that is out of scope.
 func (k *orphans) drop(key Key) {
 	if k != nil {
 		k.mu.Lock()
@@ -135,7 +138,7 @@ func (k *orphans) drop(key Key) {
 	}
 }
 
-// cleanedUp records that the deleted object was handled and enqueues its
+// cleanedUp records that the deleted object was handled, and enqueues its
 // replacement.
 func (k *orphans) cleanedUp(key Key) {
 	k.mu.Lock()

@@ -9,45 +9,47 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// output is what is known of one object that the controller writes. The loopDetector's mu
-// guards it.
+// output is the record of one object that the controller writes. The
+// loopDetector's mu guards it.
 type output struct {
 	uid     types.UID
 	own     [4]ownWrite // the last writes
 	writes  int         // in a row
 	last    time.Time   // when it was written last
 	writers map[Key]*writer
-	newest  metav1.Object // as it was written last, for clients whose requests are not known
+	newest  metav1.Object // as last written, for clients whose requests are not known
 
-	repeats int           // writes in a row that asked for the same as the last one of their key
-	selfled int           // writes in a row that nothing but writes of their key led to
-	vain    time.Time     // when a write got nowhere
-	vainIn  uint64        // in which reconcile
-	slowed  time.Duration // for how long the reaction is delayed; 0 if it is not
-	since   time.Time     // when the delay begins
-	whole   bool          // the object is created, or deleted, again and again
-	text    string        // what the loop is
+	repeats int           // writes in a row that asked for the same as the previous one of their key
+	selfled int           // writes in a row whose only cause were writes of their key
+	vain    time.Time     // when a write last made no progress
+	vainIn  uint64        // the reconcile of that write
+	slowed  time.Duration // the delay of the reaction; 0 without a loop
+	since   time.Time     // when the delay starts
+	whole   bool          // the object is created or deleted again and again
+	text    string        // describes the loop
 }
 
-// ownWrite is one write, to recognise its event.
+// ownWrite is one write of the controller. It is used to recognise the write's
+// event.
 type ownWrite struct {
 	key     Key
 	version string    // of the object, unless it was deleted
-	deleted types.UID // the object that was
+	deleted types.UID // the UID of the object, if it was deleted
 }
 
 // writer is a key that writes an output.
 type writer struct {
-	asked asked  // each field as it was asked for last
+	asked asked  // for each field, the value that was last asked for
 	last  uint64 // the reconcile that wrote last
-	vain  bool   // a write got nowhere
+	vain  bool   // a write of the key made no progress
 }
 
-// record adds a write of key. It returns false if that has changed nothing.
+// record adds a write of key. It returns false if the write has changed
+// nothing.
 func (o *output) record(key Key, w *write, now time.Time) bool {
 	version, uid := w.object.GetResourceVersion(), w.object.GetUID()
 	if w.before != nil && w.before.GetUID() != uid && uid != "" {
-		w.before = nil // it was of another object
+		w.before = nil // it is another object
 	}
 	if !w.deleted && (w.before != nil && w.before.GetResourceVersion() == version || o.wroteVersion(version)) {
 		return false
@@ -70,7 +72,8 @@ func (o *output) record(key Key, w *write, now time.Time) bool {
 	return true
 }
 
-// wroteVersion reports whether one of the last writes has led to that version.
+// wroteVersion reports whether one of the last writes has led to this
+// resourceVersion.
 func (o *output) wroteVersion(version string) bool {
 	for i := range o.own {
 		if o.own[i].version == version && version != "" {
@@ -80,7 +83,7 @@ func (o *output) wroteVersion(version string) bool {
 	return false
 }
 
-// isEcho reports whether an event is that of one of the last writes of key.
+// isEcho reports whether one of the last writes of key has caused the event.
 func (o *output) isEcho(key Key, e *change) bool {
 	for i := range o.own {
 		w := &o.own[i]
@@ -92,7 +95,8 @@ func (o *output) isEcho(key Key, e *change) bool {
 	return false
 }
 
-// recreated forgets the fields that were asked for: the object is another one.
+// recreated forgets which fields were asked for, because they belong to the old
+// object.
 func (o *output) recreated() {
 	for _, by := range o.writers {
 		maps.DeleteFunc(by.asked, func(path string, _ uint64) bool { return path != wholeObject })
@@ -102,7 +106,8 @@ func (o *output) recreated() {
 	}
 }
 
-// settle forgets what is over.
+// settle starts anew if the object has not been written for long enough, and
+// ends a loop that is over.
 func (o *output) settle(now time.Time) {
 	switch {
 	case now.After(o.forgettable()):
@@ -113,10 +118,12 @@ func (o *output) settle(now time.Time) {
 	}
 }
 
-// over returns when the loop is over unless another write gets nowhere.
+// over returns when the loop ends, unless another write makes no progress
+// before.
 func (o *output) over() time.Time { return o.vain.Add(o.slowed + calm) }
 
-// forgettable returns when the next write begins a new row.
+// forgettable returns when the record may be deleted: the next write then
+// starts a new row.
 func (o *output) forgettable() time.Time {
 	if last := o.last.Add(calm); last.After(o.over()) {
 		return last
@@ -133,7 +140,8 @@ func (o *output) reset() {
 	}
 }
 
-// slows reports whether the reaction of key to changes of the object is delayed.
+// slows reports whether the reaction of key to changes of the object is
+// delayed.
 func (o *output) slows(key Key, now time.Time) bool {
 	if o.slowed == 0 || now.After(o.over()) {
 		return false
@@ -142,8 +150,9 @@ func (o *output) slows(key Key, now time.Time) bool {
 	return by != nil && by.vain
 }
 
-// due returns when key may react to changes of the object. Keys that write it in turn
-// take turns, the one first that has waited longest, each a delay after the other.
+// due returns when key may react to changes of the object. If several keys are
+// in the loop, they react one after the other, a delay apart, beginning with
+// the one that has waited longest.
 func (o *output) due(key Key) time.Time {
 	due, delay, mine := o.since.Add(o.slowed), o.slowed, o.writers[key]
 	for _, by := range o.writers {
@@ -155,7 +164,7 @@ func (o *output) due(key Key) time.Time {
 	return due
 }
 
-// writerOf returns the record of a key.
+// writerOf returns the record of a key, and makes one if necessary.
 func (o *output) writerOf(key Key) *writer {
 	by := o.writers[key]
 	if by == nil {
@@ -168,8 +177,9 @@ func (o *output) writerOf(key Key) *writer {
 	return by
 }
 
-// note remembers what a write asks for. It reports whether that repeats in each field
-// what was asked for last, and whether it is about a field that was asked for before.
+// note records what a write asks for. repeats reports whether each field was
+// asked for with the same value before, and rewrites whether any field was
+// asked for before.
 func (by *writer) note(asks asked) (repeats, rewrites bool) {
 	repeats = true
 	for path, value := range asks {
@@ -189,7 +199,7 @@ func (by *writer) note(asks asked) (repeats, rewrites bool) {
 	return repeats, rewrites
 }
 
-// overlap reports whether one of two fields is in the other.
+// overlap reports whether one of two fields contains the other.
 func overlap(a, b string) bool {
 	return a != wholeObject && b != wholeObject && (strings.HasPrefix(a, b+".") || strings.HasPrefix(b, a+"."))
 }

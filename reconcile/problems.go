@@ -10,14 +10,15 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// mostProblems is how many problems of one cause a controller lists.
+// mostProblems is how many problems with the same cause a controller lists.
 const mostProblems = 10
 
-// Problems returns what the controller cannot do although the process goes on: an
-// optional one waits for its caches, writes are refused for lack of a permission, ten or
-// more keys fail with the same error, calls ignore the end of their context, or sweeps
-// fail. Those of its informers are in their status; see inspect.Problems for all. It
-// never waits.
+// Problems returns what the controller cannot do at present, while the process
+// goes on: an optional controller waits for its caches, writes are refused
+// because a permission is missing, ten or more keys fail with the same error,
+// calls ignore the end of their context, or sweeps fail. Problems of its
+// informers are in their status; inspect.Problems returns all of them. It never
+// waits.
 func (c *Controller) Problems() []inspect.Problem {
 	problems := slices.Concat(c.refusals(), c.sharedError(), c.stuckCalls())
 	if c.waits() {
@@ -33,7 +34,8 @@ func (c *Controller) Problems() []inspect.Problem {
 	return problems
 }
 
-// waits reports whether this is an optional controller that waits for its caches.
+// waits reports whether this is an optional controller that waits for its
+// caches.
 func (c *Controller) waits() bool {
 	phase := c.Phase()
 	return c.options.Optional && (phase == inspect.Created || phase == inspect.Syncing)
@@ -51,7 +53,8 @@ func (c *Controller) waiting() inspect.Problem {
 	return p
 }
 
-// limited returns the first problems of one cause; the last counts the others.
+// limited returns the first problems with the same cause. The last one has the
+// number of the others.
 func limited(problems []inspect.Problem) []inspect.Problem {
 	if len(problems) <= mostProblems {
 		return problems
@@ -63,7 +66,8 @@ func limited(problems []inspect.Problem) []inspect.Problem {
 	return problems[:mostProblems]
 }
 
-// refusals returns a problem for each permission that writes have lacked for refusedFor.
+// refusals returns a problem for each permission that writes have lacked for
+// refusedFor.
 func (c *Controller) refusals() []inspect.Problem {
 	if c.Phase() != inspect.Working {
 		return nil
@@ -93,16 +97,18 @@ func (c *Controller) stuckCalls() []inspect.Problem {
 	return limited(problems)
 }
 
-// refusedFor is how long the writes of a key must have been refused for it to count.
+// refusedFor is how long the writes of a key must have been refused to be a
+// problem.
 const refusedFor = time.Minute
 
-// Refused returns nil, or an error that names the missing permissions if the API server
-// has refused the writes of nearly all keys for a minute: nine tenths of the keys that
-// this replica reconciles, in several namespaces if the controller has several. The
-// permissions of fewer keys are in [Controller.Problems]: for example, one tenant has
-// not granted them. It names three permissions, and counts the others. It is nil while
-// the controller does not reconcile: before its caches are filled, as a standby, and
-// while stopping.
+// Refused returns an error that names the missing permissions if the API server
+// has refused the writes of nearly all keys for a minute. Nearly all means nine
+// tenths of the keys that this replica reconciles and, if the controller has
+// several namespaces, keys of several of them. If fewer keys are refused, for
+// example because one tenant has not granted a permission, they are in
+// [Controller.Problems] instead. The error names three permissions and counts
+// the others. Refused returns nil while the controller does not reconcile:
+// before its caches are filled, as a standby, and while stopping.
 func (c *Controller) Refused() error {
 	if c.Phase() != inspect.Working {
 		return nil
@@ -126,8 +132,9 @@ func (c *Controller) Refused() error {
 		"missing permissions: %s", len(refused), strings.Join(missing, ", "))
 }
 
-// isWidespread reports whether these keys are nearly all, and of several namespaces. For
-// a kind without namespaces, and for a cache of one, several keys are enough.
+// isWidespread reports whether the refused keys are nearly all keys, and of
+// several namespaces. For a kind without namespaces, and for a cache of one
+// namespace, several keys are enough.
 func (c *Controller) isWidespread(refused map[Key]bool) bool {
 	namespaces := map[string]bool{}
 	for key := range refused {
@@ -151,7 +158,8 @@ func (c *Controller) ownedKeys() int {
 	return owned
 }
 
-// spansNamespaces reports whether the controller's keys can be of several namespaces.
+// spansNamespaces reports whether the controller's keys can be of several
+// namespaces.
 func (c *Controller) spansNamespaces() bool {
 	if len(c.primary.Status().Namespaces) == 1 {
 		return false

@@ -20,13 +20,14 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// reconcileOnce reconciles one key and ends its item, also if the reconciler ends
-// the goroutine (runtime.Goexit). Reconcilers see ctx as the parent.
+// reconcileOnce reconciles one key and ends its item. It does so even if the
+// reconciler ends the goroutine (runtime.Goexit). ctx is the parent of the
+// reconciler's context.
 func (c *Controller) reconcileOnce(ctx context.Context, item queue.Item[Key], w *worker) {
 	c.external.dispatched(item.Key())
 	if c.apart.holdsBack(item.Key().Namespace, c.sources) {
 		if !c.has(item.Key()) {
-			c.slots.noteDeletion(item.Key()) // in case that its slot goes meanwhile
+			c.slots.noteDeletion(item.Key()) // its slot may move to another replica before that
 		}
 		c.park(item)
 		return
@@ -45,7 +46,7 @@ func (c *Controller) reconcileOnce(ctx context.Context, item queue.Item[Key], w 
 	w.begin(t)
 	v := verdict{outcome: inspect.Failed, err: errGoexit}
 	defer func() {
-		if v.err == errGoexit { //nolint:errorlint // itself, and not one that a reconciler has wrapped
+		if v.err == errGoexit { //nolint:errorlint // a reconciler may have wrapped another one
 			c.stats.panics.Add(1)
 		}
 		w.end()
@@ -58,8 +59,8 @@ func (c *Controller) reconcileOnce(ctx context.Context, item queue.Item[Key], w 
 	v = t.attempt(c.reconcile)
 }
 
-// attempt calls the reconciler. A panic becomes an error, also one of the
-// returned error's own methods.
+// attempt calls the reconciler. It makes an error of a panic, also of a panic
+// in a method of the returned error.
 func (t *reconcileContext) attempt(reconcile func(*reconcileContext) (Result, error)) (v verdict) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -77,9 +78,10 @@ func (t *reconcileContext) attempt(reconcile func(*reconcileContext) (Result, er
 	return t.verdictOf(result, err)
 }
 
-// callOf returns a function that calls r with the object of the cache, and for an
-// orphan that has been replaced first without one. It does not call r for an object that
-// may exist although the cache does not have it, nor before what it refers to is known.
+// callOf returns a function that calls r with the cached object. If an orphan
+// has been replaced, it first calls r without an object. It does not call r if
+// the object may exist although the cache does not have it, nor before it is
+// known what the object refers to.
 func callOf[T informer.Object](
 	in *informer.Informer[T], r Reconciler[T], o *orphans, references *referrers,
 ) func(*reconcileContext) (Result, error) {
@@ -104,7 +106,8 @@ func callOf[T informer.Object](
 	}
 }
 
-// finish holds the key for the attempt's writes, and ends its item.
+// finish ends the attempt's item, and holds the key until the caches show the
+// attempt's writes.
 func (c *Controller) finish(t *reconcileContext, v verdict, w *worker) {
 	defer c.stats.active.Add(-1)
 	t.end()
@@ -123,8 +126,9 @@ func (c *Controller) finish(t *reconcileContext, v verdict, w *worker) {
 	t.conclude(outcome, v.err, w)
 }
 
-// observe returns the hot loops that the key is in, if any, and when they are over. It
-// logs a loop when it is detected and at every doubling.
+// observe returns a description of the hot loops that the key is in, and when
+// they end. It logs a loop when it is detected, and again each time the number
+// of its writes has doubled.
 func (t *reconcileContext) observe(writes []write) (loops string, until time.Time) {
 	c := t.control
 	seen := c.loops.observe(t.item, writes)
@@ -143,8 +147,9 @@ func (t *reconcileContext) observe(writes []write) (loops string, until time.Tim
 	return seen.loops, seen.until
 }
 
-// verdictOf returns the verdict on a reconciler's error. [Terminal] and
-// [After] take precedence over errors and results that they wrap or come with.
+// verdictOf returns the verdict on what a reconciler has returned. [Terminal]
+// and [After] take precedence over errors that they wrap, and over results
+// returned with them.
 func (t *reconcileContext) verdictOf(result Result, err error) verdict {
 	if err == nil {
 		return verdict{outcome: inspect.Requeued, wait: result.after, again: result.again}
@@ -164,8 +169,9 @@ func (t *reconcileContext) verdictOf(result Result, err error) verdict {
 	return v
 }
 
-// isStale reports whether err is nothing but conflicts that a newer cache cures. A
-// conflict with another field manager is not one, nor is the page of a proxy.
+// isStale reports whether err consists only of conflicts that a newer cache
+// resolves. A conflict with another field manager is not such a conflict, and
+// neither is the page of a proxy with status 409.
 func isStale(err error) bool {
 	switch e := err.(type) { //nolint:errorlint // it walks the tree itself
 	case *apierrors.StatusError:
@@ -180,7 +186,7 @@ func isStale(err error) bool {
 	return apierrors.ReasonForError(err) == metav1.StatusReasonConflict
 }
 
-// endItem ends the item by the verdict, and logs failures.
+// endItem ends the item as the verdict requires, and logs failures.
 func (t *reconcileContext) endItem(v verdict) inspect.Outcome {
 	repeats := t.control.failures.note(t.item, v)
 	switch {
@@ -207,8 +213,8 @@ func (t *reconcileContext) endItem(v verdict) inspect.Outcome {
 	return v.outcome
 }
 
-// repeat ends the item of an attempt that is to be repeated though it has not
-// failed: quickly and quietly at first, and then as a failure.
+// repeat ends the item of an attempt that is repeated although it has not
+// failed: quickly and without a log line at first, and later like a failure.
 func (t *reconcileContext) repeat(v verdict, repeats int) inspect.Outcome {
 	logger := klog.FromContext(t)
 	if repeats <= quickRepeats {
@@ -219,7 +225,8 @@ func (t *reconcileContext) repeat(v verdict, repeats int) inspect.Outcome {
 		}
 		return v.outcome
 	}
-	// An attempt that the back-off leads to doubles it; one that a change leads to does not.
+	// Log each attempt after a back-off, since its delay doubles. Attempts
+	// after a change are more frequent.
 	if t.item.Attempt() > quickRepeats || repeats&(repeats-1) == 0 {
 		if v.stale {
 			logger.Error(v.err, "conflict stays, retrying", "repeats", repeats)

@@ -21,12 +21,12 @@ type Reconciler[T informer.Object] interface {
 	// Reconcile reconciles one key. Its context ends after
 	// Options.ReconcileTimeout, and with the leadership.
 	//
-	// A returned error is logged and retried with back-off, unless it is [Terminal]; a
-	// panic counts as an error. A conflict (HTTP 409) with a stale cache is not a
-	// failure at first: the reconcile is retried soon, and only fails if the conflict
-	// persists. If the server has asked for a delay (Retry-[After]), the retry comes
-	// after exactly that delay. If a Result is returned with an error, only the delay
-	// of an [After] counts.
+	// A returned error is logged and retried with back-off, unless it is
+	// [Terminal]; a panic counts as an error. A conflict (HTTP 409) with a
+	// stale cache is not a failure at first: the reconcile is retried soon, and
+	// only fails if the conflict persists. If the server has asked for a delay
+	// (Retry-[After]), the retry comes after exactly that delay. If a Result is
+	// returned with an error, only the delay of an [After] counts.
 	Reconcile(ctx context.Context, request Request[T]) (Result, error)
 }
 
@@ -58,11 +58,12 @@ type Request[T informer.Object] struct {
 // there is one. If not, the object is deleted: clean up whatever it left behind.
 // Keys from [Mapped], [External] and Enqueue may never have had an object.
 //
-// An object that is out of the informer's scope is not deleted, and its key is not
-// reconciled: neither if its namespace is not watched (any longer), or has not been
-// listed, nor if it does not match the label or field selector, for which the server
-// is asked when the cache has no object. A line of the log says so. Keys without a
-// namespace are reconciled even if the kind is namespaced: they are your own.
+// An object that is out of the informer's scope is not deleted, and its key is
+// not reconciled: neither if its namespace is not watched (any longer), or has
+// not been listed, nor if it does not match the label or field selector, for
+// which the server is asked when the cache has no object. A line of the log
+// says so. Keys without a namespace are reconciled even if the kind is
+// namespaced: they are your own.
 //
 // The object is shared with every reader of the cache; do not modify it. Change
 // it through package patch, or change a DeepCopy.
@@ -97,9 +98,10 @@ func After(d time.Duration) Result {
 	return Result{after: d}
 }
 
-// Terminal marks err as one that a retry cannot fix, such as a contradictory spec.
-// The error is logged and counted, and the key is not reconciled until a watched
-// object changes. An error that wraps the result is terminal too, and errors.Is and
-// errors.As find err in it. One that joins several errors is terminal if all of them
-// are: a retry may fix the others. Terminal(nil) is nil.
+// Terminal marks err as one that a retry cannot fix, such as a contradictory
+// spec. The error is logged and counted, and the key is not reconciled until a
+// watched object changes. An error that wraps the result is terminal too, and
+// errors.Is and errors.As find err in it. One that joins several errors is
+// terminal if all of them are: a retry may fix the others. Terminal(nil) is
+// nil.
 func Terminal(err error) error { return terminal.Mark(err) }

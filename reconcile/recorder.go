@@ -11,19 +11,19 @@ import (
 	"github.com/homeostat/homeostat/internal/ownwrites"
 )
 
-// recorder records the writes of one reconcile. It is an ownwrites.Observer, and
-// safe for concurrent use.
+// recorder records the writes of one reconcile. It is an ownwrites.Observer,
+// and safe for concurrent use.
 //
-// A transport calls Sending before a request, and its result with the answer.
-// Clients without such a transport report with Wrote and Deleted after the answer. A
-// write that both report is recorded once.
+// A transport calls Sending before a request, and the function it returns after
+// the answer. Clients without such a transport call Wrote and Deleted after the
+// answer. A write that both report is recorded once.
 type recorder struct {
 	control *core
 
 	mu       sync.Mutex // guards the fields below
 	closed   bool       // the reconcile has ended
 	writes   []write
-	requests []*request // that have not been answered
+	requests []*request // requests without an answer yet
 }
 
 var _ ownwrites.Observer = (*recorder)(nil)
@@ -32,7 +32,7 @@ var _ ownwrites.Observer = (*recorder)(nil)
 type request struct {
 	write write // as far as it is known
 	ended bool
-	late  func(write) // to call when it is answered after the end of the reconcile
+	late  func(write) // called if the answer arrives after the end of the reconcile
 }
 
 // Wrote reports a write of a client without a transport of package cluster.
@@ -53,7 +53,7 @@ func (r *recorder) Deleted(obj metav1.Object) {
 	r.record(write{object: obj, deleted: true, outcome: ownwrites.Accepted})
 }
 
-// FieldManager returns the default of package patch.
+// FieldManager returns the default field manager of package patch.
 func (r *recorder) FieldManager() string { return r.control.options.FieldManager }
 
 // Sending is called by a transport of package cluster before it sends a write.
@@ -100,10 +100,10 @@ func (r *recorder) answered(req *request, outcome ownwrites.Outcome, object *ans
 	}
 }
 
-// record adds a write that was reported. If the transport has recorded it, only
-// the whole object is new.
+// record adds a write that was reported. If the transport has recorded it
+// already, only the object is stored, because the reported one is complete.
 func (r *recorder) record(w write) {
-	_ = w.key() // panics if the object is nil: here, where the reconciler is to blame
+	_ = w.key() // a nil object panics here, so that the reconciler is in the stack
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := len(r.writes) - 1; i >= 0; i-- { // it is one of the last
@@ -117,8 +117,8 @@ func (r *recorder) record(w write) {
 	r.writes = append(r.writes, w)
 }
 
-// close returns the writes of the reconcile, those that have not been answered among
-// them. Later writes are not recorded.
+// close returns the writes of the reconcile, including the ones that have not
+// been answered. Later writes are not recorded.
 func (r *recorder) close() []write {
 	r.mu.Lock()
 	r.closed = true
@@ -132,7 +132,7 @@ func (r *recorder) close() []write {
 	return writes
 }
 
-// whenAnswered calls f with the write of req once it is answered.
+// whenAnswered calls f with the write of req as soon as it is answered.
 func (r *recorder) whenAnswered(req *request, f func(write)) {
 	r.mu.Lock()
 	ended := req.ended

@@ -21,8 +21,8 @@ type records struct {
 	histories  histories
 }
 
-// logPanic counts a panic about key. It logs only each one that doubles their
-// number, since every event of the key leads to a panic.
+// logPanic counts a panic about key. It logs a panic only if it doubles their
+// number, because every event of the key may lead to one.
 func (r *records) logPanic(panicked any, message, controller string, key Key) {
 	if n := r.stats.panics.Add(1); n&(n-1) == 0 {
 		klog.Background().Error(fmt.Errorf("panic: %v\n%s", panicked, debug.Stack()), message,

@@ -8,9 +8,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// rivalOf returns the other field manager that wrote one of those fields last, "" if none
-// is known to have. For example, the controller that writes the status of a Deployment is
-// no rival of one that sets its replicas.
+// rivalOf returns the other field manager that was the last one to write any of
+// these fields, or "" if no such manager is known. For example, the controller
+// that writes the status of a Deployment is no rival of a program that sets its
+// replicas.
 func rivalOf(object metav1.Object, us string, paths []string) string {
 	if object == nil {
 		return ""
@@ -24,8 +25,8 @@ func rivalOf(object metav1.Object, us string, paths []string) string {
 	return newest.Manager
 }
 
-// wrote reports whether a manager has written one of those fields, as far as the entry
-// says which.
+// wrote reports whether a manager has written any of these fields. If the entry
+// does not name fields, it may have written all of them.
 func wrote(entry metav1.ManagedFieldsEntry, paths []string) bool {
 	var fields map[string]any
 	if entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil {
@@ -39,8 +40,8 @@ func wrote(entry metav1.ManagedFieldsEntry, paths []string) bool {
 	})
 }
 
-// has reports whether a path leads to a field of the set, into one that is owned as a
-// whole, or to one of which a part is owned.
+// has reports whether path is in the set: it leads to a field of the set, into
+// one that is owned as a whole, or to one of which a part is owned.
 func has(fields map[string]any, path string) bool {
 	for key, value := range fields {
 		name, ok := strings.CutPrefix(key, "f:")

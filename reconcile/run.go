@@ -14,8 +14,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// Run makes a controller with the default options and runs it until ctx ends:
-// [New] and [Controller.Run] in one line.
+// Run makes a controller with the default options and runs it until ctx ends.
+// It is [New] and [Controller.Run] in one call.
 //
 // Errors: those of both.
 func Run[T informer.Object](ctx context.Context, name string, in *informer.Informer[T], r Reconciler[T]) error {
@@ -26,9 +26,9 @@ func Run[T informer.Object](ctx context.Context, name string, in *informer.Infor
 	return c.Run(ctx)
 }
 
-// RunAll runs controllers side by side until ctx ends or one of them fails, which
-// stops the others. An informer that several of them use is started once and stopped
-// after the last one.
+// RunAll runs controllers side by side until ctx ends or one of them fails,
+// which stops the others. An informer that several of them use is started once
+// and stopped after the last one.
 //
 // Errors: a nil controller, or a name that two share, before anything starts;
 // otherwise those of each [Controller.Run], joined. Without controllers it returns
@@ -60,8 +60,9 @@ func RunAll(ctx context.Context, controllers ...*Controller) error {
 }
 
 // Run starts the informers, waits until each has its first list, and then
-// reconciles until ctx ends. Keys of a namespace that has no first list yet, because
-// SetNamespaces has added it, or with informer.Options.Independent, wait for it.
+// reconciles until ctx ends. Keys of a namespace that has no first list yet,
+// because SetNamespaces has added it, or with informer.Options.Independent,
+// wait for it.
 //
 // The stop is graceful, in this order: no new reconciles start; those in flight
 // continue for at most Options.Grace, then their context is cancelled with
@@ -95,8 +96,8 @@ func (c *Controller) Run(ctx context.Context) error {
 	return nil
 }
 
-// run is Run without the watchdog. It returns after every goroutine that it started,
-// and stores how each informer ended in errs.
+// run is Run without the watchdog. It returns after every goroutine that it
+// started, and stores how each informer ended in errs.
 //
 //	ctx ends ─▶ no new keys ─▶ reconciles end ─▶ triggers detach ─▶ informers stop
 func (c *Controller) run(ctx context.Context, errs []error) error {
@@ -128,9 +129,9 @@ func (c *Controller) run(ctx context.Context, errs []error) error {
 		})
 	}
 	for i, s := range c.sources {
-		<-joined[i].Done() // or it may be synced for others, which need less of it
+		<-joined[i].Done() // before that, it may be synced only for controllers that need less of it
 		if err := s.Parts().WaitForStart(ctx); err != nil && c.options.Optional && ctx.Err() != nil {
-			return nil // it has done without
+			return nil // the controller was optional, and never started
 		} else if err != nil {
 			return fmt.Errorf("waiting for the cache of %s: %w", s.Name(), err)
 		}
@@ -163,8 +164,8 @@ func (c *Controller) attach(ctx context.Context, running *sync.WaitGroup) (detac
 	}
 }
 
-// lead works until ctx ends: always, whenever this replica leads, or on its
-// slots.
+// lead works until ctx ends: all the time, or whenever this replica leads, or
+// on its slots.
 func (c *Controller) lead(ctx context.Context) error {
 	defer c.enter(inspect.Stopping)
 	if c.slots != nil {
@@ -186,16 +187,17 @@ func (c *Controller) lead(ctx context.Context) error {
 	})
 }
 
-// endTerm makes this replica a standby, which knows nothing of the keys: the next leader
-// reconciles them.
+// endTerm makes this replica a standby. It drops what it knows of the keys,
+// because the next leader reconciles them.
 func (c *Controller) endTerm() {
 	c.enter(inspect.Standby)
 	c.failures.forget(func(Key) bool { return true })
 }
 
-// work runs the workers until leading has ended and every reconcile with it. If
-// ctx has ended, reconciles in flight have the grace period to finish; if not,
-// the leadership was lost, and another replica may be working already.
+// work runs the workers until leading has ended and every reconcile has
+// returned. If ctx has ended, reconciles in flight have the grace period to
+// finish. If not, the leadership was lost, and another replica may be working
+// already.
 func (c *Controller) work(ctx, leading context.Context) {
 	c.enter(inspect.Working)
 	reconciles, abandon := context.WithCancelCause(context.WithoutCancel(leading))
@@ -265,8 +267,8 @@ func (c *Controller) runShards(ctx context.Context) error {
 	return c.options.Shards.Run(ctx, func(owned context.Context, slot int) error { return s.runSlot(ctx, owned, slot) })
 }
 
-// reconcileNext takes the next key and reconciles it if this replica has its
-// slot, or else drops it. It returns false when ctx has ended.
+// reconcileNext takes the next key, and reconciles it if this replica has its
+// slot; otherwise it drops the key. It returns false when ctx has ended.
 func (c *Controller) reconcileNext(ctx context.Context, w *worker) bool {
 	item, err := c.queue.Get(ctx)
 	if err != nil {

@@ -12,19 +12,20 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// sweepPause is the time from the last new slot to the sweep for its orphans:
-// slots come in groups.
+// sweepPause is the time from the last new slot to the sweep for its orphans.
+// Slots arrive in groups.
 const sweepPause = 2 * time.Second
 
-// deletedKept is how long the key of a deleted object is kept for the case that its
-// slot comes, besides the time for which its owner may drain: two lease durations and
-// a reserve. passingKeys is how many are kept at most, twice.
+// deletedKept is how long the key of a deleted object of another replica's slot is
+// kept, in case this replica gets the slot: two lease durations and a reserve. The
+// time for which the owner may drain is added. Each of the two generations keeps at
+// most passingKeys keys.
 const (
 	deletedKept = time.Minute
 	passingKeys = 10_000
 )
 
-// shardRunner reconciles the keys of the slots that this replica has.
+// shardRunner reconciles the keys of the slots that this replica owns.
 type shardRunner struct {
 	controller *core
 	orphans    *orphans     // nil without Options.Known
@@ -38,12 +39,14 @@ type shardRunner struct {
 	empty    []int        // slots whose keys are still to be enqueued
 	sweep    *time.Timer
 	deleted  passing // keys of deleted objects of other replicas' slots
-	// failed are keys whose reconcile has not succeeded, here or at the last owner, and waiting those that wait for their
-	// first: the next owner mostly learns of these by itself, too.
+	// failed are keys whose reconcile has not succeeded, here or at the last
+	// owner. waiting are keys that wait for their first reconcile; the next
+	// owner usually finds these by itself, too.
 	failed, waiting unfinished
 }
 
-// partsOf returns what shards of this module show beyond [Shards], nil for others.
+// partsOf returns the methods that shards of this module have beyond [Shards],
+// or nil for other implementations.
 func partsOf(s Shards) slots.Handover {
 	if of, ok := s.(interface{ Parts() slots.Handover }); ok {
 		return of.Parts()
@@ -51,7 +54,7 @@ func partsOf(s Shards) slots.Handover {
 	return nil
 }
 
-// cachesOf returns nil if the slots of a controller are no ranges.
+// cachesOf returns nil if the slots of a controller are not ranges.
 func cachesOf(s *shardRunner) *shardCaches {
 	ranger, ok := partsOf(s.controller.options.Shards).(slots.Ranger)
 	if !ok {
@@ -63,14 +66,14 @@ func cachesOf(s *shardRunner) *shardCaches {
 	}
 }
 
-// slotRun is the time for which this replica has a slot.
+// slotRun is the time in which this replica owns a slot.
 type slotRun struct {
 	reconciles context.Context //nolint:containedctx // the parent of all its reconciles
 	abandon    context.CancelCauseFunc
 	running    sync.WaitGroup
 }
 
-// runSlot works on a slot until owned ends. It begins when the caches have seen
+// runSlot works on a slot until owned ends. It starts when the caches have seen
 // the last owner's writes.
 func (s *shardRunner) runSlot(ctx, owned context.Context, slot int) error {
 	caches, leave := s.cachesWith(slot)
@@ -85,8 +88,9 @@ func (s *shardRunner) runSlot(ctx, owned context.Context, slot int) error {
 	return nil
 }
 
-// cachesWith returns the call after which the caches have the objects of a slot, as new as the server is now. leave
-// drops those of a replica that caches its own slots only.
+// cachesWith returns the call after which the caches have the objects of a
+// slot, as new as the server is now. leave drops these objects, in a replica
+// that caches only its own slots.
 func (s *shardRunner) cachesWith(slot int) (call *coalescedCall, leave func()) {
 	if s.caches == nil {
 		return s.latest.join(), func() {}
@@ -96,8 +100,8 @@ func (s *shardRunner) cachesWith(slot int) (call *coalescedCall, leave func()) {
 	return filled, leave
 }
 
-// begin lets the keys of a slot be reconciled. Call it before enqueuing them: a
-// key dispatched earlier would be dropped.
+// begin lets the keys of a slot be reconciled. Call it before enqueuing them,
+// because a key that is dispatched earlier is dropped.
 func (s *shardRunner) begin(owned context.Context, slot int) {
 	r := &slotRun{}
 	r.reconciles, r.abandon = context.WithCancelCause(context.WithoutCancel(owned))
@@ -145,15 +149,16 @@ func (s *shardRunner) end(ctx, owned context.Context, slot int) {
 	}
 }
 
-// draining is a cause with which the context of a slot ends. If Draining reports true, this replica keeps the slot
-// until its function returns, and reconciles in flight may finish; after any other cause they are cancelled.
+// draining is a cause with which the context of a slot ends. If Draining
+// reports true, this replica keeps the slot until its function returns, and
+// reconciles in flight may finish. With every other cause they are cancelled.
 type draining interface {
 	error
 	Draining() bool
 }
 
-// slotOf returns the slot of key, or -1, which no replica has, if Shards.Slot
-// panics.
+// slotOf returns the slot of key. If Shards.Slot panics, it returns -1, a slot
+// that no replica owns.
 func (s *shardRunner) slotOf(key Key) (slot int) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -171,8 +176,9 @@ func (s *shardRunner) owns(key Key) bool {
 	return s.runs[slot] != nil
 }
 
-// lockWith locks mu and returns the slot of key. If slots are ranges, it changes while
-// mu is not locked: the slot may have been released, and have come back with another range.
+// lockWith locks mu and returns the slot of key. If slots are ranges, the slot
+// of a key may change while mu is not locked, because this replica may have
+// released the slot and got it again with another range.
 func (s *shardRunner) lockWith(key Key) (slot int) {
 	slot = s.slotOf(key)
 	s.mu.Lock()
@@ -182,8 +188,8 @@ func (s *shardRunner) lockWith(key Key) (slot int) {
 	return slot
 }
 
-// enter begins a reconcile of key in the run of its slot. It returns nil if
-// another replica has the slot.
+// enter starts a reconcile of key in the run of its slot. It returns nil if
+// another replica owns the slot.
 func (s *shardRunner) enter(key Key) *slotRun {
 	slot := s.lockWith(key)
 	defer s.mu.Unlock()
@@ -198,9 +204,10 @@ func (s *shardRunner) enter(key Key) *slotRun {
 	return r
 }
 
-// pass leaves a key to the replica that has its slot. One without an object is kept for
-// a while, for the case that its slot comes: no object would lead to it then, and the
-// last owner may be draining, or have failed to clean up.
+// pass leaves a key to the replica that owns its slot. The key of a deleted
+// object is kept for a while, in case this replica gets the slot: without an
+// object, no list would lead to the key, and the last owner may be draining, or
+// may have failed to clean up.
 func (s *shardRunner) pass(key Key) {
 	c := s.controller
 	if c.has(key) || s.caches != nil && !c.primary.Parts().InScope(key) { // of other shards the cache has none
@@ -209,18 +216,19 @@ func (s *shardRunner) pass(key Key) {
 	s.keep(key)
 }
 
-// keep keeps the key of a deleted object for the case that its slot comes.
+// keep keeps the key of a deleted object in case this replica gets its slot.
 func (s *shardRunner) keep(key Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.deleted.add(key, time.Now(), s.keepDeleted())
 }
 
-// keepDeleted returns for how long: for that of a drain, too.
+// keepDeleted returns how long such a key is kept, which includes the time of a
+// drain.
 func (s *shardRunner) keepDeleted() time.Duration { return deletedKept + s.controller.options.Grace }
 
-// handDeleted takes the key of an object that was deleted before its slot came: it is
-// enqueued now, or when the slot is worked on.
+// handDeleted accepts the key of an object that was deleted before this replica
+// got its slot. The key is enqueued at once, or when work on the slot starts.
 func (s *shardRunner) handDeleted(key Key) {
 	s.keep(key)
 	if s.owns(key) {
@@ -229,8 +237,9 @@ func (s *shardRunner) handDeleted(key Key) {
 	}
 }
 
-// enqueue adds all cached keys of the new slots, those of objects that were deleted
-// lately, and those that the last owners have left, and plans a sweep for orphans.
+// enqueue adds all cached keys of the new slots, the keys of objects that were
+// deleted lately, and the keys that the last owners have left. It also plans a
+// sweep for orphans.
 func (s *shardRunner) enqueue() error {
 	c := s.controller
 	s.mu.Lock()
@@ -263,7 +272,7 @@ func (s *shardRunner) enqueue() error {
 	return nil
 }
 
-// objects returns how many cached objects the slots of this replica have.
+// objects returns how many cached objects belong to the slots of this replica.
 func (s *shardRunner) objects() (n int) {
 	mine := map[int]bool{}
 	s.mu.Lock()
@@ -288,20 +297,21 @@ func (s *shardRunner) cancelSweep() {
 	}
 }
 
-// unfinished are keys of deleted objects, of slots that this replica has. When their slot
-// moves, its record leads the next owner to them. The mutex of shardRunner guards it.
+// unfinished are keys of deleted objects in the slots of this replica. When
+// such a slot moves, its record tells the next owner of them. The mutex of
+// shardRunner guards the map.
 type unfinished map[Key]bool
 
-// noteDeletion keeps the key of a deleted object until it is dispatched. Call it before
-// the key is enqueued.
+// noteDeletion keeps the key of a deleted object until it is dispatched. Call
+// it before the key is enqueued.
 func (s *shardRunner) noteDeletion(key Key) {
 	if s != nil {
 		s.noteIn(s.waiting, key)
 	}
 }
 
-// note keeps a key again that the verdict on its reconcile has not finished. Call it
-// before the item ends: then the key may be dispatched again.
+// note keeps a key whose reconcile has not finished its cleanup. Call it before
+// the item ends, because after that the key may be dispatched again.
 func (s *shardRunner) note(key Key, v verdict) {
 	if s == nil || v.outcome == inspect.Succeeded || v.outcome == inspect.GaveUp || s.controller.has(key) {
 		return
@@ -309,8 +319,9 @@ func (s *shardRunner) note(key Key, v verdict) {
 	s.noteIn(s.failed, key)
 }
 
-// noteIn keeps a key in failed or waiting, unless too many are kept there. One of a slot
-// that is not worked on is kept for a while only, for the case that the slot comes.
+// noteIn keeps a key in failed or waiting, unless there are too many. The key
+// of a slot that this replica does not work on is kept only for a while, in
+// case it gets the slot.
 func (s *shardRunner) noteIn(keys unfinished, key Key) {
 	slot := s.slotOf(key)
 	s.mu.Lock()
@@ -323,8 +334,8 @@ func (s *shardRunner) noteIn(keys unfinished, key Key) {
 	}
 }
 
-// leave gives the unfinished keys of a slot to its next owner, as many as its record has room for: first those to
-// which nothing else leads.
+// leave hands the unfinished keys of a slot to its next owner, as many as its
+// record has room for. Keys to which nothing else would lead are first.
 func (s *shardRunner) leave(slot int) {
 	var moving []Key
 	s.mu.Lock()
@@ -345,25 +356,25 @@ func (s *shardRunner) leave(slot int) {
 }
 
 // left returns the keys that the last owners have left with slots.
-func (s *shardRunner) left(of map[int]bool) (keys []Key) {
+func (s *shardRunner) left(empty map[int]bool) (keys []Key) {
 	h := partsOf(s.controller.options.Shards)
 	if h == nil {
 		return nil
 	}
-	for slot := range of {
+	for slot := range empty {
 		keys = append(keys, h.Left(slot)...)
 	}
 	return keys
 }
 
-// passing keeps keys for a while: two generations, of which the older one is
-// dropped when the younger has lasted for the time, or is full.
+// passing keeps keys for a while. It has two generations: when the younger one
+// has lasted long enough, or is full, it replaces the older one.
 type passing struct {
 	young, old map[Key]bool
 	since      time.Time // of young
 }
 
-// add keeps a key for the time, and for up to twice as long.
+// add keeps a key at least for the given time, and at most twice as long.
 func (p *passing) add(key Key, now time.Time, keep time.Duration) {
 	if p.young == nil || now.Sub(p.since) >= keep || len(p.young) >= passingKeys {
 		if now.Sub(p.since) >= 2*keep {

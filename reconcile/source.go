@@ -27,7 +27,7 @@ type source interface { //nolint:interfacebloat // it hides a type parameter, no
 	// identity is equal for two sources of one informer.
 	identity() any
 	objectType() reflect.Type
-	// Those of [informer.Informer].
+	// Methods of [informer.Informer]:
 	Name() string
 	Kind() string
 	Resource() schema.GroupResource
@@ -38,21 +38,21 @@ type source interface { //nolint:interfacebloat // it hides a type parameter, no
 	Status() informer.Status
 	Parts() parts.Cache
 
-	// matches reports whether w is to a kind that the informer watches, and in a
-	// namespace that it watches, or may watch.
+	// matches reports whether w is to a kind that the informer watches, and in
+	// a namespace that it watches or may watch.
 	matches(w *write) bool
 	// covers reports whether the object is in the informer's scope after w, and
 	// whether that is known.
 	covers(w *write) (in, known bool)
-	// cached returns the cache's object of that key, nil if it has none.
+	// cached returns the cached object of key, or nil.
 	cached(key Key) metav1.Object
-	// unreadable returns the UID of an object whose newest state cannot be cached, and
-	// false for other keys.
+	// unreadable returns the UID of an object whose newest state cannot be
+	// cached, and false for other keys.
 	unreadable(key Key) (types.UID, bool)
 	// keys returns the keys of all cached objects.
 	keys() []Key
-	// observe calls f after each event with the object before and after, nil if
-	// there is none.
+	// observe calls f after each event with the object before and after it,
+	// either of which may be nil.
 	observe(f func(before, after metav1.Object)) (remove func())
 }
 
@@ -79,7 +79,7 @@ func (s typed[T]) matches(w *write) bool {
 // isOfKind reports whether obj, of any Go type, is of the informer's kind.
 func (s typed[T]) isOfKind(obj metav1.Object) bool { return isOfKind[T](s, obj) }
 
-// kindred is what is known of the kind of an informer.
+// kindred is what is known about the kind of an informer.
 type kindred interface {
 	Kind() string
 	Resource() schema.GroupResource
@@ -98,7 +98,8 @@ func isToKind[T informer.Object](s kindred, w *write) bool {
 	}
 }
 
-// isOfKind reports whether obj, of any Go type, is of the kind of an informer of T.
+// isOfKind reports whether obj, of any Go type, is of the kind of an informer
+// of T.
 func isOfKind[T informer.Object](s kindred, obj metav1.Object) bool {
 	var kind schema.GroupVersionKind
 	if object, ok := obj.(runtime.Object); ok {
@@ -118,13 +119,14 @@ func isOfKind[T informer.Object](s kindred, obj metav1.Object) bool {
 	return kind.Kind == s.Kind() && (own.Resource == "" || own.Group == kind.Group)
 }
 
-// isGeneric reports whether one Go type stands for many kinds.
+// isGeneric reports whether a Go type is used for many kinds.
 func isGeneric(t reflect.Type) bool {
 	return t.Implements(reflect.TypeFor[runtime.Unstructured]()) || t == reflect.TypeFor[*metav1.PartialObjectMetadata]()
 }
 
-// covers knows nothing of a namespace that the client may read or not. It decodes an
-// answer only if a field selector needs that: labels are known of most.
+// covers returns false for known if it is not known whether the client reads
+// the namespace. It decodes an answer only if a field selector requires that,
+// because most answers have their labels decoded already.
 func (s typed[T]) covers(w *write) (in, known bool) {
 	status := s.Status()
 	if _, known := s.Parts().Reads(w.key().Namespace); !known && !status.Wrapped { // which nobody can ask
@@ -142,7 +144,8 @@ func (s typed[T]) covers(w *write) (in, known bool) {
 	case status.FieldSelector == "":
 		return s.Matches(got)
 	}
-	// Without a Go type, which may lack the field; answers about built-in kinds may need theirs.
+	// Decode it without the Go type first, which may lack the field. Answers in
+	// protobuf need the Go type.
 	if u := (&unstructured.Unstructured{}); got.Into(u) == nil {
 		return s.Matches(u)
 	}
@@ -181,8 +184,8 @@ func (s typed[T]) observe(f func(before, after metav1.Object)) (remove func()) {
 	return s.Handle(observing[T](f))
 }
 
-// cachedBefore returns the cached object as it was before w, nil if the cache has
-// seen w already.
+// cachedBefore returns the cached object as it was before w, or nil if the
+// cache has seen w already.
 func (all sources) cachedBefore(w *write) metav1.Object {
 	for _, s := range all {
 		if !s.matches(w) {
@@ -198,7 +201,7 @@ func (all sources) cachedBefore(w *write) metav1.Object {
 }
 
 // kindOfResource returns the kind of a resource that one of the informers
-// watches, "" if none does.
+// watches, or "".
 func (all sources) kindOfResource(resource schema.GroupResource) string {
 	for _, s := range all {
 		if s.Resource() == resource {
@@ -208,8 +211,8 @@ func (all sources) kindOfResource(resource schema.GroupResource) string {
 	return ""
 }
 
-// ordered reports whether a resourceVersion can be compared with others; those of
-// fakes cannot.
+// ordered reports whether a resourceVersion can be compared with others. Those
+// of fakes cannot.
 func ordered(version string) bool {
 	_, err := resourceversion.CompareResourceVersion(version, "1")
 	return err == nil
@@ -224,7 +227,8 @@ func newer(a, b string) bool {
 // sources are the informers of a controller.
 type sources []source
 
-// indexOf returns the index of an informer, -1 if it is none of the controller's.
+// indexOf returns the index of an informer, or -1 if the controller does not
+// use it.
 func (all sources) indexOf(s source) int {
 	return slices.IndexFunc(all, func(other source) bool { return other.identity() == s.identity() })
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// Status returns what the controller is doing, with the status of at most the given
-// number of keys, none if that is zero or less: first those in the queue, in the order
-// of its Entries, and then those that wait for a change after a [Terminal] error, latest
-// first. It never waits for a reconcile.
+// Status returns what the controller is doing, with the status of at most the
+// given number of keys. The keys in the queue come first, in the order of the
+// queue's Entries, followed by the keys that wait for a change after a
+// [Terminal] error, latest first. It never waits for a reconcile.
 func (c *Controller) Status(keys int) inspect.Status {
 	s := inspect.Status{
 		Name: c.name, Kind: c.primary.Kind(), Phase: c.Phase(),
@@ -59,8 +59,9 @@ func triggerStatus(s source, triggerType string) inspect.TriggerStatus {
 	return inspect.TriggerStatus{Informer: s.Name(), Kind: s.Kind(), Type: triggerType, Identity: s.identity()}
 }
 
-// Phase returns the current stage of the controller's life: inspect.Created before Run,
-// and inspect.Stopped once everything that Run started has ended.
+// Phase returns the current stage of the controller's life. It is
+// inspect.Created before Run, and inspect.Stopped once everything that Run
+// started has ended.
 func (c *Controller) Phase() inspect.Phase {
 	if phase := c.phase.Load(); phase != nil {
 		return *phase
@@ -68,10 +69,11 @@ func (c *Controller) Phase() inspect.Phase {
 	return inspect.Created
 }
 
-// LeaderReady returns nil if this replica leads or stands by as it should, and otherwise
-// what is wrong, including that the objects of new slots have not been cached within a
-// minute. It is nil if the Leader or the Shards do not implement inspect.Elector, and
-// while an optional controller waits: it has not joined the election.
+// LeaderReady returns nil if this replica leads or stands by as it should, and
+// otherwise what is wrong. For example, the objects of new slots have not been
+// cached within a minute. It returns nil if the Leader or the Shards do not
+// implement inspect.Elector, and while an optional controller waits, because
+// that has not joined the election.
 func (c *Controller) LeaderReady() error {
 	e, ok := c.elects().(inspect.Elector)
 	if !ok || c.waits() {
@@ -83,23 +85,25 @@ func (c *Controller) LeaderReady() error {
 	return c.slots.caches.overdue()
 }
 
-// unauthorizedFor is how long the API server must have answered 401 to an informer, all
-// the time, before [Controller.Healthy] says that its credentials have ended. Credentials
-// that were replaced, in a file or by a plugin, are used within that time.
+// unauthorizedFor is how long the API server must have answered 401 to an
+// informer, all the time, before [Controller.Healthy] says that its credentials
+// have ended. Credentials that were replaced, in a file or by a plugin, are
+// used within that time.
 const unauthorizedFor = 5 * time.Minute
 
 // Healthy returns nil, or why only a restart of the process helps:
 //
 //   - Work continues after its leadership has ended.
-//   - For a minute, all workers have been held by calls that ignore their context. A
-//     worker that is held is replaced by another one, as long as there are fewer than
-//     twice as many as Options.Workers.
-//   - For five minutes, the API server has not accepted the credentials of an informer,
-//     although it did before. A process that starts with such credentials is not
-//     restarted again: it never becomes ready. Those of an optional controller do not
-//     count: the others need no restart.
+//   - For a minute, all workers have been held by calls that ignore their
+//     context. A worker that is held is replaced by another one, as long as
+//     there are fewer than twice as many as Options.Workers.
+//   - For five minutes, the API server has not accepted the credentials of an
+//     informer, although it did before. A process that starts with such
+//     credentials is not restarted again: it never becomes ready. Those of an
+//     optional controller do not count: the others need no restart.
 //
-// It is meant for a liveness probe, as [Controller.LeaderReady] is for a readiness probe.
+// It is meant for a liveness probe, as [Controller.LeaderReady] is for a
+// readiness probe.
 func (c *Controller) Healthy() error {
 	if e, ok := c.elects().(inspect.Elector); ok {
 		if err := e.Healthy(); err != nil {
@@ -122,8 +126,9 @@ func (c *Controller) Healthy() error {
 	return nil
 }
 
-// Informers returns the state of every informer of the controller, the primary one
-// first. It never waits for an informer. For several controllers, see inspect.Informers.
+// Informers returns the state of every informer of the controller, the primary
+// one first. It never waits for an informer. For several controllers, see
+// inspect.Informers.
 func (c *Controller) Informers() []inspect.InformerStatus {
 	all := make([]inspect.InformerStatus, 0, len(c.sources))
 	for _, s := range c.sources {
@@ -137,8 +142,8 @@ func (c *Controller) Informers() []inspect.InformerStatus {
 	return all
 }
 
-// References returns what the object of key refers to, as far as this replica knows it:
-// see the function References.
+// References returns what the object of key refers to, as far as this replica
+// knows it: see the function References.
 func (c *Controller) References(key Key) (all []inspect.Reference) {
 	r := c.references
 	if r == nil {
@@ -169,7 +174,7 @@ func (c *Controller) References(key Key) (all []inspect.Reference) {
 	return all
 }
 
-// Stats returns the controller's counts since it was made.
+// Stats returns the counts of the controller since it was made.
 func (c *Controller) Stats() inspect.Stats {
 	s := inspect.Stats{
 		Panics:       c.stats.panics.Load(),
@@ -195,14 +200,14 @@ func (c *Controller) Stats() inspect.Stats {
 	return s
 }
 
-// History returns the last reconciles of key, oldest first, at most 20, and none if key
-// is not remembered. The caller owns the slice; its Causes and Writes are shared, do not
-// modify them.
+// History returns the last reconciles of key, oldest first and at most 20, or
+// none if the key is not recorded. The caller owns the slice; its Causes and
+// Writes are shared, do not modify them.
 //
-// A controller remembers 500 keys. A reconcile that wrote or failed, and a call of
-// History, make room for a new key by dropping the history whose last reconcile, or call
-// of History, is oldest. Other reconciles drop none, and their causes are recorded only
-// during the 10 minutes after a call of History for their key.
+// A controller records 500 keys. A reconcile that wrote or failed, and a call
+// of History, make room for a new key by replacing the history that was used
+// longest ago. Other reconciles replace no history, and their causes are
+// recorded only during the 10 minutes after a call of History for their key.
 func (c *Controller) History(key Key) []inspect.Attempt {
 	h := &c.histories
 	h.mu.Lock()

@@ -12,12 +12,13 @@ import (
 	"github.com/homeostat/homeostat/queue"
 )
 
-// Trigger maps changes of another informer's objects, or of the outside world, to
-// keys to reconcile. Make one with [Owned], [Mapped], [References] or [External].
+// Trigger maps changes of another informer's objects, or of the outside world,
+// to keys to reconcile. Make one with [Owned], [Mapped], [References] or
+// [External].
 //
-// Give a controller a Trigger for every kind that it creates or edits. Otherwise it
-// does not notice other clients' changes there, and does not read its own writes.
-// One Trigger may serve several controllers.
+// Give a controller a Trigger for every kind that it creates or edits.
+// Otherwise it does not notice other clients' changes there, and does not read
+// its own writes. One Trigger may serve several controllers.
 type Trigger interface {
 	source() source // nil for an external one
 	// triggerType is "owned", "mapped", "references" or "external".
@@ -32,15 +33,16 @@ type binding struct {
 	run    func(context.Context) // nil, or the function that feeds the queue
 }
 
-// Owned reconciles the owner of every object of in that changes, if the owner is of the
-// controller's kind and API group: the object's controller (metav1.GetControllerOf) or,
-// without one, its owner by the labels of children.Options.ByLabel. [New] must know
-// whether that kind has a namespace: see informer.Options.Scope.
+// Owned reconciles the owner of every object of in that changes, if the owner
+// is of the controller's kind and API group. The owner is the object's
+// controller (metav1.GetControllerOf) or, without one, the owner in the labels
+// of children.Options.ByLabel. [New] must know whether that kind has a
+// namespace; see informer.Options.Scope.
 //
-// The owner's UID is not compared: when a child of a deleted owner is deleted, a
-// recreated owner may have been waiting for the name. If a change moves an object
-// to another owner, both owners are reconciled. An owner that is not found is
-// reconciled, too: so what it has left by label can be deleted.
+// The owner's UID is not compared: when a child of a deleted owner is deleted,
+// a recreated owner may have been waiting for the name. If a change moves an
+// object to another owner, both owners are reconciled. An owner that does not
+// exist is reconciled, too, so that what it has left by label can be deleted.
 func Owned[O informer.Object](in *informer.Informer[O]) Trigger {
 	return owned[O]{in}
 }
@@ -51,7 +53,8 @@ func (t owned[O]) source() source { return typed[O]{t.in} }
 
 func (t owned[O]) triggerType() string { return "owned" }
 
-// attach enqueues the owners in the goroutine of the watch: nothing there waits.
+// attach enqueues the owners in the goroutine of the watch, which this never
+// blocks.
 func (t owned[O]) attach(c *intake) binding {
 	feed, source := feedOf(t.in), c.sources.indexOf(typed[O]{t.in})
 	return binding{detach: t.in.Handle(func(e informer.Event[O]) {
@@ -62,8 +65,8 @@ func (t owned[O]) attach(c *intake) binding {
 	})}
 }
 
-// ownersOf returns the keys of the owners before and after an event: two if the
-// owner has changed.
+// ownersOf returns the keys of the owners before and after an event. There are
+// two if the owner has changed.
 func ownersOf[O informer.Object](o owners, e informer.Event[O]) []Key {
 	var keys []Key
 	if e.Type != informer.Added {
@@ -79,8 +82,8 @@ func ownersOf[O informer.Object](o owners, e informer.Event[O]) []Key {
 	return keys
 }
 
-// feed makes queue additions of one informer's events and caches what they
-// share. Its calls must not overlap.
+// feed turns the events of one informer into additions to a queue. It caches
+// what they have in common. Its calls must not overlap.
 type feed[O informer.Object] struct {
 	in interface {
 		Name() string
@@ -94,13 +97,14 @@ func feedOf[O informer.Object](in *informer.Informer[O]) *feed[O] {
 	return &feed[O]{in: in, compare: comparedFields(reflect.TypeFor[O]())}
 }
 
-// attachPrimary adds the keys of the objects of in, which c reconciles, from now
-// until detach is called. Before that of a deleted object it calls deleted.
+// attachPrimary enqueues the keys of the objects of in, which c reconciles,
+// until detach is called. It calls deleted before it enqueues the key of a
+// deleted object.
 func attachPrimary[T informer.Object](c *intake, in *informer.Informer[T], deleted func(Key)) (detach func()) {
 	feed := feedOf(in)
 	removeHandler := in.Handle(func(e informer.Event[T]) {
 		key := bound.KeyOf(objectOf(e))
-		if e.Type == informer.Deleted && in.Parts().InScope(key) { // a shard that goes has its objects deleted, too
+		if e.Type == informer.Deleted && in.Parts().InScope(key) { // objects of a shard that moves away get the same event
 			deleted(key)
 		}
 		c.references.update(key)
@@ -114,8 +118,8 @@ func attachPrimary[T informer.Object](c *intake, in *informer.Informer[T], delet
 	}
 }
 
-// addition returns how an event enters the queue: objects of the first list wait
-// behind changes, and only some changes reset the back-off.
+// addition returns how an event enters the queue. Objects of the first list
+// wait behind changes, and only some changes reset the back-off.
 func (f *feed[O]) addition(e informer.Event[O]) queue.AddOptions {
 	name := f.name
 	if name == "" {
@@ -198,7 +202,8 @@ func comparedFields(t reflect.Type) (fields []int) {
 	return fields
 }
 
-// onlyStatusDiffers reports whether the fields to compare are equal in both objects.
+// onlyStatusDiffers reports whether the fields to compare are equal in both
+// objects.
 func onlyStatusDiffers(before, after any, compare []int) bool {
 	if compare == nil {
 		return false

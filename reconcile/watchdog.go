@@ -34,12 +34,12 @@ const (
 	longestCallAgain = time.Minute
 )
 
-// watchdog reports calls of user code (reconcilers, mappers, external triggers) that
-// do not return after their context has ended.
+// watchdog reports calls of user code (reconcilers, mappers, external triggers)
+// that do not return after their context has ended.
 type watchdog struct {
 	// mark and report are called for each such call, first after returnWithin
-	// and then whenever its age has doubled. mark returns before the call can, so it
-	// must not call user code.
+	// and then whenever its age has doubled. mark returns before the call can,
+	// so it must not call user code.
 	mark   func(c call, text string)
 	report func(c call, text, stack string)
 	gaveUp chan error // receives the reason why a stop no longer waits
@@ -48,13 +48,15 @@ type watchdog struct {
 	workers map[*worker]struct{}
 }
 
-// call is the context of a call of user code. Without a deadline, the call may
+// call is the context of a call of user code. A call without a deadline may
 // take any time until it is abandoned.
 type call interface {
 	context.Context
-	// subject names the call in errors, such as `reconcile of "default/a"`.
+	// subject names the call in errors. For example, `reconcile of
+	// "default/a"`.
 	subject() string
-	// abandoned reports whether the call was cancelled by more than its timeout.
+	// abandoned reports whether the call was cancelled for another reason than
+	// its timeout.
 	abandoned() bool
 }
 
@@ -63,15 +65,15 @@ type worker struct {
 	watchdog  *watchdog
 	goroutine []byte      // how its stack begins in a dump
 	relief    *time.Timer // of a mapper: see slowMapping
-	// held is called when a call is stuck, and freed when it has returned after all, both
-	// with mu held; nil if nobody is to know.
+	// held is called when a call is stuck, and freed when it has returned after
+	// all, both with mu held. They may be nil.
 	held, freed func()
 
 	mu       sync.Mutex // guards the fields below
-	call     call       // nil if none is under way
+	call     call       // nil between calls
 	reported bool
 	timer    *time.Timer
-	looks    time.Time // when the timer fires; zero if it does not
+	looks    time.Time // when the timer fires; zero if it is not set
 	replaced bool      // another goroutine continues its work
 }
 
@@ -79,8 +81,8 @@ func newWatchdog(mark func(c call, text string), report func(c call, text, stack
 	return &watchdog{mark: mark, report: report, gaveUp: make(chan error, 1), workers: map[*worker]struct{}{}}
 }
 
-// spawn runs serve in a goroutine until it returns false. If user code ends the
-// goroutine (runtime.Goexit), a new one continues.
+// spawn calls serve in a goroutine until it returns false. If user code ends
+// the goroutine (runtime.Goexit), another goroutine continues.
 func (w *watchdog) spawn(running *sync.WaitGroup, serve func(*worker) bool) {
 	running.Go(func() {
 		s, ended := w.register(), false
@@ -99,7 +101,7 @@ func (w *watchdog) spawn(running *sync.WaitGroup, serve func(*worker) bool) {
 	})
 }
 
-// register returns the worker of this goroutine.
+// register returns the worker of the calling goroutine.
 func (w *watchdog) register() *worker {
 	var header [64]byte
 	name, _, _ := bytes.Cut(header[:runtime.Stack(header[:], false)], []byte("["))
@@ -110,7 +112,7 @@ func (w *watchdog) register() *worker {
 	return s
 }
 
-// begin notes that a call begins, end that it has returned.
+// begin records that a call starts, and end that it has returned.
 func (s *worker) begin(c call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,7 +131,7 @@ func (s *worker) end() {
 	s.call, s.reported = nil, false
 }
 
-// close is for a goroutine that ends.
+// close stops the timer of a goroutine that ends.
 func (s *worker) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,8 +140,9 @@ func (s *worker) close() {
 	}
 }
 
-// lookAt sets the timer unless it fires before: calls are many and short, and end
-// leaves it for the next one. The caller holds mu.
+// lookAt sets the timer, unless it fires before t anyway. Calls are many and
+// short, so end does not stop the timer: the next call uses it. mu must be
+// held.
 func (s *worker) lookAt(t time.Time) {
 	if !s.looks.IsZero() && !t.Before(s.looks) {
 		return
@@ -152,14 +155,15 @@ func (s *worker) lookAt(t time.Time) {
 	}
 }
 
-// list returns the workers, which may end meanwhile.
+// list returns the workers. Some may end meanwhile.
 func (w *watchdog) list() []*worker {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Collect(maps.Keys(w.workers))
 }
 
-// look reports the worker's call, and does so again when it is overdue for twice as long.
+// look reports the worker's call if it is overdue, and sets the timer for when
+// it is overdue for twice as long.
 func (s *worker) look() {
 	s.mu.Lock()
 	s.looks = time.Time{}
@@ -175,13 +179,13 @@ func (s *worker) look() {
 		s.lookAt(time.Now().Add(overdue))
 		s.reportAndUnlock(late, overdue)
 		return
-	case limited: // the timer was that of a call before
+	case limited: // the timer was set for an earlier call
 		s.lookAt(deadline.Add(returnWithin))
 	}
 	s.mu.Unlock()
 }
 
-// reportAndUnlock reports the worker's call; the caller holds mu.
+// reportAndUnlock reports the worker's call. mu must be held, and is released.
 func (s *worker) reportAndUnlock(late call, overdue time.Duration) {
 	text := fmt.Sprintf("%s has not returned %v after its context ended", late.subject(), overdue.Round(time.Millisecond))
 	if !s.reported && s.held != nil {
@@ -193,8 +197,8 @@ func (s *worker) reportAndUnlock(late call, overdue time.Duration) {
 	s.watchdog.report(late, text, s.stack())
 }
 
-// giveUpAfter makes Run return an error d after the end of ctx, its
-// context, if abandoned calls have not returned until then.
+// giveUpAfter makes Run return an error d after the end of its context ctx, if
+// abandoned calls have not returned by then.
 func (w *watchdog) giveUpAfter(ctx context.Context, d time.Duration) (cancel func()) {
 	returned := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -210,7 +214,8 @@ func (w *watchdog) giveUpAfter(ctx context.Context, d time.Duration) (cancel fun
 	}
 }
 
-// giveUp makes Run return an error that names the abandoned calls, if any.
+// giveUp makes Run return an error that names the abandoned calls, if there are
+// any.
 func (w *watchdog) giveUp() {
 	var errs []error
 	for _, s := range w.list() {
@@ -237,7 +242,7 @@ func (w *watchdog) giveUp() {
 	}
 }
 
-// stuck returns what is overdue now, sorted.
+// stuck returns the calls that are overdue now, in sorted order.
 func (w *watchdog) stuck() (subjects []string) {
 	for _, s := range w.list() {
 		s.mu.Lock()
@@ -250,9 +255,10 @@ func (w *watchdog) stuck() (subjects []string) {
 	return subjects
 }
 
-// stack returns the stack of the worker's goroutine: from a dump of all, since the
-// standard library has no other way to that of one. runtime/pprof dumps all of them, too,
-// and makes a program 200 KB larger.
+// stack returns the stack of the worker's goroutine. It takes it from a dump of
+// all goroutines, because the standard library cannot dump another goroutine
+// alone. runtime/pprof dumps all of them, too, and makes a program 200 KB
+// larger.
 func (s *worker) stack() string {
 	const most = 16 << 20
 	dump := make([]byte, 1<<20)
@@ -272,7 +278,7 @@ func (s *worker) stack() string {
 	return "not found among the first stacks"
 }
 
-// openCall is a call without a timeout: it may take as long as its context.
+// openCall is a call without a timeout. It may take as long as its context.
 type openCall struct {
 	context.Context //nolint:containedctx // it is one
 

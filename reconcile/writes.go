@@ -13,7 +13,7 @@ import (
 	"github.com/homeostat/homeostat/internal/ownwrites"
 )
 
-// write is one write of a reconcile, as the transport saw it, or as [Wrote] or
+// write is one write of a reconcile, as the transport saw it or as [Wrote] or
 // [Deleted] reported it.
 type write struct {
 	object  metav1.Object // as the server answered, with its name at least; never nil
@@ -31,8 +31,8 @@ type write struct {
 
 func (w *write) key() Key { return bound.KeyOf(w.object) }
 
-// baseline is the state of an object in one cache before a request was sent, and
-// which objects of that name it has dropped since.
+// baseline is the state of an object in one cache before a request was sent.
+// removed are the objects with that name that the cache has removed since.
 type baseline struct {
 	objectRef
 	had     types.UID // "" if there was no object
@@ -40,14 +40,14 @@ type baseline struct {
 	removed []types.UID
 }
 
-// objectRef is where an object is, or would be, in one cache.
+// objectRef identifies an object in one cache, whether or not the cache has it.
 type objectRef struct {
 	source int
 	key    Key
 }
 
-// isReportedBy reports whether w, which the transport has seen, is the write that
-// report is about.
+// isReportedBy reports whether report is about the same write as w, which the
+// transport has seen.
 func (w *write) isReportedBy(report *write) bool {
 	if w.resource.Resource == "" || w.object.GetUID() == "" || w.object.GetUID() != report.object.GetUID() {
 		return false
@@ -56,34 +56,38 @@ func (w *write) isReportedBy(report *write) bool {
 }
 
 // isRemoved reports whether a write has removed the last finalizer of a deleted
-// object. Then the server has removed the object, and has answered with the
-// resourceVersion of before.
+// object. The server has then removed the object, but its answer has the
+// resourceVersion from before.
 func isRemoved(obj metav1.Object) bool {
 	grace := obj.GetDeletionGracePeriodSeconds()
 	return obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == 0 && (grace == nil || *grace == 0)
 }
 
-// Wrote reports that this reconcile has created or changed obj, as the server
-// returned it: the controller's caches must have seen this before the next reconcile
-// of the same key. Clients of package cluster, and package patch, do this on their
-// own; call Wrote after a write by any other client, such as a fake.
-//
-// ctx is the reconcile's context, or derived from it: with any other, and after the
-// reconcile has returned, Wrote does nothing. obj must not be nil, and is retained:
-// do not modify it afterwards. Any goroutine of the reconcile may call it.
+// Wrote reports that this reconcile has created or changed obj. The
+// controller's caches must then have seen the change before the next reconcile
+// of the same key. Clients of package cluster, and package patch, report their
+// writes on their own. Call Wrote after a write by any other client, such as a
+// fake:
 //
 //	pod, err := clientset.CoreV1().Pods(namespace).Create(ctx, desired, metav1.CreateOptions{})
 //	if err == nil {
 //		reconcile.Wrote(ctx, pod)
 //	}
+//
+// ctx is the reconcile's context, or derived from it. With any other context,
+// and after the reconcile has returned, Wrote has no effect. obj is the object
+// as the server returned it. It must not be nil, and is retained: do not modify
+// it afterwards. Any goroutine of the reconcile may call Wrote.
 func Wrote(ctx context.Context, obj metav1.Object) { ownwrites.Wrote(ctx, obj) }
 
-// Deleted reports that the server has accepted a deletion of obj in this reconcile,
-// as [Wrote] does for other writes. The caches have seen it when the object with
-// that UID is removed or marked for deletion, so obj must have its UID.
+// Deleted reports that the server has accepted a deletion of obj in this
+// reconcile, as [Wrote] does for other writes. The caches have seen it when the
+// object with that UID is removed or marked for deletion, so obj must have its
+// UID.
 func Deleted(ctx context.Context, obj metav1.Object) { ownwrites.Deleted(ctx, obj) }
 
-// kindOf returns the kind in obj's type meta, or else the name of its type.
+// kindOf returns the kind in the object's TypeMeta. If that is empty, it
+// returns the name of its Go type.
 func kindOf(obj metav1.Object) string {
 	if object, ok := obj.(runtime.Object); ok {
 		if kind := object.GetObjectKind().GroupVersionKind().Kind; kind != "" {

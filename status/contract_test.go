@@ -123,7 +123,7 @@ func testNotReady(t *testing.T) {
 	inOne(t, nil, succeeds, func(c client, run func() (stop func())) {
 		code, body := c.get("/readyz")
 		c.Expect(code).To(Equal(http.StatusServiceUnavailable))
-		c.Expect(body).To(ContainSubstring("[-] controller/one: it is created"))
+		c.Expect(body).To(ContainSubstring("[-] controller/one: the controller is created"))
 		defer run()()
 		code, _ = c.get("/readyz")
 		c.Expect(code).To(Equal(http.StatusOK))

@@ -58,7 +58,8 @@ func ExampleReviewed() {
 	// true
 }
 
-// apiServerThatKnows answers reviews: of one user, whose token is their name, and who may do everything.
+// apiServerThatKnows answers reviews: of one user, whose token is their name,
+// and who may do everything.
 func apiServerThatKnows(user string) *fake.Clientset {
 	client := fake.NewClientset()
 	client.PrependReactor("create", "tokenreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
@@ -88,7 +89,8 @@ func ExampleServe() {
 	// Output: <nil>
 }
 
-// It serves until its context ends: give it one that ends after the controllers have drained.
+// It serves until its context ends: give it one that ends after the controllers
+// have drained.
 func ExampleServeOn() {
 	handler, err := status.New(nil)
 	if err != nil {

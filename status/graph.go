@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// graph is a drawing of the flow: informers on the left, controllers in the
-// middle, the kinds that they write on the right.
+// graph is a drawing of the flow of changes. Informers are on the left,
+// controllers in the middle, and the kinds that they write on the right.
 type graph struct {
 	Class         string
 	Width, Height int
@@ -15,22 +15,23 @@ type graph struct {
 	Edges         []edge
 }
 
-// node is a box: an informer, a controller or a written kind.
+// node is a box for an informer, a controller or a written kind.
 type node struct {
-	Class                string // informer, controller or output; and "bad"
+	Class                string // informer, controller or output, followed by "bad" if it has a problem
 	X, Y, Width, Height  int
 	Title, Text, Subtext string // Text and Subtext are cut to fit
 }
 
-// edge is a line between two nodes, with the reason as its title.
+// edge is a line between two nodes. Its title says why they are connected.
 type edge struct {
 	Class string // primary, owned, mapped or writes
 	Path  string
 	Title string
 }
 
-// layout is the width of nodes and gaps, in pixels, and the number of letters that fit. Style
-// sheets show the drawing of the layout that fits the window.
+// layout is the width of nodes and gaps, in pixels, and the number of
+// characters that fit into a node. The page contains one drawing for each
+// layout, and its style shows the drawing that fits the window.
 type layout struct {
 	class            string
 	node, gap, chars int
@@ -52,14 +53,14 @@ func (l layout) draw(r *report) graph {
 	rows := max(len(r.Informers), len(r.Controllers), len(kinds))
 	g := graph{Class: l.class, Width: 3*l.node + 2*l.gap, Height: rows * rowHeight}
 	informers, outputs := map[string]node{}, map[string]node{}
-	for i, in := range r.Informers {
+	for i, informer := range r.Informers {
 		n := l.place(0, i, len(r.Informers), rows)
-		n.Class, n.Title = "informer", in.Name
-		n.Text, n.Subtext = l.cut(in.Name), l.cut(counted(in.Objects, "object"))
-		if !in.Synced {
+		n.Class, n.Title = "informer", informer.Name
+		n.Text, n.Subtext = l.cut(informer.Name), l.cut(counted(informer.Objects, "object"))
+		if !informer.Synced {
 			n.Class, n.Subtext = "informer bad", "not synced"
 		}
-		informers[in.Name] = n
+		informers[informer.Name] = n
 		g.Nodes = append(g.Nodes, n)
 	}
 	for i, kind := range kinds {
@@ -81,8 +82,8 @@ func (l layout) draw(r *report) graph {
 	return g
 }
 
-// connect draws the edges of one controller. The edges of two triggers of one informer
-// coincide, so the first has both names.
+// connect draws the edges of one controller. Two triggers of one informer share
+// an edge, whose title names both.
 func (g *graph) connect(n node, c *controllerReport, informers, outputs map[string]node) {
 	drawn := map[string]int{}
 	for _, t := range c.Triggers {
@@ -101,14 +102,14 @@ func (g *graph) connect(n node, c *controllerReport, informers, outputs map[stri
 	}
 }
 
-// outputsOf returns each written kind once. It is watched if every controller that writes
-// it watches it.
+// outputsOf returns each written kind once. A kind is watched if every
+// controller that writes it watches it.
 func outputsOf(r *report) []outputReport {
 	watched := map[string]bool{}
 	for _, c := range r.Controllers {
 		for _, o := range c.Outputs {
-			before, seen := watched[o.Kind]
-			watched[o.Kind] = o.Watched && (before || !seen)
+			byOthers, seen := watched[o.Kind]
+			watched[o.Kind] = o.Watched && (byOthers || !seen)
 		}
 	}
 	kinds := make([]outputReport, 0, len(watched))
@@ -118,14 +119,15 @@ func outputsOf(r *report) []outputReport {
 	return kinds
 }
 
-// place returns where the i-th of n nodes of a column stands, the column being
-// centred.
+// place returns the position of the i-th of n nodes in a column. The column is
+// centred vertically.
 func (l layout) place(column, i, n, rows int) node {
 	top := (rows-n)*rowHeight/2 + (rowHeight-nodeHeight)/2
 	return node{X: column * (l.node + l.gap), Y: top + i*rowHeight, Width: l.node, Height: nodeHeight}
 }
 
-// curve returns the path of a line from the right edge of a node to the left edge of another.
+// curve returns the path of a line from the right edge of one node to the left
+// edge of another.
 func curve(from, to node) string {
 	x1, y1 := from.X+from.Width, from.Y+from.Height/2
 	x2, y2 := to.X, to.Y+to.Height/2

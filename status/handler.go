@@ -22,12 +22,13 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// New returns a handler of /livez, /readyz, /metrics, /debug/homeostat and, with
-// Options.Authorize and Options.Profiles, /debug/pprof/. It starts nothing: the checks are
-// called when a probe arrives, each in a goroutine that ends with it. Other paths, and
-// methods other than GET and HEAD, are refused.
+// New returns a handler of /livez, /readyz, /metrics, /debug/homeostat and,
+// with Options.Authorize and Options.Profiles, /debug/pprof/. It starts no
+// goroutine: the checks are called when a probe arrives, each in a goroutine
+// that ends with it. Other paths, and methods other than GET and HEAD, are
+// refused. The handler is safe for concurrent use.
 //
-// Errors: every wrong option, joined. Concurrency: it is safe for concurrent use.
+// Errors: all faults of the options, joined.
 func New(o *Options) (http.Handler, error) {
 	options, err := o.withDefaults()
 	if err != nil {
@@ -48,8 +49,8 @@ func New(o *Options) (http.Handler, error) {
 	return mux, nil
 }
 
-// authorized returns a handler that serves only requests that authorize allows. The reason
-// of a refusal is not in the answer.
+// authorized returns a handler that serves only requests that authorize allows.
+// The answer to a refused request does not contain the reason.
 func authorized(authorize func(*http.Request) error, h http.Handler) http.Handler {
 	if authorize == nil {
 		return h
@@ -67,23 +68,24 @@ func authorized(authorize func(*http.Request) error, h http.Handler) http.Handle
 	})
 }
 
-// refuse answers without the reason, which may tell a stranger too much.
+// refuse answers with the status only. The reason could tell a stranger too
+// much.
 func refuse(w http.ResponseWriter, status int) {
 	header(w, "text/plain; charset=utf-8")
 	w.WriteHeader(status)
 	_, _ = fmt.Fprintln(w, http.StatusText(status))
 }
 
-// exposition serves metrics in the format that the client asks for.
+// exposition serves metrics in the format that the client requests.
 type exposition struct{ gatherer prometheus.Gatherer }
 
-// ServeHTTP gathers and encodes all metrics before it answers: an answer is complete, or an
-// error.
+// ServeHTTP gathers and encodes all metrics before it answers, so that an
+// answer is either complete or an error.
 func (e exposition) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	format := expfmt.NegotiateAccept(r.Header, expfmt.DefaultAcceptedFormats()...)
 	var body bytes.Buffer
 	if err := e.encode(&body, format); err != nil {
-		klog.FromContext(r.Context()).Error(err, "metrics not served")
+		klog.FromContext(r.Context()).Error(err, "serving metrics failed")
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
@@ -111,14 +113,16 @@ type page struct {
 	policy string
 }
 
-// newPage returns the page, whose policy lets browsers load nothing but its own style.
+// newPage returns the page with its Content-Security-Policy, which lets
+// browsers load only the page's own style.
 func newPage(o *Options) page {
 	digest := sha256.Sum256([]byte(pageStyle))
 	return page{o, "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(digest[:]) +
 		"'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"}
 }
 
-// ServeHTTP serves the page about one key, or that about everything.
+// ServeHTTP serves the page of one key if the request names a key, and the
+// overview otherwise.
 func (p page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	asJSON, refresh := query.Get("format") == "json", number(query.Get("refresh"), int(defaultRefresh.Seconds()), 3600)
@@ -147,20 +151,20 @@ func (p page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.serve(w, "text/html; charset=utf-8", &o.out)
 }
 
-// serveJSON answers with value.
+// serveJSON answers with value as JSON.
 func (p page) serveJSON(w http.ResponseWriter, r *http.Request, value any) {
 	var body bytes.Buffer
 	encoder := json.NewEncoder(&body)
 	encoder.SetIndent("", "  ")
 	if err := encoder.Encode(value); err != nil {
-		klog.FromContext(r.Context()).Error(err, "page not served")
+		klog.FromContext(r.Context()).Error(err, "serving the page failed")
 		http.Error(w, "the page could not be shown", http.StatusInternalServerError)
 		return
 	}
 	p.serve(w, "application/json", &body)
 }
 
-// serve answers with a body and the headers of every page.
+// serve answers with body and with the headers of every page.
 func (p page) serve(w http.ResponseWriter, contentType string, body *bytes.Buffer) {
 	header(w, contentType)
 	w.Header().Set("Content-Security-Policy", p.policy)
@@ -168,16 +172,18 @@ func (p page) serve(w http.ResponseWriter, contentType string, body *bytes.Buffe
 	_, _ = body.WriteTo(w) // the client may have disconnected
 }
 
-// number parses a query parameter: from 0 to most, otherwise if it is no such number.
-func number(text string, otherwise, most int) int {
+// number parses a query parameter and returns it, at most as large as most. It
+// returns fallback if text is not a non-negative number.
+func number(text string, fallback, most int) int {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 {
-		return otherwise
+		return fallback
 	}
 	return min(n, most)
 }
 
-// The timeouts of the server; stopTimeout is for answers under way when it stops.
+// The timeouts of the server. stopTimeout is for requests in flight when it
+// stops.
 const (
 	headerTimeout = 5 * time.Second
 	answerTimeout = 30 * time.Second
@@ -185,9 +191,11 @@ const (
 	stopTimeout   = 5 * time.Second
 )
 
-// Serve serves h on address until ctx ends, then lets answers in flight finish, and returns
-// nil after every goroutine has ended. With an empty address it does not listen; ":8080"
-// listens on all interfaces, which the kubelet needs, and which needs Options.Authorize.
+// Serve serves h on address until ctx ends. Then it lets requests in flight
+// finish, and returns nil after every goroutine has ended. With an empty
+// address it does not listen. For example, ":8080" listens on all interfaces,
+// as the kubelet needs it; other clients can then connect, too, so set
+// Options.Authorize.
 //
 // Errors: the address cannot be listened on, or the listener failed.
 func Serve(ctx context.Context, address string, h http.Handler) error {
@@ -203,9 +211,10 @@ func Serve(ctx context.Context, address string, h http.Handler) error {
 	return ServeOn(ctx, listener, h)
 }
 
-// ServeOn is [Serve] with a listener, which it closes: for example one on a port that the
-// system chose, whose address is known before the first answer. Answers in flight have 5
-// seconds after the end of ctx; then their connections are closed.
+// ServeOn is [Serve] with a listener, which it closes. For example, the
+// listener may have a port that the system chose, so that the caller knows the
+// address before the first answer. Requests in flight have 5 seconds after the
+// end of ctx; then their connections are closed.
 //
 // Errors: the listener failed.
 func ServeOn(ctx context.Context, listener net.Listener, h http.Handler) error {
@@ -233,8 +242,8 @@ func ServeOn(ctx context.Context, listener net.Listener, h http.Handler) error {
 	return nil
 }
 
-// stop lets answers finish for stopTimeout, and then closes their connections. That is no
-// error: their clients were too slow.
+// stop lets requests finish for stopTimeout, and then closes their connections.
+// It reports no error for that: their clients were too slow.
 func stop(ctx context.Context, server *http.Server) error {
 	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()

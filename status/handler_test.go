@@ -71,7 +71,7 @@ func TestReadyzNamesWhatIsNotReadyAndWhy(t *testing.T) {
 		c.Expect(strings.Split(strings.TrimSpace(body), "\n")).To(HaveExactElements(
 			Equal("[-] informer/nodes: not synced: listing: nodes is forbidden: no role allows it "+hostile),
 			Equal("[!] sweep/rollout: listing names: no such command"),
-			Equal("[-] controller/drain: it is syncing"),
+			Equal("[-] controller/drain: the controller is syncing"),
 			Equal("readyz failed"),
 		))
 	})
@@ -89,7 +89,7 @@ func TestReadyzVerboseNamesEveryCheck(t *testing.T) {
 			Equal("[+] informer/configmaps-2: ok, 0 objects"),
 			Equal("[+] controller/rollout: ok, working"),
 			HavePrefix("[!] sweep/rollout: "),
-			Equal("[-] controller/drain: it is syncing"),
+			Equal("[-] controller/drain: the controller is syncing"),
 			Equal("[+] leader/rollout: ok"),
 			Equal("[+] leader/drain: ok"),
 			Equal("[+] volumes: ok"),
@@ -263,13 +263,14 @@ func TestAHeadIsAnsweredWithTheStatusAndNoBody(t *testing.T) {
 	}
 }
 
-// The caches wait for a conversion webhook, and the API server for the process to be ready.
+// The caches wait for a conversion webhook, and the API server for the process
+// to be ready.
 func TestAProcessCanBeReadyWithoutCaches(t *testing.T) {
 	inScenario(t, &status.Options{ReadyWithoutCaches: true}, func(c client, _ *fixture) {
 		code, body := c.get("/readyz")
 		c.Expect(code).To(Equal(http.StatusOK))
 		c.Expect(body).To(And(ContainSubstring("[!] informer/nodes: not synced: listing: nodes is forbidden"),
-			ContainSubstring("[!] controller/drain: it is syncing"), HaveSuffix("\nok\n")))
+			ContainSubstring("[!] controller/drain: the controller is syncing"), HaveSuffix("\nok\n")))
 	})
 }
 

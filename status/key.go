@@ -11,21 +11,23 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// keyView is the content of the page about one key, and its JSON.
+// keyView is the content of the page of one key, and its JSON.
 type keyView struct {
 	Time       time.Time `json:"time"`
 	Controller string    `json:"controller"`
 	Namespace  string    `json:"namespace"`
 	Name       string    `json:"name"`
-	// Now is the state of the key in the queue; null if it is not there.
+	// Now is the state of the key in the queue, or null if it is not in the
+	// queue.
 	Now *keyReport `json:"now"`
-	// References are what its object refers to, by reconcile.References.
+	// References are the objects that the key's object refers to, by
+	// reconcile.References.
 	References []referenceReport `json:"references,omitempty"`
-	// Attempts are the last reconciles, the newest first.
+	// Attempts are the last reconciles of the key, the newest first.
 	Attempts []attemptReport `json:"attempts"`
 }
 
-// referenceReport describes one object to which another refers.
+// referenceReport describes an object that another object refers to.
 type referenceReport struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace,omitempty"`
@@ -33,8 +35,9 @@ type referenceReport struct {
 	State     string `json:"state"`
 }
 
-// attemptReport describes one reconcile. Seen is when the caches had seen its writes, left out if
-// they have not or if there are none.
+// attemptReport describes one reconcile. Seen is when the caches had seen its
+// writes. It is left out if the caches have not seen them yet, or if the
+// reconcile wrote no object.
 type attemptReport struct {
 	Number     int           `json:"number"`
 	Start      time.Time     `json:"start"`
@@ -48,8 +51,8 @@ type attemptReport struct {
 	Error      string        `json:"error,omitempty"`
 }
 
-// writeReport names an object that a reconcile wrote; Version is its resourceVersion after
-// that.
+// writeReport names an object that a reconcile wrote. Version is its
+// resourceVersion after the write.
 type writeReport struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace"`
@@ -58,8 +61,9 @@ type writeReport struct {
 	Deleted   bool   `json:"deleted,omitempty"`
 }
 
-// keyViewOf returns the view of the key that query names, and false if there is no such
-// controller. A key that was never reconciled has an empty view.
+// keyViewOf returns the view of the key that query names. It reports false if
+// the named controller does not exist. A key that was never reconciled has an
+// empty view.
 func keyViewOf(controllers []*reconcile.Controller, query url.Values) (*keyView, bool) {
 	name := query.Get("controller")
 	i := slices.IndexFunc(controllers, func(c *reconcile.Controller) bool { return c.Name() == name })
@@ -100,43 +104,44 @@ func attemptOf(a *inspect.Attempt) attemptReport {
 	return r
 }
 
-// keyPage writes the page about one key.
+// keyPage writes the page of one key.
 type keyPage struct {
 	markup
 	*keyView
 	refresh int // seconds
 }
 
-// linkTo returns the address of the page about a key, from any page of ours.
+// linkTo returns the address of the page of a key, relative to any page of this
+// package.
 func linkTo(controller, namespace, name string) string {
 	return "?" + url.Values{"controller": {controller}, "key": {title(namespace, name)}}.Encode()
 }
 
 // render writes the whole page.
 func (p *keyPage) render() {
-	here := linkTo(p.Controller, p.Namespace, p.Name)
+	address := linkTo(p.Controller, p.Namespace, p.Name)
 	p.begin(title(p.Namespace, p.Name)+" in "+p.Controller, p.refresh)
 	p.add("<header>\n<h1>%s</h1>\n", title(p.Namespace, p.Name))
 	p.add("<p>in controller %s · %s ·\n", p.Controller,
 		p.Time.UTC().Format("2006-01-02 15:04:05 MST"))
-	p.pace(here+"&", p.refresh)
-	p.add("\n"+`· <a href="%s">JSON</a> · <a href="?">all keys</a></p>`+"\n</header>\n", here+"&format=json")
+	p.pace(address+"&", p.refresh)
+	p.add("\n"+`· <a href="%s">JSON</a> · <a href="?">all keys</a></p>`+"\n</header>\n", address+"&format=json")
 	p.add("<main>\n<section>\n")
-	now := "at rest: neither waiting nor being reconciled"
+	now := "idle: neither waiting nor being reconciled"
 	if p.Now != nil {
 		now = state(p.Time, p.Now)
 	}
 	p.add("<h2>Now</h2>\n<p>%s</p>\n", now)
 	if len(p.References) > 0 {
-		p.add("<h2>What it refers to</h2>\n<ul>\n")
+		p.add("<h2>References</h2>\n<ul>\n")
 		for _, r := range p.References {
 			p.add("<li>%s %s: %s</li>\n", r.Kind, title(r.Namespace, r.Name), r.State)
 		}
 		p.add("</ul>\n")
 	}
-	p.add("<h2>Its last reconciles, the newest first</h2>\n")
+	p.add("<h2>Last reconciles, newest first</h2>\n")
 	if len(p.Attempts) == 0 {
-		p.add("<p class=\"quiet\">None is remembered. From now on they are, for ten minutes.</p>\n")
+		p.add("<p class=\"quiet\">No reconcile is recorded yet. Viewing this page records them for ten minutes.</p>\n")
 	}
 	p.add("<ol class=\"timeline\">\n")
 	for i := range p.Attempts {
@@ -145,7 +150,8 @@ func (p *keyPage) render() {
 	p.add("</ol>\n</section>\n</main>\n</body>\n</html>\n")
 }
 
-// attempt writes one entry of the timeline: cause, reconcile, writes, seen, outcome.
+// attempt writes one entry of the timeline: the causes, the reconcile, its
+// writes, when they were seen, and the outcome.
 func (p *keyPage) attempt(a *attemptReport) {
 	class := "bad"
 	if a.Error == "" {
@@ -169,7 +175,7 @@ func (p *keyPage) attempt(a *attemptReport) {
 	p.add("</dd></div>\n</dl></li>\n")
 }
 
-// writes lists the objects that an attempt wrote, one a line.
+// writes lists the objects that an attempt wrote, one on each line.
 func (p *keyPage) writes(a *attemptReport) {
 	if len(a.Writes) == 0 {
 		p.add("–")
@@ -188,7 +194,7 @@ func (p *keyPage) writes(a *attemptReport) {
 	}
 }
 
-// seen returns in words when the caches had seen the writes of an attempt.
+// seen says in words when the caches had seen the writes of an attempt.
 func seen(a *attemptReport) string {
 	switch {
 	case len(a.Writes) == 0:

@@ -20,15 +20,15 @@ func TestThePageOfAKeyShowsItsLastReconcilesAsATimeline(t *testing.T) {
 	inScenario(t, nil, func(c client, s *fixture) {
 		for key, facts := range map[string][]string{
 			"d/broken": {
-				"d/broken in controller rollout", "Now backing off: again in",
+				"d/broken in controller rollout", "Now backing off: retried in",
 				"2s ago 00:00:01.000, attempt 1", "cause configmaps: added d/broken", "reconcile took 0s",
 				"writes Deployment other/", "outcome error patching \"broken\": <b>the server</b> is busy",
 			},
 			"d/unseen": {"Now held back until its writes are seen", "Secret d/ →99999", "seen not yet", "outcome requeue_after"},
-			"d/fine":   {"Now at rest: neither waiting nor being reconciled", "seen after 0s", "outcome success"},
-			"d/slow":   {"Now running for 2s", "None is remembered. From now on they are, for ten minutes."},
-			"d/never":  {"Now at rest", "None is remembered."},
-			hostile:    {hostile + " in controller rollout", "None is remembered."},
+			"d/fine":   {"Now idle: neither waiting nor being reconciled", "seen after 0s", "outcome success"},
+			"d/slow":   {"Now running for 2s", "No reconcile is recorded yet. Viewing this page records them for ten minutes."},
+			"d/never":  {"Now idle", "No reconcile is recorded yet."},
+			hostile:    {hostile + " in controller rollout", "No reconcile is recorded yet."},
 		} {
 			code, body := c.get(pageOf(key))
 			c.Expect(code).To(Equal(http.StatusOK))

@@ -11,19 +11,21 @@ import (
 	"time"
 )
 
-// literal is HTML that stands in this package's source: a string that is known
-// only at run time does not convert to it by itself.
+// literal is HTML in this package's source. A string that is known only at run
+// time does not convert to it implicitly.
 type literal string
 
-// markup writes HTML. All that comes from elsewhere is escaped by construction:
-// it gets in only as an argument of add.
+// markup writes HTML. Text that is not from this package is escaped by
+// construction, since it can be added only as an argument of add.
 //
-// html/template would escape, too, but it calls methods by name, and a program
-// that can do so keeps all methods of all types it links: 16 MB more beside client-go.
+// html/template would escape it as well. But that package calls methods by
+// name, and a program that can do so keeps all methods of all types that it
+// links. That costs 16 MB in a program with client-go.
 type markup struct{ out bytes.Buffer }
 
-// add writes format, in which %s and %d stand for args: in text or in an attribute
-// with double quotes, nowhere else. Every argument is escaped.
+// add writes format, in which %s and %d are replaced by args. They may be used
+// in text and in attributes with double quotes, but not elsewhere. Every
+// argument is escaped.
 func (m *markup) add(format literal, args ...any) {
 	escaped := make([]any, len(args))
 	for i, arg := range args {
@@ -40,7 +42,8 @@ func (m *markup) add(format literal, args ...any) {
 //go:embed page.css
 var pageStyle literal
 
-// begin writes the head of a page. With refresh it is loaded again after as many seconds.
+// begin writes the head of a page. If refresh is not 0, browsers reload the
+// page after that many seconds.
 func (m *markup) begin(title string, refresh int) {
 	m.add("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n" +
 		"<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n")
@@ -48,12 +51,12 @@ func (m *markup) begin(title string, refresh int) {
 		m.add(`<meta http-equiv="refresh" content="%d">`+"\n", refresh)
 	}
 	m.add("<title>%s</title>\n<style>", title)
-	m.out.WriteString(string(pageStyle)) // its digest stands in the policy
+	m.out.WriteString(string(pageStyle)) // its digest is in the policy
 	m.add("</style>\n</head>\n<body>\n")
 }
 
-// pace writes how often the page refreshes itself, and how to change that. The
-// address follows base.
+// pace writes how often the page refreshes itself, with a link that changes it.
+// base is the address to which the link adds its parameter.
 func (m *markup) pace(base string, refresh int) {
 	if refresh > 0 {
 		m.add(`refreshes every %d s · <a href="%s">pause</a>`, refresh, base+"refresh=0")
@@ -62,10 +65,10 @@ func (m *markup) pace(base string, refresh int) {
 	}
 }
 
-// badge writes a short text that stands out; class is good or bad.
+// badge writes a short highlighted text. class is good or bad.
 func (m *markup) badge(class, text string) { m.add(`<span class="badge %s">%s</span>`, class, text) }
 
-// table begins a table of facts.
+// table begins a table of names and values.
 func (m *markup) table(caption string) {
 	m.add("<table>\n<caption>%s</caption>\n<tbody>", caption)
 }
@@ -73,17 +76,19 @@ func (m *markup) table(caption string) {
 // endTable ends a table.
 func (m *markup) endTable() { m.add("</tbody>\n</table>\n") }
 
-// fact writes a row of a name and a value.
+// fact writes a row with a name and a value.
 func (m *markup) fact(name string, value any) {
 	m.add("<tr><td>%s</td><td>%s</td></tr>", name, fmt.Sprint(value))
 }
 
-// cell writes a cell that carries its label to where there is no room for columns.
+// cell writes a table cell. It carries its label for narrow windows, which show
+// rows as lists.
 func (m *markup) cell(label string, value any) {
 	m.add(`<td data-label="%s"><div>%s</div></td>`+"\n", label, cmp.Or(fmt.Sprint(value), "–"))
 }
 
-// causes writes the first causes of a key, one a line, and the number of the others.
+// causes writes the first causes of a key, one on each line, and the number of
+// the others.
 func (m *markup) causes(causes []causeReport) {
 	for _, c := range causes[:min(len(causes), maxCauses)] {
 		m.add("<div>%s</div>", cause(c))
@@ -96,30 +101,30 @@ func (m *markup) causes(causes []causeReport) {
 	}
 }
 
-// ago returns how long ago a moment was.
-func ago(now, then time.Time) string { return rounded(now.Sub(then)) + " ago" }
+// ago says how long ago moment was.
+func ago(now, moment time.Time) string { return rounded(now.Sub(moment)) + " ago" }
 
-// state describes the state of a key.
+// state describes the state of a key in words.
 func state(now time.Time, k *keyReport) string {
 	switch {
 	case k.State == "resting":
-		return "gave up; waits for a change"
+		return "gave up; waiting for a change"
 	case k.State == "held" && k.Again:
-		return "running for " + rounded(now.Sub(k.Since)) + ", and once more afterwards"
+		return "running for " + rounded(now.Sub(k.Since)) + ", added again"
 	case k.State == "held":
 		return "running for " + rounded(now.Sub(k.Since))
 	case k.State == "waiting":
 		return "waiting for " + rounded(now.Sub(k.Since)) + " in lane " + k.Lane
 	case k.Backoff:
-		return "backing off: again in " + rounded(k.Next.Sub(now))
+		return "backing off: retried in " + rounded(k.Next.Sub(now))
 	case k.OnHold:
 		return "held back until its writes are seen, for " + rounded(k.Next.Sub(now)) + " at most"
 	default:
-		return "again in " + rounded(k.Next.Sub(now))
+		return "reconciled in " + rounded(k.Next.Sub(now))
 	}
 }
 
-// scope returns in words which objects an informer watches.
+// scope says in words which objects an informer watches.
 func scope(i informerReport) string {
 	var parts []string
 	switch len(i.Namespaces) {
@@ -144,7 +149,7 @@ func scope(i informerReport) string {
 	return strings.Join(parts, "; ")
 }
 
-// condition returns whether an informer is synced, and its fault.
+// condition says whether an informer is synced, and otherwise why not.
 func condition(i informerReport) string {
 	switch {
 	case !i.Synced:
@@ -156,7 +161,8 @@ func condition(i informerReport) string {
 	}
 }
 
-// watching returns the number of watches of an informer, and their faults.
+// watching returns the number of watches of an informer, and the counts of
+// their problems.
 func watching(now time.Time, i *informerReport) string {
 	text := strconv.FormatInt(i.Watches, 10)
 	if !i.WatchSince.IsZero() {
@@ -174,7 +180,7 @@ func watching(now time.Time, i *informerReport) string {
 	return text
 }
 
-// size returns a number of bytes in the unit that suits it.
+// size returns a number of bytes in a suitable unit.
 func size(bytes int64) string {
 	value, units := float64(bytes), []string{"KiB", "MiB", "GiB"}
 	if bytes < 1<<10 {
@@ -186,7 +192,7 @@ func size(bytes int64) string {
 	return fmt.Sprintf("%.1f %s", value, units[0])
 }
 
-// slot returns the state, the owner and the weight of a slot in words.
+// slot describes the state, the owner and the weight of a slot in words.
 func slot(now time.Time, s slotReport) string {
 	text := s.State
 	if s.Owner != "" {
@@ -204,7 +210,7 @@ func slot(now time.Time, s slotReport) string {
 // span returns a number of seconds in words.
 func span(seconds float64) string { return rounded(time.Duration(seconds * float64(time.Second))) }
 
-// rounded returns a duration with as much precision as people read.
+// rounded returns a duration with as much precision as people need.
 func rounded(d time.Duration) string {
 	d = max(d, 0)
 	switch {
@@ -217,7 +223,8 @@ func rounded(d time.Duration) string {
 	}
 }
 
-// cause returns a cause in words, such as "pods: updated d/web 12→14 (+2)".
+// cause describes a cause in words, for example "pods: updated d/web 12→14
+// (+2)".
 func cause(c causeReport) string {
 	text := c.Trigger + ": " + c.Type + " " + title(c.Namespace, c.Name)
 	if c.OldVersion != "" || c.NewVersion != "" {

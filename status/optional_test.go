@@ -51,7 +51,7 @@ func TestAnOptionalControllerThatWaitsLeavesTheProcessReady(t *testing.T) {
 					ContainSubstring(`homeostat_problems{cause="waiting",check="controller/one"} 1`),
 					Not(ContainSubstring("homeostat_informer_synced{"))))
 			} else {
-				g.Expect(body).To(And(ContainSubstring("[-] controller/one: it is syncing"), ContainSubstring("[-] informer/pods")))
+				g.Expect(body).To(And(ContainSubstring("[-] controller/one: the controller is syncing"), ContainSubstring("[-] informer/pods")))
 				g.Expect(metrics).To(ContainSubstring("homeostat_informer_synced{"))
 			}
 			stop()
@@ -89,7 +89,7 @@ func TestAnElectionThatWaitsForCachesLeavesAProcessReadyThatIsSoWithoutThem(t *t
 		synctest.Wait()
 		code, body := client{g, handler}.get("/readyz")
 		g.Expect(code).To(Equal(http.StatusOK))
-		g.Expect(body).To(And(ContainSubstring("[!] controller/one: it is syncing"), Not(ContainSubstring("leader/one"))))
+		g.Expect(body).To(And(ContainSubstring("[!] controller/one: the controller is syncing"), Not(ContainSubstring("leader/one"))))
 		forbidden.Store(false)
 		<-time.After(2 * time.Minute)
 		code, body = client{g, handler}.get("/readyz")

@@ -22,59 +22,63 @@ const (
 	// patience bounds how long a probe waits for all its checks together. The
 	// kubelet's default is a second.
 	patience = 500 * time.Millisecond
-	// defaultKeys is the number of keys of each controller that the page shows without
-	// ?keys=N, and maxKeys the most that it shows.
+	// defaultKeys is the number of keys of each controller that the page shows
+	// without ?keys=N. maxKeys is the most that it shows.
 	defaultKeys = 50
 	maxKeys     = 1000
 	// defaultRefresh is how often the page refreshes itself.
 	defaultRefresh = 5 * time.Second
 )
 
-// ErrUnauthenticated is for Options.Authorize: an error that wraps it is answered
-// with 401 instead of 403, which makes browsers ask for a password.
+// ErrUnauthenticated is for Options.Authorize. An error that wraps it is
+// answered with status 401 instead of 403, so that browsers ask for a password.
 var ErrUnauthenticated = errors.New("not authenticated")
 
-// Options of the handler. Nil and zero fields mean the defaults.
+// Options configures the handler. Nil and zero fields mean the defaults.
 type Options struct {
-	// Controllers to show, in this order. Their names must differ. There may be none:
-	// then only the additional checks and metrics are served.
+	// Controllers are the controllers to show, in this order. Their names must
+	// differ. Without controllers, only the additional checks and metrics are
+	// served.
 	Controllers []*reconcile.Controller
-	// Gatherer is served on /metrics, such as a prometheus.Registry. If it fails, the
-	// answer is a 500 and nothing else. It must be safe for concurrent use. Defaults
-	// to a registry of the controllers, client-go's requests, the Go runtime and the
-	// process.
+	// Gatherer is served on /metrics, for example a prometheus.Registry.
+	// If it fails, the answer is a 500 with the error. It must be safe for
+	// concurrent use. Defaults to a registry of the controllers, the requests
+	// of client-go, the Go runtime and the process.
 	Gatherer prometheus.Gatherer
-	// Live and Ready are additional checks of /livez and /readyz, by name. A check
-	// that does not return within half a second counts as failed, and is not called
-	// again until it has returned. Its error is shown to every client that can
-	// connect: put no secrets into it. Both must be safe for concurrent use. Defaults
-	// to none.
+	// Live and Ready are additional checks of /livez and /readyz, by name. A
+	// check that does not return within half a second counts as failed, and is
+	// not called again until it has returned. Its error is shown to every
+	// client that can connect, so it must not contain secrets. The checks must
+	// be safe for concurrent use. Defaults to no additional checks.
 	Live, Ready map[string]func() error
-	// Problems returns what the program cannot do although it goes on, such as reaching
-	// an optional cluster. /readyz names them after those of the controllers, and stays
-	// 200. It is called by every probe and scrape: it must return at once, and be safe
-	// for concurrent use. See [inspect.Problem]. Defaults to none.
+	// Problems returns the problems of the program in spite of which it keeps
+	// working, for example an optional cluster that it cannot reach; see
+	// [inspect.Problem]. /readyz names them after the controllers' problems,
+	// and still answers 200. Every probe and scrape calls Problems, so it must
+	// return immediately and be safe for concurrent use. Defaults to no
+	// problems.
 	Problems func() []inspect.Problem
-	// ReadyWithoutCaches makes a process ready whose caches are not filled yet; /readyz
-	// names them nevertheless. It is for a process that serves a conversion webhook: its
-	// caches wait for the API server, which waits for the webhook, whose Service sends
-	// requests to Pods that are ready. Defaults to false: a process is ready once all
-	// caches are filled.
+	// ReadyWithoutCaches makes a process ready although its caches are not
+	// filled yet; /readyz still names them. A process that serves a conversion
+	// webhook needs it. Its caches wait for the API server, and the API server
+	// waits for the webhook, whose Service sends requests only to Pods that are
+	// ready. Defaults to false: a process is ready once all caches are filled.
 	ReadyWithoutCaches bool
-	// Authorize is called before anything but the probes is served; an error refuses
-	// the request, with 401 if it wraps [ErrUnauthenticated] and 403 otherwise. The
-	// answer does not contain the error. It must be safe for concurrent use.
-	// [Reviewed] makes one that asks the API server. Defaults to none: every client
-	// that can connect may see /metrics and /debug/homeostat, and there is no
-	// /debug/pprof/.
+	// Authorize is called for every request except the probes. An error refuses
+	// the request, with status 401 if it wraps [ErrUnauthenticated] and 403
+	// otherwise. The answer does not contain the error. Authorize must be safe
+	// for concurrent use; [Reviewed] returns one that asks the API server.
+	//
+	// Without Authorize, every client that can connect may see /metrics and
+	// /debug/homeostat, and /debug/pprof/ is not served.
 	Authorize func(r *http.Request) error
-	// Profiles serves the paths below /debug/pprof/, behind Authorize and never
-	// without it. Package status/profiles has one. Defaults to none: profiles add 300
-	// kB to a program.
+	// Profiles serves the paths below /debug/pprof/. It is served only with
+	// Authorize, and behind it. Package status/profiles has a handler. Defaults
+	// to no profiles, since they add 300 kB to a program.
 	Profiles http.Handler
 }
 
-// furtherProblems returns those of the program.
+// furtherProblems returns the program's problems.
 func (o *Options) furtherProblems() []inspect.Problem {
 	if o.Problems == nil {
 		return nil
@@ -82,13 +86,15 @@ func (o *Options) furtherProblems() []inspect.Problem {
 	return o.Problems()
 }
 
-// problems returns those of the controllers and of the program.
+// problems returns the problems of the controllers and of the program.
 func (o *Options) problems() []inspect.Problem {
 	return append(inspect.Problems(o.Controllers...), o.furtherProblems()...)
 }
 
-// withDefaults returns the options with a gatherer. Errors: as validate, or the
-// metrics of the controllers cannot be registered.
+// withDefaults returns the options with a gatherer.
+//
+// Errors: the faults of the options; the metrics of the controllers cannot be
+// registered.
 func (o *Options) withDefaults() (Options, error) {
 	set := ptr.Deref(o, Options{})
 	if err := set.validate(); err != nil {
@@ -110,7 +116,7 @@ func (o *Options) withDefaults() (Options, error) {
 	return set, nil
 }
 
-// validate returns every wrong option, joined.
+// validate returns the faults of the options, joined.
 func (o *Options) validate() error {
 	check := option.Of("status.Options")
 	names := map[string]bool{}
@@ -120,7 +126,7 @@ func (o *Options) validate() error {
 			check.Wrong(field, nil, "make one with reconcile.New")
 			continue
 		}
-		check.That(!names[c.Name()], field, c.Name(), "must not have the name of another")
+		check.That(!names[c.Name()], field, c.Name(), "must not have the name of another controller")
 		names[c.Name()] = true
 	}
 	for field, checks := range map[string]map[string]func() error{"Live": o.Live, "Ready": o.Ready} {

@@ -11,12 +11,12 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// overview writes the page about everything.
+// overview writes the page about all controllers and informers.
 type overview struct {
 	markup
 	*report
 	refresh int // seconds
-	keys    int // how many of each controller
+	keys    int // number of keys of each controller
 }
 
 // render writes the whole page.
@@ -47,7 +47,8 @@ func (o *overview) render() {
 	o.add("</main>\n</body>\n</html>\n")
 }
 
-// problems writes why the process is not ready, and what else does not work.
+// problems writes why the process is not ready, and the problems with which it
+// is ready.
 func (o *overview) problems() {
 	if len(o.Problems) == 0 {
 		return
@@ -59,7 +60,8 @@ func (o *overview) problems() {
 	o.add("</dl>\n</section>\n")
 }
 
-// controller writes the section of one controller: state, slots, queue, counts, keys.
+// controller writes the section of one controller: its state, slots, queue,
+// counts and keys.
 func (o *overview) controller(c *controllerReport) {
 	o.add("<section class=\"controller\">\n<h2>%s ", c.Name)
 	if c.Phase == inspect.Working || c.Phase == inspect.Standby {
@@ -90,7 +92,8 @@ func (o *overview) controller(c *controllerReport) {
 	o.add("</section>\n")
 }
 
-// slots writes a square for each slot, whose colour is its state, and which namespaces are too heavy.
+// slots writes a square for each slot, coloured by its state, and names the
+// namespaces that are too heavy.
 func (o *overview) slots(slots []slotReport) {
 	if len(slots) == 0 {
 		return
@@ -108,7 +111,7 @@ func (o *overview) slots(slots []slotReport) {
 	}
 }
 
-// imbalance writes that a replica has far more objects than the mean.
+// imbalance warns if a replica has far more objects than the mean.
 func (o *overview) imbalance(heaviest float64) {
 	if heaviest > 1.5 {
 		o.add("<p>The replica with the most objects has %s times the mean of all replicas. Scaling to zero and up divides "+
@@ -116,7 +119,7 @@ func (o *overview) imbalance(heaviest float64) {
 	}
 }
 
-// lanes writes the table of the queue.
+// lanes writes the table of the queue's lanes.
 func (o *overview) lanes(lanes []laneReport) {
 	o.add("<table>\n<caption>Queue</caption>\n" +
 		"<thead><tr><th>lane</th><th>waiting</th><th>oldest</th><th>dispatched</th></tr></thead>\n<tbody>")
@@ -130,22 +133,23 @@ func (o *overview) lanes(lanes []laneReport) {
 	o.endTable()
 }
 
-// facts writes the counts of a controller, and of its sweeps if it has any.
+// facts writes the counts of a controller, and the counts of its sweeps if it
+// sweeps.
 func (o *overview) facts(c *controllerReport) {
-	o.table("Also")
+	o.table("Other counts")
 	o.fact("keys whose last reconcile failed", c.Failing)
 	o.fact("keys that are retried", c.Retrying)
 	o.fact("waited for their own writes", c.HeldBack)
-	o.fact("ran without having seen them", c.Overdue)
+	o.fact("ran before seeing them", c.Overdue)
 	o.fact("slowed down: no progress", c.HotLoops)
 	if s := c.Sweep; s != nil {
-		last := "never"
+		success := "never"
 		if !s.Last.IsZero() {
-			last = ago(o.Time, s.Last)
+			success = ago(o.Time, s.Last)
 		}
 		o.fact("names known outside", s.Known)
 		o.fact("orphans enqueued", s.Orphans)
-		o.fact("last good sweep", last)
+		o.fact("last good sweep", success)
 	}
 	o.endTable()
 }
@@ -167,7 +171,7 @@ func (o *overview) keyTable(c *controllerReport) {
 	}
 }
 
-// keyRow writes one key, with a link to its own page.
+// keyRow writes the row of one key, with a link to its own page.
 func (o *overview) keyRow(controller string, k *keyReport) {
 	failed := ""
 	if k.Error != "" {
@@ -230,9 +234,9 @@ func (o *overview) informers() {
 	o.add("</section>\n")
 }
 
-// graphs draws the report twice, for wide and for narrow windows.
+// graphs draws the report once for each layout.
 func (o *overview) graphs() {
-	o.add("<section id=\"graph\">\n<h2>What leads to what</h2>\n")
+	o.add("<section id=\"graph\">\n<h2>Flow of changes</h2>\n")
 	for _, l := range layouts {
 		g := l.draw(o.report)
 		o.add(`<svg class="%s" role="img" aria-label="informers, controllers and the kinds that they write" `+

@@ -32,13 +32,13 @@ func TestThePageShowsWhatIsGoingOn(t *testing.T) {
 		seen := text(body)
 		for _, fact := range []string{
 			"not ready",
-			"controller/drain it is syncing",
+			"controller/drain the controller is syncing",
 			"rollout working Reconciles ConfigMap. 1 of 4 workers busy; 4 keys delayed, 2 of them backing off; replica-1 leads.",
 			"keys whose last reconcile failed |3 |keys that are retried |2 |",
 			"d/slow | running for 2s | 1 | ", "configmaps: added d/slow", "secrets: added d/token",
-			"d/later | again in 9m58s | 1 | ",
+			"d/later | reconciled in 9m58s | 1 | ",
 			"d/unseen | held back until its writes are seen, for 58s at most | 1 |",
-			"d/hopeless | gave up; waits for a change | 1 | – | spec.replicas contradicts spec.paused 2s ago",
+			"d/hopeless | gave up; waiting for a change | 1 | – | spec.replicas contradicts spec.paused 2s ago",
 			`patching "broken": <b>the server</b> is busy 2s ago`,
 			"waited for their own writes |1 |",
 			"configmaps | ConfigMap | namespace d | synced | 8 | ", "KiB | 9 | 3s ago | 0s | 1 | 1, open for 3s | rollout, drain |",

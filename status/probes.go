@@ -15,14 +15,16 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// probe answers 200, or 503 with the failed checks. Mild failures are named and do not
-// count: the outside world fails for every replica at once.
+// probe answers 200, or 503 with the failed checks. A mild failure is named and
+// does not change the status: a failure of the outside world would make every
+// replica unready at once.
 type probe struct {
 	name string
 	find func() []finding
 }
 
-// ServeHTTP answers with a line for each failure; with ?verbose, for each check.
+// ServeHTTP answers with a line for each failure and, with ?verbose, a line for
+// each other check.
 func (p probe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, verbose := r.URL.Query()["verbose"]
 	status, result := http.StatusOK, "ok"
@@ -45,11 +47,12 @@ func (p probe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintf(w, "%s%s\n", text.String(), result) // the client may have disconnected
 }
 
-// oneLine keeps an error from looking like several checks, and leaves out what the API
-// server quotes from an object: a panic, or a check of the program, may hold its error.
+// oneLine returns a text on one line, so that an error cannot look like several
+// checks. It leaves out values that the API server quotes from an object, since
+// the error of a panic or of a program's check may contain them.
 func oneLine(text string) string { return redact.Text(strings.Join(strings.Fields(text), " ")) }
 
-// counted returns a number and a noun, in the plural unless n is 1.
+// counted returns a number and a noun. The noun is plural unless n is 1.
 func counted(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -57,7 +60,7 @@ func counted(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// header sets the headers that every answer has.
+// header sets the headers of every answer.
 func header(w http.ResponseWriter, contentType string) {
 	h := w.Header()
 	h.Set("Content-Type", contentType)
@@ -68,12 +71,12 @@ func header(w http.ResponseWriter, contentType string) {
 // finding is the result of a check.
 type finding struct {
 	name string
-	note string // when all is well
+	note string // shown if err is nil
 	err  error
 	mild bool // the process is ready nevertheless
 }
 
-// check calls a function that may not return. At most one call is under way.
+// check calls a function that may hang. At most one call is in flight.
 type check struct {
 	name string
 	ask  func() error
@@ -86,10 +89,11 @@ type check struct {
 type call struct {
 	began time.Time
 	done  chan struct{}
-	err   error // after done
+	err   error // set before done is closed
 }
 
-// start asks, unless an answer is under way already.
+// start returns the call that is in flight. If there is no such call, it makes
+// one.
 func (c *check) start() *call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -101,7 +105,7 @@ func (c *check) start() *call {
 	return c.call
 }
 
-// answer makes the call. A panic of the check is its error.
+// answer calls the function. A panic is its error.
 func (c *check) answer(asked *call) {
 	defer close(asked.done)
 	defer func() {
@@ -115,7 +119,7 @@ func (c *check) answer(asked *call) {
 	asked.err = c.ask()
 }
 
-// askAll asks all checks at once, and waits for no longer than patience.
+// askAll runs all checks concurrently, and waits for at most patience.
 func askAll(checks []*check) []finding {
 	calls := make([]*call, len(checks))
 	for i, c := range checks {
@@ -123,15 +127,15 @@ func askAll(checks []*check) []finding {
 	}
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
-	late := false // the timer fires once, for the checks after the one that was waited for, too
+	expired := false // the timer fires once, for all checks together
 	findings := make([]finding, len(checks))
 	for i, asked := range calls {
 		findings[i].name = checks[i].name
-		if !late {
+		if !expired {
 			select {
 			case <-asked.done:
 			case <-timer.C:
-				late = true
+				expired = true
 			}
 		}
 		select {
@@ -144,9 +148,9 @@ func askAll(checks []*check) []finding {
 	return findings
 }
 
-// checksOf returns the checks that call other code: ask for each controller, except for
-// those that name does not name, and the further ones. Informers, phases and sweeps need
-// no call, see known.
+// checksOf returns the checks that call other code: one for each controller for
+// which name does not return "", and further. Informers, phases and sweeps need
+// no call; see known.
 func checksOf(
 	controllers []*reconcile.Controller, name func(*reconcile.Controller) string, ask func(*reconcile.Controller) error,
 	further map[string]func() error,
@@ -163,10 +167,11 @@ func checksOf(
 	return checks
 }
 
-// ofEach names the check of a controller.
+// ofEach returns the name of a controller's check.
 func ofEach(c *reconcile.Controller) string { return "controller/" + c.Name() }
 
-// ofLeader names the check of the leadership of a controller, if it has one.
+// ofLeader returns the name of the check of a controller's leadership, or "" if
+// it has no leader election.
 func ofLeader(c *reconcile.Controller) string {
 	if !c.Status(0).Elects {
 		return ""
@@ -174,8 +179,8 @@ func ofLeader(c *reconcile.Controller) string {
 	return "leader/" + c.Name()
 }
 
-// known returns the findings that need no call: informers, phases, sweeps, and the
-// problems of all of them and of the program.
+// known returns the findings that need no call: informers, phases and sweeps,
+// and all problems.
 func known(o *Options) []finding {
 	var findings []finding
 	for _, i := range inspect.Informers(o.Controllers...) {
@@ -191,9 +196,9 @@ func known(o *Options) []finding {
 		switch {
 		case phase == inspect.Working, phase == inspect.Standby:
 			f.err = c.Refused()
-		case c.Status(0).Optional && (phase == inspect.Created || phase == inspect.Syncing): // see its Problems
+		case c.Status(0).Optional && (phase == inspect.Created || phase == inspect.Syncing): // reported as a problem
 		default:
-			f.err, f.mild = fmt.Errorf("it is %s", phase), o.ReadyWithoutCaches && phase == inspect.Syncing
+			f.err, f.mild = fmt.Errorf("the controller is %s", phase), o.ReadyWithoutCaches && phase == inspect.Syncing
 		}
 		findings = append(findings, f)
 		if c.Sweep() != nil {
@@ -203,8 +208,9 @@ func known(o *Options) []finding {
 	return withProblems(findings, o.problems())
 }
 
-// leaderReady returns what is wrong with the leadership of a controller. One that waits for
-// its caches has not joined the election.
+// leaderReady returns the problem of a controller's leadership. With
+// ReadyWithoutCaches, it returns nil for a controller that waits for its
+// caches, since that has not joined the election yet.
 func (o *Options) leaderReady(c *reconcile.Controller) error {
 	if o.ReadyWithoutCaches && c.Phase() == inspect.Syncing {
 		return nil
@@ -212,8 +218,9 @@ func (o *Options) leaderReady(c *reconcile.Controller) error {
 	return c.LeaderReady()
 }
 
-// withProblems returns the findings, and those of problems: instead of a check that
-// would be all right, after one that fails, and at the end for other checks.
+// withProblems adds problems to findings. A problem replaces a finding with the
+// same name that is all right, follows a finding that failed, and is appended
+// if no finding has its name.
 func withProblems(findings []finding, problems []inspect.Problem) []finding {
 	byCheck := map[string][]finding{}
 	for _, p := range problems {

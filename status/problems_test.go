@@ -38,7 +38,7 @@ func TestAProblemIsNamedAndLeavesTheProcessReady(t *testing.T) {
 	_, body := client{g, handler}.get("/readyz?verbose")
 	g.Expect(strings.Split(strings.TrimSpace(body), "\n")).To(HaveExactElements(
 		HavePrefix("[-] informer/configmaps: not synced"),
-		Equal("[-] controller/one: it is created"),
+		Equal("[-] controller/one: the controller is created"),
 		Equal("[!] controller/one: d/a: a is odd; delete it (and 2 more)"),
 		Equal("[!] cluster/west: dialing west: i/o timeout"),
 		Equal("[!] cluster/west: "+hostile+": unreachable"),

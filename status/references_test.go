@@ -48,7 +48,7 @@ func TestThePagesShowWhatAKeyRefersTo(t *testing.T) {
 			return w.Body.String()
 		}
 		g.Expect(text(get(url.Values{"controller": {"rollout"}, "key": {"d/a"}}))).To(
-			ContainSubstring("What it refers to Secret d/a: exists Secret d/b: does not exist"))
+			ContainSubstring("References Secret d/a: exists Secret d/b: does not exist"))
 		g.Expect(text(get(nil))).To(ContainSubstring("1 of 2 references"))
 		g.Expect(get(url.Values{"format": {"json"}})).To(ContainSubstring(`"openWatches": 2`))
 		cancel()

@@ -10,8 +10,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// report is the content of the page about everything, and its JSON. Nothing in it is of an
-// object but names, kinds and resourceVersions.
+// report is the content of the overview page, and its JSON. Of objects it has
+// only names, kinds and resourceVersions.
 type report struct {
 	Time        time.Time          `json:"time"`
 	Controllers []controllerReport `json:"controllers"`
@@ -19,49 +19,52 @@ type report struct {
 	Problems    []problem          `json:"problems"`
 }
 
-// problem is a failed check of readyz. Mild says that the process is ready
-// nevertheless.
+// problem is a failed check of /readyz. A mild problem leaves the process
+// ready.
 type problem struct {
 	Check  string `json:"check"`
 	Reason string `json:"reason"`
 	Mild   bool   `json:"mild,omitempty"`
 }
 
-// controllerReport describes a controller, its queue and its sweeps. Counts are since the start
-// of the process.
+// controllerReport describes a controller, its queue and its sweeps. Counts are
+// since the start of the process.
 type controllerReport struct {
 	Name   string        `json:"name"`
 	Kind   string        `json:"kind"`
 	Phase  inspect.Phase `json:"phase"`
 	Leader string        `json:"leader,omitempty"`
 	Slots  []slotReport  `json:"slots,omitempty"`
-	// Imbalance is the field of inspect.Status, where it is explained.
+	// Imbalance is inspect.Status.Imbalance.
 	Imbalance float64         `json:"imbalance,omitempty"`
 	Triggers  []triggerReport `json:"triggers"`
 	Outputs   []outputReport  `json:"outputs"`
-	// Workers is how many reconciles may run at once, and Active how many do.
+	// Workers is how many reconciles may run at once, and Active is how many
+	// are running.
 	Workers int `json:"workers"`
 	Active  int `json:"active"`
-	// Reconciles counts reconciles by inspect.Outcome; one that has not occurred is 0.
+	// Reconciles counts reconciles by inspect.Outcome. An outcome that has not
+	// occurred has the count 0.
 	Reconciles map[string]uint64 `json:"reconciles"`
-	// HeldBack, Overdue, HotLoops and Failing are those of inspect.Stats, where
-	// they are explained.
+	// HeldBack, Overdue, HotLoops and Failing are the fields of inspect.Stats,
+	// where they are explained.
 	HeldBack uint64 `json:"heldBack"`
 	Overdue  uint64 `json:"overdue"`
 	HotLoops uint64 `json:"hotLoops"`
 	Failing  int    `json:"failing"`
-	// Held are the keys that workers hold, and Delayed those that wait for a time,
-	// as in queue.Stats.
+	// Held is the number of keys that workers hold, and Delayed the number of
+	// keys that wait for a time, as in queue.Stats.
 	Held    int `json:"held"`
 	Delayed int `json:"delayed"`
-	// BackingOff are those of the delayed keys that wait for the end of their
-	// back-off, and Retrying all that have failed and not succeeded since.
+	// BackingOff is the number of delayed keys that wait for the end of their
+	// back-off. Retrying is the number of keys that have failed and not
+	// succeeded since.
 	BackingOff int          `json:"backingOff"`
 	Retrying   int          `json:"retrying"`
 	Lanes      []laneReport `json:"lanes"`
 	Sweep      *sweepReport `json:"sweep,omitempty"`
 	Keys       []keyReport  `json:"keys"`
-	More       bool         `json:"more"` // keys than were asked for
+	More       bool         `json:"more"` // there are more keys than requested
 }
 
 // slotReport describes the owner of a slot, as this replica sees it.
@@ -69,19 +72,22 @@ type slotReport struct {
 	State string    `json:"state"` // here, elsewhere, claimable or unavailable
 	Owner string    `json:"owner,omitempty"`
 	Since time.Time `json:"since,omitzero"`
-	// Weight and Heavy are those of inspect.SlotStatus, where they are explained.
+	// Weight and Heavy are the fields of inspect.SlotStatus, where they are
+	// explained.
 	Weight float64 `json:"weight,omitempty"`
 	Heavy  string  `json:"heavy,omitempty"`
 }
 
-// triggerReport describes an informer, or external trigger, that leads to reconciles.
+// triggerReport describes an informer or an external trigger that causes
+// reconciles.
 type triggerReport struct {
 	Informer string `json:"informer"`
 	Kind     string `json:"kind"`
 	Type     string `json:"type"`
 }
 
-// outputReport is a written kind, and whether a trigger of the controller watches it.
+// outputReport is a written kind. Watched reports whether a trigger of the
+// controller watches it.
 type outputReport struct {
 	Kind    string `json:"kind"`
 	Watched bool   `json:"watched"`
@@ -90,8 +96,8 @@ type outputReport struct {
 // laneReport describes the keys that wait in a lane.
 type laneReport struct {
 	Lane string `json:"lane"`
-	// Depth is the number of keys that wait, and Oldest the age of the next one; 0 if
-	// there is none.
+	// Depth is the number of waiting keys. Oldest is the age of the next key,
+	// or 0 if Depth is 0.
 	Depth  int     `json:"depth"`
 	Oldest float64 `json:"oldestSeconds"`
 	// Dispatched counts the keys that workers have taken from the lane.
@@ -102,12 +108,12 @@ type laneReport struct {
 type sweepReport struct {
 	// Known is the number of names in the last complete listing.
 	Known int `json:"known"`
-	// Orphans counts the names that were enqueued, and Failures the sweeps that cleaned
-	// nothing.
+	// Orphans counts the names that were enqueued. Failures counts the sweeps
+	// that failed or were refused.
 	Orphans  uint64    `json:"orphans"`
 	Failures uint64    `json:"failures"`
 	Last     time.Time `json:"lastSuccess,omitzero"`
-	// Problem is why the last sweep failed; empty if it did not.
+	// Problem is why the last sweep failed, or "" if it succeeded.
 	Problem string `json:"problem,omitempty"`
 }
 
@@ -117,25 +123,29 @@ type keyReport struct {
 	Name      string `json:"name"`
 	State     string `json:"state"` // held, delayed, waiting or resting
 	Lane      string `json:"lane,omitempty"`
-	// Attempt is 1 and the number of failures in a row before.
+	// Attempt is 1 plus the number of consecutive failures before.
 	Attempt int `json:"attempt"`
-	// Since is when the key began to wait, or was dispatched; Next is when a delayed one
-	// will wait for a worker.
+	// Since is when the key began to wait or was dispatched. Next is when the
+	// delay of a delayed key ends.
 	Since time.Time `json:"since,omitzero"`
 	Next  time.Time `json:"next,omitzero"`
-	// Backoff and OnHold say what a delayed key waits for; neither means a timer.
+	// Backoff means that a delayed key waits for the end of its back-off,
+	// OnHold that it waits for the caches. A key with neither waits for a
+	// timer.
 	Backoff bool `json:"backingOff,omitempty"`
 	OnHold  bool `json:"onHold,omitempty"`
-	// Again says that a held key was added meanwhile, and will be reconciled once more.
+	// Again means that a held key was added in the meantime, and will be
+	// reconciled once more.
 	Again  bool          `json:"again,omitempty"`
 	Causes []causeReport `json:"causes"`
-	// Error is that of the last reconcile, its first line; empty if it succeeded.
+	// Error is the first line of the error of the last reconcile, or "" if it
+	// succeeded.
 	Error    string    `json:"error,omitempty"`
 	FailedAt time.Time `json:"failedAt,omitzero"`
 }
 
-// causeReport is a change that led to a key; Merged is the number of others that are not
-// listed.
+// causeReport is a change that led to a reconcile. Merged is the number of
+// further changes of the same object, which are not listed.
 type causeReport struct {
 	Trigger    string `json:"trigger"`
 	Type       string `json:"change"`
@@ -153,26 +163,29 @@ type informerReport struct {
 	Controllers []string `json:"controllers"`
 	Synced      bool     `json:"synced"`
 	Reason      string   `json:"reason,omitempty"` // why it is not synced
-	// The watched part of the kind; without namespaces, all of them.
+	// Namespaces, LabelSelector and FieldSelector define the watched part of the
+	// kind. Without Namespaces, all namespaces are watched.
 	Namespaces    []string `json:"namespaces,omitempty"`
 	LabelSelector string   `json:"labelSelector,omitempty"`
 	FieldSelector string   `json:"fieldSelector,omitempty"`
 	MetadataOnly  bool     `json:"metadataOnly,omitempty"`
 	Objects       int      `json:"objects"`
-	// Referenced is set for a cache of objects that others refer to: References is how many
-	// it holds or waits for, and OpenWatches how many of them are watched.
+	// Referenced is set for a cache of objects that other objects refer to.
+	// References is how many it holds or waits for, and OpenWatches is how many
+	// of them are watched.
 	Referenced  bool `json:"referenced,omitempty"`
 	References  int  `json:"references,omitempty"`
 	OpenWatches int  `json:"openWatches,omitempty"`
 
 	Bytes   int64  `json:"bytes"` // estimated
 	Version string `json:"version"`
-	// LastActivity is when the least recently active watch last received anything.
+	// LastActivity is when the least recently active watch last received an
+	// event.
 	LastActivity time.Time `json:"lastActivity,omitzero"`
 	WatchSince   time.Time `json:"watchSince,omitzero"`
-	Lag          float64   `json:"lagSeconds"` // of the oldest change not delivered yet
+	Lag          float64   `json:"lagSeconds"` // age of the oldest undelivered change
 	LastError    string    `json:"lastError,omitempty"`
-	// The counts are those of informer.Status, where they are explained.
+	// The counts are the fields of informer.Status, where they are explained.
 	Lists    int64 `json:"lists"`
 	Watches  int64 `json:"watches"`
 	Stalls   int64 `json:"stalls"`
@@ -181,8 +194,8 @@ type informerReport struct {
 	Events   int64 `json:"events"`
 }
 
-// reportOf returns the present state, with at most as many keys of each controller. It waits
-// for no reconcile and sends no request.
+// reportOf returns the present state, with at most keys keys of each
+// controller. It waits for no reconcile and sends no request.
 func reportOf(o *Options, keys int) *report {
 	r := &report{
 		Time: time.Now(), Controllers: []controllerReport{}, Informers: []informerReport{}, Problems: []problem{},
@@ -214,7 +227,7 @@ func reportOf(o *Options, keys int) *report {
 
 // controllerOf returns the report of one controller.
 func controllerOf(c *reconcile.Controller, informers []inspect.InformerStatus, keys int) controllerReport {
-	// One key more than the page shows: then there are more.
+	// One key more than the page shows, to find out whether there are more.
 	status, stats, q := c.Status(keys+1), c.Stats(), c.QueueStats()
 	r := controllerReport{
 		Name: status.Name, Kind: status.Kind, Phase: status.Phase, Leader: status.LeaderName,
@@ -248,8 +261,8 @@ func controllerOf(c *reconcile.Controller, informers []inspect.InformerStatus, k
 	return r
 }
 
-// nameOf returns the name of a trigger's informer as it stands in the report, or
-// that of an external trigger.
+// nameOf returns the name of a trigger's informer in the report, or the name of
+// an external trigger.
 func nameOf(t inspect.TriggerStatus, informers []inspect.InformerStatus) string {
 	i := slices.IndexFunc(informers, func(i inspect.InformerStatus) bool { return i.Feeds(t) })
 	if i < 0 {
@@ -258,7 +271,8 @@ func nameOf(t inspect.TriggerStatus, informers []inspect.InformerStatus) string 
 	return informers[i].Name
 }
 
-// sweepOf returns the report of the sweeps; nil if the controller has none.
+// sweepOf returns the report of the sweeps, or nil if the controller does not
+// sweep.
 func sweepOf(c *reconcile.Controller) *sweepReport {
 	sweep := c.Sweep()
 	if sweep == nil {
@@ -288,7 +302,8 @@ func keyOf(k *inspect.KeyStatus) keyReport {
 	return r
 }
 
-// causesOf returns the report of causes, empty rather than null.
+// causesOf returns the report of causes. It is never nil, so that its JSON is
+// not null.
 func causesOf(causes []queue.Cause) []causeReport {
 	all := make([]causeReport, 0, len(causes))
 	for _, c := range causes {

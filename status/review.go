@@ -18,7 +18,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Answers of the API server are remembered for a while, and at most answersKept of them.
+// Answers of the API server are remembered for a while. At most answersKept are
+// remembered at a time.
 const (
 	allowedFor     = time.Minute
 	refusedFor     = 10 * time.Second
@@ -27,27 +28,30 @@ const (
 	reviewsAtATime = 4
 )
 
-// ReviewClient creates reviews; a kubernetes.Interface is one. It needs the permissions of
-// the ClusterRole system:auth-delegator.
+// ReviewClient creates reviews. A kubernetes.Interface implements it. It needs
+// the permissions of the ClusterRole system:auth-delegator.
 type ReviewClient interface {
 	AuthenticationV1() authenticationclient.AuthenticationV1Interface
 	AuthorizationV1() authorizationclient.AuthorizationV1Interface
 }
 
-// Reviewed returns an Options.Authorize that asks the API server: a TokenReview
-// finds the user of the bearer token, and a SubjectAccessReview whether
-// they may "get" its path, such as the nonResourceURL /metrics. For browsers the
-// token may also be the password of basic authentication.
+// Reviewed returns a function for Options.Authorize that asks the API server. A
+// TokenReview finds the user of the bearer token, and a SubjectAccessReview
+// finds whether the user may "get" the path, for example the nonResourceURL
+// /metrics. For browsers, the token may also be the password of basic
+// authentication.
 //
-// An answer holds for a minute if the request was allowed, and for 10 seconds if it was
-// refused; a server that does not answer within 10 seconds refuses. The origin of the
-// request does not matter: behind a sidecar every request comes from loopback. At most
-// four reviews are in flight at a time; further requests wait for them, within their 10
+// An answer is remembered for a minute if the request was allowed, and for 10
+// seconds if it was refused. If the server does not answer within 10 seconds,
+// the request is refused. The origin of the request does not matter, since
+// behind a sidecar every request is sent from loopback. At most four reviews
+// are in flight at a time; further requests wait for them, within their 10
 // seconds.
 //
-// Errors: one that wraps [ErrUnauthenticated] for a missing or invalid token; a different
-// one for a user without permission, or if the server did not answer, which is logged and
-// not remembered. Concurrency: it is safe for concurrent use.
+// Errors: one that wraps [ErrUnauthenticated] for a missing or invalid token; a
+// different one for a user without permission. An error of the server refuses
+// the request, too; it is logged and not remembered. The function is safe for
+// concurrent use.
 func Reviewed(client ReviewClient) func(*http.Request) error {
 	r := &reviewer{client, cache.NewLRUExpireCache(answersKept), make(chan struct{}, reviewsAtATime)}
 	return r.authorize
@@ -56,18 +60,18 @@ func Reviewed(client ReviewClient) func(*http.Request) error {
 // reviewer asks the API server, and remembers its answers.
 type reviewer struct {
 	client  ReviewClient
-	answers *cache.LRUExpireCache // by question: the error of a refusal, or nil
-	slots   chan struct{}         // one is taken by each review under way
+	answers *cache.LRUExpireCache // by question; the error of a refusal, or nil
+	slots   chan struct{}         // bounds the reviews in flight
 }
 
-// question is a token and the path that it is to open.
+// question is a token and the path for which it is reviewed.
 type question struct {
-	token [sha256.Size]byte // its digest
+	token [sha256.Size]byte // SHA-256 of the token
 	path  string
 }
 
-// authorize is the Options.Authorize. An error that is not remembered is logged, since the
-// answer does not have it.
+// authorize implements Options.Authorize. It logs an error that it does not
+// remember, since the answer does not contain the error.
 func (r *reviewer) authorize(request *http.Request) error {
 	token := tokenOf(request)
 	if token == "" {
@@ -91,11 +95,11 @@ func (r *reviewer) authorize(request *http.Request) error {
 		klog.FromContext(ctx).Error(err, "request refused: access could not be reviewed", "path", asked.path)
 		return err
 	}
-	holds := allowedFor
+	lifetime := allowedFor
 	if refused != nil {
-		holds = refusedFor
+		lifetime = refusedFor
 	}
-	r.answers.Add(asked, refused, holds)
+	r.answers.Add(asked, refused, lifetime)
 	return refused
 }
 
@@ -111,17 +115,18 @@ func tokenOf(r *http.Request) string {
 	return strings.TrimSpace(token)
 }
 
-// review returns why the server refuses, or why it could not be asked.
+// review returns as refused why the server refuses the token, or as err why the
+// server could not be asked.
 func (r *reviewer) review(ctx context.Context, token, path string) (refused, err error) {
-	whose, err := r.client.AuthenticationV1().TokenReviews().Create(ctx,
+	identity, err := r.client.AuthenticationV1().TokenReviews().Create(ctx,
 		&authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("reviewing a token: %w", err)
 	}
-	if !whose.Status.Authenticated {
+	if !identity.Status.Authenticated {
 		return fmt.Errorf("the token is not valid: %w", ErrUnauthenticated), nil
 	}
-	user := whose.Status.User
+	user := identity.Status.User
 	extra := make(map[string]authorizationv1.ExtraValue, len(user.Extra))
 	for key, values := range user.Extra {
 		extra[key] = authorizationv1.ExtraValue(values)

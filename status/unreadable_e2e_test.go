@@ -25,8 +25,8 @@ import (
 	"github.com/homeostat/homeostat/status"
 )
 
-// jobsCRD allows what the Go type of its kind does not: a Duration is a string, as controller-gen writes it, and unknown
-// fields are preserved.
+// jobsCRD allows what the Go type of its kind does not: a Duration is a string,
+// as controller-gen writes it, and unknown fields are preserved.
 const jobsCRD = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -110,8 +110,9 @@ func (s *seenJobs) of(name string) func() int32 {
 	}
 }
 
-// One object that Go cannot decode, at the start and later, on the real server: by a client of package cluster and by
-// one that a user's generator would have made.
+// One object that Go cannot decode, at the start and later, on the real server:
+// by a client of package cluster and by one that a user's generator would have
+// made.
 func TestE2EAnUnreadableObjectStopsOnlyItself(t *testing.T) {
 	g := NewWithT(t)
 	server, err := e2e.Start(t.Context(), &e2e.Options{Progress: t.Output()})

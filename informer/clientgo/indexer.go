@@ -31,9 +31,7 @@ var errReadOnly = errors.New("the cache of an informer can only be read")
 // It is safe for concurrent use.
 func Indexer[T informer.Object](i *informer.Informer[T]) cache.Indexer {
 	return &view[T]{informer: i, indexes: map[string]index[T]{
-		cache.NamespaceIndex: {cache.MetaNamespaceIndexFunc, func(s informer.Snapshot[T], value string) iter.Seq[T] {
-			return s.Namespace(value) // the cache is in the order of namespaces
-		}},
+		cache.NamespaceIndex: {cache.MetaNamespaceIndexFunc, inNamespace[T]},
 	}}
 }
 
@@ -172,16 +170,21 @@ func (v *view[T]) AddIndexers(added cache.Indexers) error {
 	}
 	for name, of := range added {
 		if name != cache.NamespaceIndex {
-			v.indexes[name] = index[T]{of, informer.NewIndex(v.informer, func(object T) []string {
-				values, err := of(object)
-				if err != nil {
-					return nil // not in this index
-				}
-				return values
-			}).In}
+			v.add(name, of)
 		}
 	}
 	return nil
+}
+
+// add adds an index. The caller holds mu.
+func (v *view[T]) add(name string, of cache.IndexFunc) {
+	v.indexes[name] = index[T]{of, informer.NewIndex(v.informer, func(object T) []string {
+		values, err := of(object)
+		if err != nil {
+			return nil // not in this index
+		}
+		return values
+	}).In}
 }
 
 func (v *view[T]) index(name string) (index[T], error) {

@@ -1,11 +1,11 @@
-// Package absent decides which errors prove that an object does not exist.
+// Package absent decides which errors prove that an object does not exist, and
+// which answers of a server are about the requested object.
 //
-// A status of 404 alone proves nothing. A proxy, a gateway or a server that does
-// not serve the version (yet) answers 404 for objects that exist, and client-go
-// itself then fills in the name that was asked for. A proof is the API server's
-// own answer about this object. The same goes for the statuses of a conflict and of an
-// expired resourceVersion. Nor is a status of success one: package absent also decides
-// which objects and lists can be the server's answer.
+// The status 404 alone is not a proof. A proxy, a gateway, or a server that
+// does not serve the version yet answers 404 for objects that exist, and
+// client-go itself then fills in the requested name. Only the API server's own
+// answer about this object is a proof. The same applies to the status of a
+// conflict, to the status of an expired resourceVersion, and to success.
 package absent
 
 import (
@@ -25,27 +25,28 @@ import (
 	"github.com/homeostat/homeostat/internal/bound"
 )
 
-// Proven reports whether err is the API server's own answer that the object of
-// that resource and name does not exist. A resource without fields is not known,
-// and then not compared.
+// Proven reports whether err is the API server's own answer that the object
+// with that resource and name does not exist. An empty resource is unknown and
+// not compared.
 //
-// The answer for a subresource proves nothing, because a server that does not have
-// the subresource gives the same: do not ask Proven about it.
+// The answer for a subresource is not a proof, since a server without the
+// subresource gives the same answer. Do not call Proven for it.
 func Proven(err error, resource schema.GroupResource, name string) bool {
 	details := detailsOf(err, name)
 	return details != nil && (resource.Empty() || details.Kind == "" && details.Group == "" ||
 		details.Kind == resource.Resource && details.Group == resource.Group)
 }
 
-// Namespace reports whether err proves that a namespace does not exist, as a server
-// says of a write into it.
+// Namespace reports whether err proves that a namespace does not exist. A
+// server answers so to a write into a missing namespace.
 func Namespace(err error, name string) bool {
 	details := detailsOf(err, name)
 	return details != nil && details.Kind == "namespaces" && details.Group == ""
 }
 
-// Object reports whether err proves that obj does not exist, as [Proven] does. The
-// resource is as far known as its type and its TypeMeta tell it.
+// Object reports whether err proves that obj does not exist, as [Proven] does.
+// It compares the resource as far as it is known from obj's Go type and
+// TypeMeta.
 func Object(err error, obj metav1.Object) bool {
 	details := detailsOf(err, obj.GetName())
 	if details == nil || details.Kind == "" {
@@ -61,15 +62,15 @@ func Object(err error, obj metav1.Object) bool {
 	return maybe(reflect.TypeOf(obj), details.Kind)
 }
 
-// OfType reports whether err proves that the object of Go type T and that name does
-// not exist.
+// OfType reports whether err proves that the object with Go type T and that
+// name does not exist.
 func OfType[T metav1.Object](err error, name string) bool {
 	details := detailsOf(err, name)
 	return details != nil && (details.Kind == "" || maybe(reflect.TypeFor[T](), details.Kind))
 }
 
-// maybe reports whether objects of that Go type may be of the resource. It knows the
-// kinds of k8s.io/api, whose types are named after them.
+// maybe reports whether objects of Go type t may belong to the resource. It
+// knows the types of k8s.io/api, which are named after their kinds.
 func maybe(t reflect.Type, resource string) bool {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -81,14 +82,15 @@ func maybe(t reflect.Type, resource string) bool {
 	return plural.Resource == resource
 }
 
-// IsExpired reports whether err is the API server's own answer that it no longer
-// remembers a resourceVersion.
+// IsExpired reports whether err is the API server's own answer that it no
+// longer remembers a resourceVersion.
 func IsExpired(err error) bool {
 	return (apierrors.IsResourceExpired(err) || apierrors.IsGone(err)) && !IsForeign(err)
 }
 
-// IsForeign reports whether err is an answer that is not the API server's own:
-// client-go has made it of the HTTP status alone, because the body was none.
+// IsForeign reports whether err is an answer that is not the API server's own.
+// client-go then has made the error from the HTTP status alone, because the
+// body was not a Status.
 func IsForeign(err error) bool {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) {
@@ -98,8 +100,8 @@ func IsForeign(err error) bool {
 	return details != nil && slices.ContainsFunc(details.Causes, foreign)
 }
 
-// detailsOf returns the details of an answer "not found" that the API server itself
-// has given about an object of that name, or nil.
+// detailsOf returns the details of err if the API server itself has answered
+// that an object with that name was not found, and nil otherwise.
 func detailsOf(err error, name string) *metav1.StatusDetails {
 	var answer apierrors.APIStatus
 	if name == "" || !errors.As(err, &answer) {
@@ -116,45 +118,49 @@ func detailsOf(err error, name string) *metav1.StatusDetails {
 	return details
 }
 
-// foreign reports whether client-go has written the status itself, because the body
-// was not one.
+// foreign reports whether client-go has added the cause because the body was
+// not a Status.
 func foreign(cause metav1.StatusCause) bool {
 	return cause.Type == metav1.CauseTypeUnexpectedServerResponse
 }
 
-// byWebhook reports whether the answer is the refusal by an admission webhook, which
-// may have passed on what it was told of an object of its own.
+// byWebhook reports whether message is the refusal of an admission webhook. The
+// webhook may have passed on an answer about a different object that it uses
+// itself.
 func byWebhook(message string) bool {
 	return strings.HasPrefix(message, "admission webhook ") && strings.Contains(message, " denied the request")
 }
 
-// Answer returns an error unless object can be the API server's answer about the object of
-// that name, although the client has returned no error: client-go makes an object without
-// fields of the {} of a gateway, and of an object of another kind.
+// Answer returns an error unless object can be the API server's answer about
+// the object with that name. It is for answers for which the client has
+// returned no error. For example, client-go makes an object without fields from
+// the {} of a gateway, and from an object of another kind.
 func Answer(object metav1.Object, name string) error {
 	if bound.IsNil(object) {
 		return errors.New("the client has returned neither an object nor an error")
 	}
 	if got := object.GetName(); got != name {
-		return fmt.Errorf("the answer is about the name %q, not %q: something in between has sent it", got, name)
+		return fmt.Errorf("the answer is about the name %q, not %q: a proxy or gateway has sent it", got, name)
 	}
 	return nil
 }
 
-// List returns an error unless list can be the API server's own, although the client has
-// returned no error: client-go makes an empty list of the {} of a gateway, and of a list of
-// another kind. Lists of the server have a resourceVersion, and those of fakes do not.
+// List returns an error unless list can be the API server's own answer. It is
+// for answers for which the client has returned no error. For example,
+// client-go makes an empty list from the {} of a gateway, and from a list of
+// another kind. Lists of the server have a resourceVersion, but lists of fakes
+// do not.
 func List(list runtime.Object) error {
 	kind := list.GetObjectKind().GroupVersionKind().Kind
-	of, err := meta.ListAccessor(list)
+	accessor, err := meta.ListAccessor(list)
 	switch {
 	case err != nil:
-		return fmt.Errorf("the answer is no list: %w", err)
+		return fmt.Errorf("the answer is not a list: %w", err)
 	case kind != "" && !strings.HasSuffix(kind, "List"):
-		return fmt.Errorf("the answer is a %q, not a list: something in between has sent it", kind)
-	case of.GetResourceVersion() == "":
-		return errors.New("the answer is no list of the API server, since it has no resourceVersion: " +
-			"something in between has sent it")
+		return fmt.Errorf("the answer is a %q, not a list: a proxy or gateway has sent it", kind)
+	case accessor.GetResourceVersion() == "":
+		return errors.New("the answer is not a list of the API server, since it has no resourceVersion: " +
+			"a proxy or gateway has sent it")
 	}
 	return nil
 }

@@ -37,7 +37,8 @@ var services = corev1.Resource("services")
 const own = `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"services \"web\" not found",` +
 	`"reason":"NotFound","details":{"name":"web","kind":"services"},"code":404}`
 
-// clientsOf returns a GET and a DELETE of the Service d/web for each kind of client.
+// clientsOf returns a GET and a DELETE of the Service d/web for each kind of
+// client.
 func clientsOf(g *WithT, config *rest.Config) map[string]func(context.Context) (get, del error) {
 	typed, err := kubernetes.NewForConfig(config)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -74,7 +75,8 @@ func TestOnlyTheServersOwnAnswerAboutTheObjectProves(t *testing.T) {
 	}
 }
 
-// proves tests whether the page proves to every client that the Service does not exist.
+// proves tests whether the page proves to every client that the Service does
+// not exist.
 func proves(t *testing.T, page absenttest.Page, want bool) {
 	g := NewWithT(t)
 	for kind, ask := range clientsOf(g, page.Config()) {

@@ -1,6 +1,6 @@
 // Package answer reads the metadata of an API object from the bytes of an
-// answer, in whatever encoding the client asked for, and the whole object only
-// on demand.
+// answer, in any encoding that a client may request. It reads the whole object
+// only on demand.
 package answer
 
 import (
@@ -16,19 +16,19 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// MaxBytes is the longest body that is read. An API server stores no object of
-// that size.
+// MaxBytes is the longest body that is read. API servers do not store objects
+// of that size.
 const MaxBytes = 16 << 20
 
 var errPartial = errors.New("the answer has only a part of the object")
 
-// Object is an object as a server answered with it, its type and metadata.
+// Object is the type and the metadata of an object in an answer.
 type Object struct {
 	metav1.PartialObjectMetadata
 	// Status is set instead of the metadata if the answer is a Status.
 	Status *metav1.Status
-	// Unlabelled is set if the labels are not known, nor anything but the
-	// identity: the answer is about a subresource such as scale.
+	// Unlabelled is set if only the object's identity is known, for example
+	// because the answer is about a subresource such as scale.
 	Unlabelled bool
 
 	part  bool // the rest of the object is not in the body
@@ -36,8 +36,8 @@ type Object struct {
 	body  []byte
 }
 
-// Readable reports whether an answer of that Content-Type is an object, judging
-// by the type alone.
+// Readable reports whether an answer with that Content-Type is an object,
+// judged by the type alone.
 func Readable(contentType string) bool {
 	media, parameters, err := mime.ParseMediaType(contentType)
 	if err != nil || parameters["stream"] != "" {
@@ -50,7 +50,7 @@ func Readable(contentType string) bool {
 	return false
 }
 
-// Read decodes body, of the given Content-Type. The Object retains body.
+// Read decodes a body with the given Content-Type. The Object retains body.
 func Read(contentType string, body []byte) (*Object, error) {
 	media, _, err := mime.ParseMediaType(contentType)
 	if err != nil {
@@ -68,7 +68,7 @@ func Read(contentType string, body []byte) (*Object, error) {
 	case runtime.ContentTypeProtobuf:
 		err = o.readProtobuf()
 	default:
-		err = errors.New("no decoder for it")
+		err = errors.New("there is no decoder for this type")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading a body of type %q: %w", media, err)
@@ -81,7 +81,7 @@ type message interface{ Unmarshal(data []byte) error }
 
 var _ message = (*metav1.Status)(nil)
 
-// Into decodes the whole object into object, a pointer to its Go type.
+// Into decodes the whole object into object, which is a pointer to its Go type.
 func (o *Object) Into(object any) error {
 	if o.part || o.Unlabelled || o.Status != nil || len(o.body) == 0 {
 		return errPartial
@@ -101,8 +101,8 @@ func (o *Object) Into(object any) error {
 	}
 }
 
-// jsonOfCBOR returns body as JSON: the decoder for Go types refuses fields that
-// they do not have.
+// jsonOfCBOR returns body as JSON. CBOR itself cannot be decoded into a Go type
+// that lacks some of the object's fields.
 func jsonOfCBOR(body []byte) ([]byte, error) {
 	var object map[string]any
 	if err := direct.Unmarshal(body, &object); err != nil {
@@ -119,25 +119,25 @@ func (o *Object) readJSON() error {
 	case o.isStatus():
 		o.Status = &metav1.Status{}
 		return kjson.UnmarshalCaseSensitivePreserveInts(o.body, o.Status)
-	case o.is("Table"):
+	case o.isMeta("Table"):
 		return errPartial
 	}
-	o.part = o.is("PartialObjectMetadata")
+	o.part = o.isMeta("PartialObjectMetadata")
 	return nil
 }
 
-func (o *Object) is(kind string) bool {
+func (o *Object) isMeta(kind string) bool {
 	return o.Kind == kind && o.GroupVersionKind().Group == metav1.GroupName
 }
 
 func (o *Object) isStatus() bool { return o.Kind == "Status" && o.APIVersion == "v1" }
 
-// The envelope of a protobuf object is a runtime.Unknown behind four bytes.
+// envelope is the beginning of a protobuf object. A runtime.Unknown follows it.
 var envelope = []byte{'k', '8', 's', 0}
 
 var errNoEnvelope = errors.New("the body does not begin as Kubernetes' protobuf does")
 
-// readProtobuf leaves the encoded object in body.
+// readProtobuf reads the metadata, and keeps the encoded object in o.body.
 func (o *Object) readProtobuf() error {
 	body, ok := bytes.CutPrefix(o.body, envelope)
 	if !ok {
@@ -152,6 +152,6 @@ func (o *Object) readProtobuf() error {
 		o.Status = &metav1.Status{}
 		return o.Status.Unmarshal(o.body)
 	}
-	o.part = o.is("PartialObjectMetadata")
+	o.part = o.isMeta("PartialObjectMetadata")
 	return o.Unmarshal(o.body) // in every kind of object, field 1 is its metadata
 }

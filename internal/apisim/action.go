@@ -11,22 +11,23 @@ type ActionKind uint8
 
 // The kinds of actions, in the order in which [Benign] prefers them.
 const (
-	Deliver  ActionKind = iota // the next event of a watch goes to its client
-	Commit                     // a late call is carried out
+	Deliver  ActionKind = iota // a watch delivers its next event to its client
+	Commit                     // a late call is executed
 	Release                    // a parked call is served
 	Work                       // a step of the workload
-	Bookmark                   // a watch gets a bookmark
-	Chaos                      // an extra action that no benign run takes
+	Bookmark                   // a watch receives a bookmark
+	Chaos                      // an extra action that benign runs do not take
 )
 
 var kindNames = [...]string{"deliver", "late", "call", "work", "bookmark", "chaos"}
 
 func (k ActionKind) String() string { return kindNames[k] }
 
-// Action is one thing that can happen next.
+// Action is one action that the scheduler can take next.
 type Action struct {
 	Kind ActionKind
-	// Call of the caller, or of the watch that an event goes to; zero for work and chaos.
+	// Call is the parked call, or the watch that receives the event. It is zero
+	// for work and chaos.
 	Call Call
 
 	name  string
@@ -45,7 +46,7 @@ func (a Action) String() string {
 	return a.Kind.String() + " " + a.watch.label()
 }
 
-// WatchID identifies the watch of a delivery; 0 for other actions.
+// WatchID identifies the watch of a delivery. It is 0 for other actions.
 func (a Action) WatchID() int {
 	if a.watch == nil {
 		return 0
@@ -53,8 +54,9 @@ func (a Action) WatchID() int {
 	return a.watch.id
 }
 
-// Among tells the watch of a delivery from others of the same client and resource, for example "labels a=b"; "" if
-// there is no other one.
+// Among distinguishes the watch of a delivery from other watches of the same
+// client and resource. For example, it returns "labels a=b". It returns "" if
+// the client has no other watch of the resource.
 func (a Action) Among() string {
 	if a.watch == nil {
 		return ""
@@ -62,13 +64,13 @@ func (a Action) Among() string {
 	w := a.watch
 	w.server.mu.Lock()
 	defer w.server.mu.Unlock()
-	others, same, number := 0, 1, 1
+	siblings, same, number := 0, 1, 1
 	for _, o := range w.server.watches {
 		if o == w || o.ended || o.table != w.table || o.call.Client != w.call.Client {
 			continue
 		}
-		others++
-		if o.words() == w.words() {
+		siblings++
+		if o.selection() == w.selection() {
 			same++
 			if o.id < w.id {
 				number++
@@ -76,15 +78,15 @@ func (a Action) Among() string {
 		}
 	}
 	switch {
-	case others == 0:
+	case siblings == 0:
 		return ""
 	case same > 1:
-		return fmt.Sprintf("%s, %d of %d", w.words(), number, same)
+		return fmt.Sprintf("%s, %d of %d", w.selection(), number, same)
 	}
-	return w.words()
+	return w.selection()
 }
 
-// CallID identifies a parked call; 0 for other actions.
+// CallID identifies a parked call. It is 0 for other actions.
 func (a Action) CallID() int {
 	if a.call == nil {
 		return 0
@@ -92,7 +94,8 @@ func (a Action) CallID() int {
 	return a.call.id
 }
 
-// Request is the request of a parked call: the caller, the object and the body; "" for other actions.
+// Request returns the request of a parked call: the caller, the object and the
+// body. It returns "" for other actions.
 func (a Action) Request() string {
 	if a.call == nil {
 		return ""
@@ -100,7 +103,8 @@ func (a Action) Request() string {
 	return a.call.name + "\n" + string(a.call.req.body)
 }
 
-// Caller is the place in the program under test, file:line, that made a parked call; "" when it is not known.
+// Caller returns the location in the program under test, as file:line, that
+// made a parked call. It returns "" if the location is not known.
 func (a Action) Caller() string {
 	if a.call == nil {
 		return ""
@@ -121,22 +125,24 @@ func compareActions(a, b Action) int {
 	return strings.Compare(a.order, b.order)
 }
 
-// Extra is an action that a scenario adds: a step of its workload, a crash, a rival's write.
+// Extra is an action that a scenario adds. For example, a step of its workload,
+// a crash, or a competing write.
 type Extra struct {
 	Name string
-	// Enabled reports whether it can happen now; nil: always.
+	// Enabled reports whether the action can be taken now. nil means always.
 	Enabled func() bool
-	// Do runs in the scheduler's goroutine. It may use the admin client; it must not wait for gated calls.
+	// Do takes the action in the scheduler's goroutine. It may use the admin
+	// client, and must not wait for gated calls.
 	Do func()
-	// Chaos actions are taken by random policies only and do not keep a run from being quiescent.
+	// Chaos marks an action that only random policies take, and that does not
+	// keep a run from being quiescent.
 	Chaos bool
-	// Once removes the action after it ran.
+	// Once removes the action after it was taken.
 	Once bool
 }
 
-// label names the watch and its next event.
-// words describe what the watch selects.
-func (w *watcher) words() string {
+// selection describes the selector of the watch.
+func (w *watcher) selection() string {
 	var parts []string
 	if w.match.namespace != "" {
 		parts = append(parts, "namespace "+w.match.namespace)
@@ -156,14 +162,15 @@ func (w *watcher) words() string {
 	return cmp.Or(strings.Join(parts, ", "), "all")
 }
 
+// label names the watch and its next event.
 func (w *watcher) label() string {
-	what := "version " + formatVersion(w.server.version)
+	event := "version " + formatVersion(w.server.version)
 	if len(w.pending) > 0 {
 		d := w.pending[0]
-		what = string(d.typ) + " " + formatVersion(d.version)
+		event = string(d.typ) + " " + formatVersion(d.version)
 		if d.obj != nil {
-			what += " " + d.obj.key.String()
+			event += " " + d.obj.key.String()
 		}
 	}
-	return fmt.Sprintf("%s#%d watch %d %s %s", w.call.Client, w.call.Incarnation, w.id, w.call.Resource.Resource, what)
+	return fmt.Sprintf("%s#%d watch %d %s %s", w.call.Client, w.call.Incarnation, w.id, w.call.Resource.Resource, event)
 }

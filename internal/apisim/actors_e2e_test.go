@@ -22,8 +22,9 @@ import (
 	"github.com/homeostat/homeostat/internal/test/e2e"
 )
 
-// TestE2EDeployment records, with -update, the objects that the real controllers make of a Deployment. There are no
-// kubelets: the test sets its Pods ready.
+// TestE2EDeployment records, with -update, the objects that the real
+// controllers make of a Deployment. There are no kubelets: the test sets its
+// Pods ready.
 func TestE2EDeployment(t *testing.T) {
 	g := gomega.NewWithT(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -74,7 +75,8 @@ func runPods(ctx context.Context, client kubernetes.Interface, namespace string)
 	return nil
 }
 
-// complete waits for the last word: all is available, and has progressed.
+// complete waits for the final status: all Pods are available, and the
+// Deployment has progressed.
 func complete(ctx context.Context, client kubernetes.Interface, namespace string) error {
 	d, err := client.AppsV1().Deployments(namespace).Get(ctx, "web", metav1.GetOptions{})
 	if err != nil {

@@ -37,8 +37,9 @@ func web(namespace string) *appsv1.Deployment {
 	}
 }
 
-// TestDeploymentEndsAsOnTheRealServer compares the actors of package reconciletest with the real controllers, for a
-// Deployment whose Pods have become ready. TestE2EDeployment recorded the result.
+// TestDeploymentEndsAsOnTheRealServer compares the actors of package
+// reconciletest with the real controllers, for a Deployment whose Pods have
+// become ready. TestE2EDeployment recorded the result.
 func TestDeploymentEndsAsOnTheRealServer(t *testing.T) {
 	const namespace = "conf-deployment"
 	got := ""
@@ -77,9 +78,9 @@ func TestDeploymentEndsAsOnTheRealServer(t *testing.T) {
 	compare(t, deploymentFile, got)
 }
 
-// picture returns the part of the objects that both worlds must have in common. The hash of a template differs,
-// and the simulated world keeps no revisions. A Pod's status comes from its kubelet; in the real world that is
-// the test.
+// picture returns the part of the objects that both worlds must have in common.
+// The hash of a template differs, and the simulated world keeps no revisions. A
+// Pod's status comes from its kubelet; in the real world that is the test.
 func picture(t *testing.T, namespace string, all []*unstructured.Unstructured) string {
 	t.Helper()
 	m, hash := conformance.NewMask(namespace), ""

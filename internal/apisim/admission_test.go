@@ -14,7 +14,7 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// newServer is a simulated server and a client of it.
+// newServer returns a simulated server and a client of it.
 func newServer(t *testing.T) (*apisim.Server, kubernetes.Interface) {
 	t.Helper()
 	sim, err := apisim.New(&apisim.Options{Lifecycle: true})
@@ -31,7 +31,8 @@ func pod(name string, change func(s *corev1.PodSpec)) *corev1.Pod {
 	return p
 }
 
-// A Pod without a class gets the default class, and a refusal names the value that does not fit.
+// A Pod without a class gets the default class, and a refusal names the value
+// that does not fit.
 func TestPriorityClassesAreAdmitted(t *testing.T) {
 	g := gomega.NewWithT(t)
 	sim, client := newServer(t)
@@ -60,7 +61,7 @@ func TestPriorityClassesAreAdmitted(t *testing.T) {
 	}
 }
 
-// service makes a Service with an address and ports on the nodes, by their names.
+// service returns a Service with an address and node ports, by their names.
 func service(name, address string, ports ...corev1.ServicePort) *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"},
@@ -79,7 +80,8 @@ func TestServicesChooseAddressesOfUsualRanges(t *testing.T) {
 	g.Expect(err).To(gomega.MatchError(gomega.ContainSubstring("the simulated server has [10.0.0.0/16 ")))
 }
 
-// Loaded objects may come from a cluster with different addresses: an update that keeps them is not refused.
+// Loaded objects may come from a cluster with different addresses: an update
+// that keeps them is not refused.
 func TestALoadedServiceKeepsItsAddresses(t *testing.T) {
 	g := gomega.NewWithT(t)
 	sim, client := newServer(t)

@@ -17,8 +17,9 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// apply is server-side apply. Before the first apply to an object its fields are owned by "before-first-apply", unless
-// Options.ManagedFields has every write tracked.
+// apply is server-side apply. The owner of fields that were set before the
+// first apply to an object is "before-first-apply", unless
+// Options.ManagedFields is set to track every write.
 func (x *exchange) apply() (*output, error) {
 	config, err := applyConfig(x.t, x.r)
 	if err != nil {
@@ -58,7 +59,8 @@ func (x *exchange) apply() (*output, error) {
 	return x.r.show(http.StatusOK, fresh)
 }
 
-// applyConfig reads the applied configuration, without the fields that this endpoint does not write.
+// applyConfig reads the applied configuration, without the fields that this
+// endpoint does not write.
 func applyConfig(t *table, r *request) (object, error) {
 	if r.query.Get("fieldManager") == "" {
 		return nil, apierrors.NewInvalid(metav1.SchemeGroupVersion.WithKind("PatchOptions").GroupKind(), "",
@@ -109,24 +111,25 @@ func (x *exchange) applied(have *stored, config object) (object, error) {
 	if have != nil {
 		live.Object = clone(have.obj)
 	}
-	out, err := fields.Apply(live, &unstructured.Unstructured{Object: config}, x.r.query.Get("fieldManager"),
+	result, err := fields.Apply(live, &unstructured.Unstructured{Object: config}, x.r.query.Get("fieldManager"),
 		isTrue(x.r.query.Get("force")))
 	if err != nil {
 		if _, known := err.(apierrors.APIStatus); known {
 			return nil, err
 		}
-		return nil, &apierrors.StatusError{ErrStatus: metav1.Status{ // a field that the schema does not have
+		return nil, &apierrors.StatusError{ErrStatus: metav1.Status{ // the schema does not have a field
 			Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: err.Error(),
 		}}
 	}
-	obj := out.(*unstructured.Unstructured).Object
+	obj := result.(*unstructured.Unstructured).Object
 	carryOrDrop(metaOf(obj), live.Object, "resourceVersion")
 	return obj, nil
 }
 
 func carryOrDrop(m, live object, fields ...string) { carry(m, metaOf(live), fields...) }
 
-// trackFields records the caller as owner of the fields that it changed, on objects whose owners are recorded.
+// trackFields records the caller as the owner of the fields that it changed, on
+// objects whose owners are recorded.
 func (x *exchange) trackFields(have *stored, obj object) (object, error) {
 	if strings.HasPrefix(x.r.mediaType, "application/apply-patch") {
 		return obj, nil
@@ -143,11 +146,11 @@ func (x *exchange) trackFields(have *stored, obj object) (object, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := fields.UpdateNoErrors(live.DeepCopy(), &unstructured.Unstructured{Object: clone(obj)}, x.r.manager())
-	return out.(*unstructured.Unstructured).Object, nil
+	result := fields.UpdateNoErrors(live.DeepCopy(), &unstructured.Unstructured{Object: clone(obj)}, x.r.manager())
+	return result.(*unstructured.Unstructured).Object, nil
 }
 
-// manager is the name under which a caller owns fields.
+// manager returns the name under which a caller owns fields.
 func (r *request) manager() string {
 	if m := r.query.Get("fieldManager"); m != "" {
 		return m
@@ -172,21 +175,22 @@ func fieldManager(t *table, subresource string) (*managedfields.FieldManager, er
 	return m, nil
 }
 
-// oneVersion converts nothing: every resource has one version, and objects are unstructured.
+// oneVersion is a converter that converts no object: every resource has one
+// version, and objects are unstructured.
 type oneVersion struct{}
 
-func (oneVersion) Convert(in, out, _ any) error {
-	from, ok := in.(*unstructured.Unstructured)
-	to, ok2 := out.(*unstructured.Unstructured)
+func (oneVersion) Convert(src, dst, _ any) error {
+	source, ok := src.(*unstructured.Unstructured)
+	target, ok2 := dst.(*unstructured.Unstructured)
 	if !ok || !ok2 {
-		return fmt.Errorf("converting %T to %T: only unstructured objects are known", in, out)
+		return fmt.Errorf("converting %T to %T: only unstructured objects are known", src, dst)
 	}
-	to.Object = from.Object
+	target.Object = source.Object
 	return nil
 }
 
-func (oneVersion) ConvertToVersion(in runtime.Object, _ runtime.GroupVersioner) (runtime.Object, error) {
-	return in, nil
+func (oneVersion) ConvertToVersion(obj runtime.Object, _ runtime.GroupVersioner) (runtime.Object, error) {
+	return obj, nil
 }
 
 func (oneVersion) ConvertFieldLabel(_ schema.GroupVersionKind, label, value string) (string, string, error) {

@@ -6,9 +6,11 @@ import (
 	"sync"
 )
 
-// builtins is the table of the server's own kinds, one line each: group/version, resource, kind and flags.
-// ns namespaced, st status, gen generation, un unconditional update, cu create on update,
-// do DELETE answers with the object, sa status at create, sc scale, or DELETE orphans dependents, fg fixed generation.
+// builtins is the table of the server's built-in kinds, one line each:
+// group/version, resource, kind and flags. The flags are: ns namespaced, st
+// status, gen generation, un unconditional update, cu create on update, do
+// DELETE answers with the object, sa status at create, sc scale, or DELETE
+// orphans dependents, fg fixed generation.
 const builtins = `
 v1 configmaps ConfigMap ns un
 v1 secrets Secret ns un
@@ -56,15 +58,15 @@ resource.k8s.io/v1 resourceclaimtemplates ResourceClaimTemplate ns un
 resource.k8s.io/v1 resourceslices ResourceSlice gen un
 `
 
-// Builtin lists the kinds that every server has without being told.
+// Builtin returns the built-in kinds, which every server has.
 func Builtin() []Resource { return slices.Clone(parsed()) }
 
 var parsed = sync.OnceValue(func() []Resource {
-	var all []Resource
+	var resources []Resource
 	for line := range strings.Lines(strings.TrimSpace(builtins)) {
-		all = append(all, parseBuiltin(strings.Fields(line)))
+		resources = append(resources, parseBuiltin(strings.Fields(line)))
 	}
-	return all
+	return resources
 })
 
 func parseBuiltin(f []string) Resource {

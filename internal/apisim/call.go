@@ -19,7 +19,7 @@ type Call struct {
 	Resource    schema.GroupVersionResource
 	Subresource string
 	Namespace   string
-	Name        string // of a create: the name, or the generateName followed by *
+	Name        string // for a create without a name, the generateName followed by *
 }
 
 // Write reports whether the call changes state.
@@ -39,7 +39,7 @@ func (c Call) String() string {
 	return fmt.Sprintf("%s#%d %s %s %s", c.Client, c.Incarnation, c.Verb, resource, name)
 }
 
-// request is a call with all that came with it.
+// request is a call together with the contents of its HTTP request.
 type request struct {
 	Call
 	query     url.Values
@@ -47,7 +47,7 @@ type request struct {
 	mediaType string
 	accept    string
 	inURL     string   // the name in the URL
-	warnings  []string // for the caller, beside the answer
+	warnings  []string // sent to the caller with the answer
 }
 
 var verbs = map[string]string{
@@ -55,15 +55,16 @@ var verbs = map[string]string{
 	http.MethodPatch: "patch", http.MethodDelete: "delete",
 }
 
-// ParseCall derives the call from the path of a request, without the client, and without the name of a created object.
-// It returns false if the path is of no resource.
+// ParseCall derives the call from the path of a request. The client and the
+// name of a created object are empty. It returns false if the path does not
+// name a resource.
 func ParseCall(req *http.Request) (Call, bool) {
 	var c Call
 	ok := c.parsePath(req.Method, req.URL.Path, req.URL.Query())
 	return c, ok
 }
 
-// parsePath reads /api/v1/namespaces/n/pods/p/status and the like.
+// parsePath reads a path such as /api/v1/namespaces/n/pods/p/status.
 func (c *Call) parsePath(method, path string, query url.Values) bool {
 	p := strings.Split(strings.Trim(path, "/"), "/")
 	switch {
@@ -105,11 +106,12 @@ func (c *Call) collectionVerb(query url.Values) {
 	}
 }
 
-// isTrue reports whether an option is on: any value except "", "0" and "false" means yes.
+// isTrue reports whether an option is on. Any value except "", "0" and "false"
+// turns it on.
 func isTrue(s string) bool { return s != "" && s != "0" && !strings.EqualFold(s, "false") }
 
-// named fills in the name of a create from its body.
-func (r *request) named() {
+// setName sets the name of a create from its body.
+func (r *request) setName() {
 	r.inURL = r.Name
 	if r.Verb != "create" || r.Name != "" {
 		return
@@ -128,8 +130,8 @@ func (r *request) key() types.NamespacedName {
 	return types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
 }
 
-// rest distinguishes calls of the same name: their selectors and their bodies.
-func (r *request) rest() string {
+// detail distinguishes calls of the same name by their selectors and bodies.
+func (r *request) detail() string {
 	return r.query.Get("labelSelector") + "\n" + r.query.Get("fieldSelector") + "\n" + string(r.body)
 }
 

@@ -9,25 +9,28 @@ import (
 	"sync"
 )
 
-const deepest = 64
+// maxDepth is the number of calls in a trail.
+const maxDepth = 64
 
-// trail is where a goroutine is: the innermost calls, ended by a zero if there are fewer.
-type trail [deepest]uintptr
+// trail holds the innermost calls of a goroutine. A zero ends it if there are
+// fewer than maxDepth.
+type trail [maxDepth]uintptr
 
-// stack records where the program is, cheaply.
+// stack records the calls of the calling goroutine at little cost.
 func stack() trail {
 	var t trail
 	runtime.Callers(2, t[:])
 	return t
 }
 
-// Caller is the place in the program, file:line, that makes the request which the calling goroutine serves; "" when it
-// is not known.
+// Caller returns the location in the program, as file:line, that makes the
+// request which the calling goroutine serves. It returns "" if the location is
+// not known.
 func Caller() string { return callerOf(stack()) }
 
 const module = "github.com/homeostat/homeostat/"
 
-// machinery begins the names of the functions between a program and the server.
+// machinery lists prefixes of the functions between a program and the server.
 var machinery = []string{
 	"k8s.io/", "net/http.", "runtime.", "testing.", "sigs.k8s.io/", module + "internal/apisim.",
 	module + "patch.", module + "patch/children.", module + "leader.", module + "informer.", module + "names.",
@@ -35,17 +38,19 @@ var machinery = []string{
 	module + "cluster.", module + "reconcile/reconciletest.", module + "reconcile/reconciletest/internal/smoke.",
 }
 
-// mostTrails bounds the cache of callers: a program calls from a few places only.
-const mostTrails = 10_000
+// maxTrails limits the cache of callers. A program makes calls from a few
+// places only.
+const maxTrails = 10_000
 
-// callers caches the result for each trail: naming the places of a stack takes longer than most calls.
+// callers caches the location for each trail, because symbolizing a stack takes
+// longer than most calls.
 var callers = struct {
 	sync.Mutex // guards known
 
 	known map[trail]string
 }{known: map[trail]string{}}
 
-// callerOf is the innermost frame of the program.
+// callerOf returns the innermost frame of the program.
 func callerOf(t trail) string {
 	callers.Lock()
 	defer callers.Unlock()
@@ -53,7 +58,7 @@ func callerOf(t trail) string {
 	if known {
 		return found
 	}
-	if len(callers.known) >= mostTrails {
+	if len(callers.known) >= maxTrails {
 		clear(callers.known)
 	}
 	found = t.caller()
@@ -64,7 +69,7 @@ func callerOf(t trail) string {
 func (t *trail) caller() string {
 	depth := slices.Index(t[:], 0)
 	if depth < 0 {
-		depth = deepest
+		depth = maxDepth
 	}
 	frames := runtime.CallersFrames(t[:depth])
 	for more := depth > 0; more; {

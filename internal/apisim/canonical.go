@@ -11,8 +11,9 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// canonical gives a built-in object the shape that its Go type encodes to: unknown fields go, quantities and
-// times get their one spelling. Without it an update that changes nothing would look like a change.
+// canonical converts a built-in object to the form that its Go type encodes to.
+// It drops unknown fields and normalizes quantities and times. Otherwise an
+// update that changes no value would look like a change.
 func canonical(r *Resource, obj object) (object, error) {
 	obj["apiVersion"], obj["kind"] = r.apiVersion(), r.Kind
 	if r.builtin.typed {
@@ -20,7 +21,7 @@ func canonical(r *Resource, obj object) (object, error) {
 			sealSecret(obj)
 		}
 		var err error
-		if obj, err = remembered.of(r, obj, shaped); err != nil {
+		if obj, err = remembered.lookup(r, obj, encodeTyped); err != nil {
 			return nil, err
 		}
 	}
@@ -36,8 +37,9 @@ func canonical(r *Resource, obj object) (object, error) {
 	return obj, nil
 }
 
-// shaped is an object as its Go type encodes to, by way of the storage. It follows from the object alone.
-func shaped(r *Resource, obj object) (object, error) {
+// encodeTyped returns an object as its Go type encodes it after it was stored.
+// The result depends on the object alone.
+func encodeTyped(r *Resource, obj object) (object, error) {
 	typed, err := scheme.Scheme.New(r.gvk())
 	if err != nil {
 		return nil, apierrors.NewInternalError(fmt.Errorf("making a %s: %w", r.Kind, err))
@@ -49,14 +51,14 @@ func shaped(r *Resource, obj object) (object, error) {
 	if typed, err = throughStorage(r, typed); err != nil {
 		return nil, err
 	}
-	knownDefaults().apply(reflect.ValueOf(typed)) // for the fields that storage leaves out of a template
+	knownDefaults().apply(reflect.ValueOf(typed)) // for the fields that storage omits in a template
 	if obj, err = runtime.DefaultUnstructuredConverter.ToUnstructured(typed); err != nil {
 		return nil, apierrors.NewInternalError(fmt.Errorf("encoding a %s: %w", r.Kind, err))
 	}
 	return obj, nil
 }
 
-// blank is an object of a kind in which nothing is set, as its Go type encodes to.
+// blank returns an empty object of a kind as its Go type encodes it.
 func blank(r *Resource) (object, error) {
 	obj := object{}
 	if typed, err := scheme.Scheme.New(r.gvk()); err == nil && r.builtin.typed {
@@ -68,7 +70,7 @@ func blank(r *Resource) (object, error) {
 	return obj, nil
 }
 
-// message is an object with a form in protobuf, as generated types have it.
+// message is an object that encodes to protobuf, as generated types do.
 type message interface {
 	Marshal() ([]byte, error)
 	Unmarshal(data []byte) error
@@ -76,14 +78,14 @@ type message interface {
 
 var _ message = (*metav1.Status)(nil)
 
-// throughStorage returns an object as the server reads it back: it stores built-in kinds in protobuf, which loses
-// empty lists.
+// throughStorage returns an object as the server reads it back. The server
+// stores built-in kinds in protobuf, which loses empty lists.
 func throughStorage(r *Resource, obj runtime.Object) (runtime.Object, error) {
-	from, ok := obj.(message)
+	encoder, ok := obj.(message)
 	if !ok {
 		return obj, nil // a review is not stored
 	}
-	data, err := from.Marshal()
+	data, err := encoder.Marshal()
 	if err != nil {
 		return nil, apierrors.NewInternalError(fmt.Errorf("storing a %s: %w", r.Kind, err))
 	}
@@ -98,7 +100,8 @@ func throughStorage(r *Resource, obj runtime.Object) (runtime.Object, error) {
 	return stored, nil
 }
 
-// sealSecret changes a Secret as the server does: stringData becomes data, and the type is set.
+// sealSecret changes a Secret as the server does: it moves stringData into
+// data, and sets the type.
 func sealSecret(obj object) {
 	if more, _ := obj["stringData"].(object); len(more) > 0 {
 		data, _ := obj["data"].(object)

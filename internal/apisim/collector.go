@@ -8,25 +8,27 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Collector is the garbage collector and the namespace controller, one write at a time. It keeps no cache: it is a
-// correct controller that is as slow as the scheduler makes it.
+// Collector is the garbage collector and the namespace controller. It makes one
+// write at a time and keeps no cache: it is a correct controller that is as
+// slow as the scheduler makes it.
 type Collector struct {
 	server *Server
-	idle   int64 // the version of the server at which there was nothing to do
+	idle   int64 // the version of the server at which no work was left
 }
 
-// CollectorClient is the client of the collector's writes.
+// CollectorClient is the name of the client that makes the collector's writes.
 const CollectorClient = "collector"
 
-// Collector returns the actor; [Collector.Extra] makes it a part of a run.
+// Collector returns the server's collector. [Collector.Extra] makes it a part
+// of a run.
 func (s *Server) Collector() *Collector { return &Collector{server: s} }
 
-// Extra is the action of the scheduler that takes one step.
+// Extra returns the scheduler's action that takes one step.
 func (c *Collector) Extra() *Extra {
 	return &Extra{Name: "collect garbage", Enabled: c.Pending, Do: func() { c.Step() }}
 }
 
-// Pending reports whether there is something to collect.
+// Pending reports whether there is an object to collect.
 func (c *Collector) Pending() bool {
 	s := c.server
 	s.mu.Lock()
@@ -34,18 +36,18 @@ func (c *Collector) Pending() bool {
 	if c.idle == s.version {
 		return false
 	}
-	if c.next() != nil {
+	if c.nextWork() != nil {
 		return true
 	}
 	c.idle = s.version
 	return false
 }
 
-// Step makes one write; false when there is nothing to collect.
+// Step makes one write. It returns false if there is no object to collect.
 func (c *Collector) Step() bool {
 	s := c.server
 	s.mu.Lock()
-	work := c.next()
+	work := c.nextWork()
 	if work != nil {
 		work()
 	}
@@ -54,7 +56,7 @@ func (c *Collector) Step() bool {
 	return work != nil
 }
 
-// Run collects all there is.
+// Run collects all garbage.
 func (c *Collector) Run() {
 	for range 1_000_000 {
 		if !c.Step() {
@@ -63,12 +65,13 @@ func (c *Collector) Run() {
 	}
 }
 
-// next finds the first thing to do, in the order of resources and names.
-func (c *Collector) next() func() {
-	world := c.look()
+// nextWork returns the first write to make, in the order of resources and
+// names, or nil.
+func (c *Collector) nextWork() func() {
+	world := c.snapshot()
 	for _, t := range world.tables {
-		for _, o := range t.at(c.server.version) {
-			if work := c.nextFor(world, t, o); work != nil {
+		for _, o := range t.objectsAt(c.server.version) {
+			if work := c.workFor(world, t, o); work != nil {
 				return work
 			}
 		}
@@ -76,7 +79,7 @@ func (c *Collector) next() func() {
 	return nil
 }
 
-// world is the collector's view of the objects.
+// world is the collector's snapshot of all objects.
 type world struct {
 	tables []*table
 	byUID  map[string]*stored
@@ -94,11 +97,11 @@ type ownerRef struct {
 	blocks                      bool
 }
 
-func (c *Collector) look() *world {
+func (c *Collector) snapshot() *world {
 	s := c.server
 	w := &world{tables: s.ordered, byUID: map[string]*stored{}, owned: map[string][]owned{}}
 	for _, t := range w.tables {
-		for _, o := range t.at(s.version) {
+		for _, o := range t.objectsAt(s.version) {
 			w.byUID[text(o.meta(), "uid")] = o
 			for _, ref := range ownersOf(o) {
 				w.owned[ref.uid] = append(w.owned[ref.uid], owned{table: t, object: o, blocks: ref.blocks})
@@ -110,31 +113,31 @@ func (c *Collector) look() *world {
 
 func ownersOf(o *stored) []ownerRef {
 	list, _ := o.meta()["ownerReferences"].([]any)
-	var all []ownerRef
+	var refs []ownerRef
 	for _, v := range list {
 		if ref, ok := v.(object); ok {
 			blocks, _ := ref["blockOwnerDeletion"].(bool)
-			all = append(all, ownerRef{
+			refs = append(refs, ownerRef{
 				uid: text(ref, "uid"), apiVersion: text(ref, "apiVersion"), kind: text(ref, "kind"), name: text(ref, "name"),
 				blocks: blocks,
 			})
 		}
 	}
-	return all
+	return refs
 }
 
-func (c *Collector) nextFor(w *world, t *table, o *stored) func() {
+func (c *Collector) workFor(w *world, t *table, o *stored) func() {
 	deleting := o.meta()["deletionTimestamp"] != nil
 	switch {
 	case deleting && slices.Contains(finalizersOf(o.obj), metav1.FinalizerOrphanDependents):
 		return c.orphan(w, t, o)
 	case deleting && slices.Contains(finalizersOf(o.obj), metav1.FinalizerDeleteDependents):
 		if slices.ContainsFunc(w.owned[text(o.meta(), "uid")], func(d owned) bool { return d.blocks }) {
-			break // its dependents are collected first
+			break // its dependents must be collected first
 		}
 		return func() { c.unfinalize(t, o, metav1.FinalizerDeleteDependents) }
 	case deleting && t.res.Group == "" && t.res.Resource == "namespaces":
-		if work := c.empty(w, t, o); work != nil {
+		if work := c.emptyNamespace(w, t, o); work != nil {
 			return work
 		}
 	}
@@ -144,11 +147,12 @@ func (c *Collector) nextFor(w *world, t *table, o *stored) func() {
 	if deleting {
 		return nil
 	}
-	return c.dependent(w, t, o)
+	return c.collectDependent(w, t, o)
 }
 
-// resolve finds the table of the kind that a reference names. It returns false if there is none, or if its
-// objects cannot own o: the real collector then leaves o alone.
+// resolve finds the table of the kind that a reference names. It returns false
+// if the kind is not served, or if its objects cannot own o. The real collector
+// then leaves o alone.
 func (w *world) resolve(ref ownerRef, o *stored) (*table, bool) {
 	version, err := schema.ParseGroupVersion(ref.apiVersion)
 	for _, t := range w.tables {
@@ -159,7 +163,7 @@ func (w *world) resolve(ref ownerRef, o *stored) (*table, bool) {
 	return nil, false
 }
 
-// owner returns the object of the reference's kind, name and UID, or nil.
+// owner returns the object with the reference's kind, name and UID, or nil.
 func (w *world) owner(t *table, ref ownerRef, o *stored) *stored {
 	owner := w.byUID[ref.uid]
 	if owner == nil || owner.key.Name != ref.name || t.objects[owner.key] != owner ||
@@ -169,8 +173,9 @@ func (w *world) owner(t *table, ref ownerRef, o *stored) *stored {
 	return owner
 }
 
-// dependent deletes an object that has no owner left, and removes deleted owners from one that has.
-func (c *Collector) dependent(w *world, t *table, o *stored) func() {
+// collectDependent deletes an object that has no owner left. From an object
+// that still has an owner it removes the references to deleted owners.
+func (c *Collector) collectDependent(w *world, t *table, o *stored) func() {
 	var solid, absent, waiting []string
 	for _, ref := range ownersOf(o) {
 		kind, resolved := w.resolve(ref, o)
@@ -202,7 +207,7 @@ func (c *Collector) dependent(w *world, t *table, o *stored) func() {
 		if blocks && slices.ContainsFunc(own, func(d owned) bool {
 			return slices.Contains(finalizersOf(d.object.obj), metav1.FinalizerDeleteDependents)
 		}) {
-			return func() { c.unblock(t, o) } // they wait for one another
+			return func() { c.unblock(t, o) } // the owners wait for each other
 		}
 	}
 	return func() { c.remove(t, o, policy) }
@@ -210,30 +215,31 @@ func (c *Collector) dependent(w *world, t *table, o *stored) func() {
 
 func (c *Collector) orphan(w *world, t *table, o *stored) func() {
 	uid := text(o.meta(), "uid")
-	if all := w.owned[uid]; len(all) > 0 {
-		return func() { c.disown(all[0].table, all[0].object, []string{uid}) }
+	if dependents := w.owned[uid]; len(dependents) > 0 {
+		return func() { c.disown(dependents[0].table, dependents[0].object, []string{uid}) }
 	}
 	return func() { c.unfinalize(t, o, metav1.FinalizerOrphanDependents) }
 }
 
-// empty deletes the contents of a terminating namespace, and then the namespace.
-func (c *Collector) empty(w *world, t *table, ns *stored) func() {
+// emptyNamespace deletes the contents of a terminating namespace, and then the
+// namespace.
+func (c *Collector) emptyNamespace(w *world, t *table, ns *stored) func() {
 	waits := false
 	pods := slices.ContainsFunc(w.tables, func(t *table) bool {
-		return isPod(&t.res) && slices.ContainsFunc(t.at(c.server.version), func(o *stored) bool {
+		return isPod(&t.res) && slices.ContainsFunc(t.objectsAt(c.server.version), func(o *stored) bool {
 			return o.key.Namespace == ns.key.Name
 		})
 	})
-	for _, other := range w.tables {
-		if pods && !isPod(&other.res) {
-			continue // they stay until all pods have ended
+	for _, contents := range w.tables {
+		if pods && !isPod(&contents.res) {
+			continue // the real server deletes the pods first
 		}
-		for _, o := range other.at(c.server.version) {
+		for _, o := range contents.objectsAt(c.server.version) {
 			if o.key.Namespace != ns.key.Name {
 				continue
 			}
 			if o.meta()["deletionTimestamp"] == nil {
-				return func() { c.remove(other, o, metav1.DeletePropagationBackground) }
+				return func() { c.remove(contents, o, metav1.DeletePropagationBackground) }
 			}
 			waits = true
 		}
@@ -242,7 +248,7 @@ func (c *Collector) empty(w *world, t *table, ns *stored) func() {
 		return nil
 	}
 	if len(asObject(ns.obj["spec"])) == 0 {
-		return nil // it is empty, and waits for its own finalizers
+		return nil // it is empty and waits for finalizers in its metadata
 	}
 	return func() {
 		obj := clone(ns.obj)
@@ -255,7 +261,7 @@ func (c *Collector) empty(w *world, t *table, ns *stored) func() {
 	}
 }
 
-// exchange is a call of the collector about one object.
+// exchange returns a call of the collector about one object.
 func (c *Collector) exchange(t *table, o *stored, verb string) *exchange {
 	return &exchange{s: &c.server.store, t: t, r: &request{Call: Call{
 		Client: CollectorClient, Verb: verb, Resource: t.res.GVR(), Namespace: o.key.Namespace, Name: o.key.Name,
@@ -264,7 +270,7 @@ func (c *Collector) exchange(t *table, o *stored, verb string) *exchange {
 
 func (c *Collector) remove(t *table, o *stored, policy metav1.DeletionPropagation) {
 	uid := types.UID(text(o.meta(), "uid"))
-	_, _ = c.exchange(t, o, "delete").end(o, &metav1.DeleteOptions{
+	_, _ = c.exchange(t, o, "delete").deleteObject(o, &metav1.DeleteOptions{
 		PropagationPolicy: &policy, Preconditions: &metav1.Preconditions{UID: &uid},
 	})
 }
@@ -281,7 +287,7 @@ func (c *Collector) disown(t *table, o *stored, uids []string) {
 	c.write(t, o, obj, false)
 }
 
-// unblock lets the owners of an object go before it does.
+// unblock allows the owners of an object to be deleted before it.
 func (c *Collector) unblock(t *table, o *stored) {
 	obj := clone(o.obj)
 	list, _ := metaOf(obj)["ownerReferences"].([]any)
@@ -299,10 +305,11 @@ func (c *Collector) unfinalize(t *table, o *stored, finalizer string) {
 	c.write(t, o, obj, false)
 }
 
-// write commits a change; with last, the deletion of the object.
-func (c *Collector) write(t *table, have *stored, obj object, last bool) {
+// write commits a change. If final is set, it commits the deletion of the
+// object.
+func (c *Collector) write(t *table, have *stored, obj object, final bool) {
 	x := c.exchange(t, have, "update")
-	if last {
+	if final {
 		x.s.version++
 		x.s.commit(t, x.r, have, nil)
 		return
@@ -310,7 +317,8 @@ func (c *Collector) write(t *table, have *stored, obj object, last bool) {
 	_, _ = x.replace(have, obj)
 }
 
-// unprotect releases storage that is being deleted and that nothing uses.
+// unprotect removes the protection of storage that is being deleted and is no
+// longer in use.
 func (c *Collector) unprotect(w *world, t *table, o *stored) func() {
 	f := protection(&t.res)
 	if !slices.Contains(finalizersOf(o.obj), f) || inUse(w, t, o) {
@@ -323,8 +331,9 @@ func isStorage(r *Resource) bool {
 	return r.Group == "" && (r.Resource == "persistentvolumeclaims" || r.Resource == "persistentvolumes")
 }
 
-// inUse reports whether a pod that is on a node, even if it has ended, mounts the claim, or a claim is bound to the
-// volume.
+// inUse reports whether storage is in use. A claim is in use if a Pod on a node
+// mounts it, even if the Pod has ended. A volume is in use if a claim is bound
+// to it.
 func inUse(w *world, t *table, o *stored) bool {
 	if t.res.Resource == "persistentvolumes" {
 		return find(o.obj, "status.phase") == "Bound"

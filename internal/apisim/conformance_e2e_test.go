@@ -49,11 +49,11 @@ spec:
     schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
 `
 
-// recorded is the version of the server whose answers stand in testdata.
+// recorded is the version of the server whose answers are in testdata.
 const recorded = "v1.36."
 
-// asRecorded skips a test of the recorded answers against another version, if KUBERNETES asks for one:
-// docs/compatibility.md lists what differs.
+// asRecorded skips a test of the recorded answers against another version, if
+// KUBERNETES asks for one: docs/compatibility.md lists what differs.
 func asRecorded(t *testing.T, cluster *e2e.Cluster) {
 	t.Helper()
 	if os.Getenv("KUBERNETES") == "" || *update {
@@ -73,7 +73,8 @@ func TestE2EConformance(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	cluster, err := e2e.Start(ctx, &e2e.Options{
-		// Nothing else may write: the answers would depend on when.
+		// No other client may write, because the answers would depend on its
+		// timing.
 		Flags: []string{"kube-controller-manager:--controllers=-deployment-controller,-job-controller,-daemonset-controller," +
 			"-disruption-controller,-namespace-controller,-garbage-collector-controller"},
 	})

@@ -22,13 +22,15 @@ import (
 	"github.com/homeostat/homeostat/internal/test/e2e"
 )
 
-// The scripts of package crd, and their definitions. They are recorded here, where there is a real server.
+// The scripts of package crd, and their definitions. They are recorded here,
+// where there is a real server.
 const (
 	schemaTables      = "../../reconcile/reconciletest/crd/testdata/*.txt"
 	schemaDefinitions = "../../reconcile/reconciletest/crd/testdata/*.yaml"
 )
 
-// writers are the controllers of the real server that would write beside the scripts.
+// writers are the controllers of the real server that would write beside the
+// scripts.
 var writers = []string{
 	"cronjob", "daemonset", "deployment", "disruption", "endpoints", "endpointslice", "endpointslice-mirroring",
 	"garbage-collector", "horizontal-pod-autoscaler", "job", "namespace", "persistentvolume-binder",
@@ -37,13 +39,13 @@ var writers = []string{
 	"clusterrole-aggregation",
 }
 
-// sweepers are those of them that the [apisim.Collector] stands for.
+// sweepers are the controllers that the [apisim.Collector] simulates.
 var sweepers = []string{
 	"garbage-collector", "namespace", "persistentvolume-protection", "persistentvolumeclaim-protection",
 }
 
-// TestE2EConformanceTable plays every script against the real server and holds the recorded answers against it; with
-// -update it records them.
+// TestE2EConformanceTable plays every script against the real server and holds
+// the recorded answers against it; with -update it records them.
 func TestE2EConformanceTable(t *testing.T) {
 	calm := conformanceCluster(t)
 	applyFiles(t, calm, schemaDefinitions)
@@ -77,8 +79,8 @@ func applyFiles(t *testing.T, cluster *e2e.Cluster, pattern string) {
 	}
 }
 
-// attempts is how often a script is played whose answers differ: the caches of a busy server may be late, such as that
-// of a quota that has just come.
+// attempts is how often a script is played whose answers differ: the caches of
+// a busy server may be late, such as that of a quota that has just come.
 const attempts = 3
 
 // hold plays the scripts of a file, and compares or records the answers.
@@ -112,7 +114,8 @@ func hold(t *testing.T, file string, all []conformance.Script, w conformance.Wor
 	}
 }
 
-// deleteServices frees the addresses and ports that an attempt has taken: the next one asks for the same.
+// deleteServices frees the addresses and ports that an attempt has taken: the
+// next one asks for the same.
 func deleteServices(t *testing.T, config *rest.Config) {
 	t.Helper()
 	g := gomega.NewWithT(t)
@@ -149,8 +152,8 @@ func conformanceCluster(t *testing.T, controllers ...string) *e2e.Cluster {
 	return cluster
 }
 
-// waitCollected returns when the garbage collector knows the kinds of the definitions: it looks for new ones every 30
-// seconds.
+// waitCollected returns when the garbage collector knows the kinds of the
+// definitions: it looks for new ones every 30 seconds.
 func waitCollected(t *testing.T, config *rest.Config) {
 	t.Helper()
 	g := gomega.NewWithT(t)
@@ -171,8 +174,9 @@ func waitCollected(t *testing.T, config *rest.Config) {
 	}, 2*time.Minute, time.Second).Should(gomega.MatchError(gomega.ContainSubstring("not found")))
 }
 
-// waitQuiet returns when the objects that the scripts make have not changed for three seconds, or for 16 when a
-// namespace is deleted, at which its controller tries again after a while.
+// waitQuiet returns when the objects that the scripts make have not changed for
+// three seconds, or for 16 when a namespace is deleted, at which its controller
+// tries again after a while.
 func waitQuiet(t *testing.T, config *rest.Config, path string) {
 	t.Helper()
 	client, err := dynamic.NewForConfig(config)

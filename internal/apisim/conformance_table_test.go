@@ -22,8 +22,9 @@ func simulate(t *testing.T, s *conformance.Script) []string {
 
 func customAndBuiltin() []apisim.Resource { return append(apisim.Builtin(), customResources()...) }
 
-// TestConformanceTable holds the simulated server against the recorded answers: it may differ only where the table in
-// the documentation says so, which -write writes. TestE2EConformanceTable holds the real server against them.
+// TestConformanceTable holds the simulated server against the recorded answers:
+// it may differ only where the table in the documentation says so, which -write
+// writes. TestE2EConformanceTable holds the real server against them.
 func TestConformanceTable(t *testing.T) {
 	g := gomega.NewWithT(t)
 	all, count := conformance.Differences(t, conformance.Scripts(t, tables), func(s *conformance.Script) []string {

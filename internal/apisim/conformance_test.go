@@ -13,7 +13,8 @@ import (
 	"github.com/homeostat/homeostat/internal/test/conformance"
 )
 
-// widgets is the custom resource of the scenarios: with a status, and (gadgets) without.
+// widgets is the custom resource of the scenarios: with a status, and (gadgets)
+// without.
 func customResources() []apisim.Resource {
 	return []apisim.Resource{
 		{Group: "sim.example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true, Status: true},
@@ -21,8 +22,9 @@ func customResources() []apisim.Resource {
 	}
 }
 
-// TestConformance holds the simulator against the answers of the real server that testdata/conformance/*.golden
-// record. TestE2EConformance holds the real server against the same files, and writes them with -update.
+// TestConformance holds the simulator against the answers of the real server
+// that testdata/conformance/*.golden record. TestE2EConformance holds the real
+// server against the same files, and writes them with -update.
 func TestConformance(t *testing.T) {
 	for _, file := range scenarios(t) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {

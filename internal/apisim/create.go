@@ -26,7 +26,7 @@ func (x *exchange) create() (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := x.admitted(obj, x.r.body); err != nil {
+	if err := x.checkSchema(obj, x.r.body); err != nil {
 		return nil, err
 	}
 	if rv := text(metaOf(obj), "resourceVersion"); rv != "" {
@@ -42,7 +42,7 @@ func (x *exchange) create() (*output, error) {
 	return x.r.show(http.StatusCreated, fresh)
 }
 
-// admit makes a new object from a caller's body, and commits it.
+// admit makes a new object from a caller's body and commits it.
 func (x *exchange) admit(obj object) (*stored, error) {
 	if x.t.res.Status && !x.t.res.builtin.statusAtCreate {
 		delete(obj, "status")
@@ -60,23 +60,24 @@ func (x *exchange) admit(obj object) (*stored, error) {
 	if x.r.Namespace != "" {
 		m["namespace"] = x.r.Namespace
 	}
-	if err := x.s.name(x.t, m); err != nil {
+	if err := x.s.checkName(x.t, m); err != nil {
 		return nil, err
 	}
-	if err := x.s.namespaceOpen(x.t, x.r); err != nil {
+	if err := x.s.checkNamespace(x.t, x.r); err != nil {
 		return nil, err
 	}
 	return x.insert(obj)
 }
 
-// name holds an object's name against the rules of its kind, and makes one from generateName.
-func (s *store) name(t *table, m object) error {
+// checkName checks an object's name against the rules of its kind, and makes
+// one from generateName.
+func (s *store) checkName(t *table, m object) error {
 	prefix := text(m, "generateName")
 	if text(m, "name") == "" && prefix != "" {
-		m["name"] = prefix + s.made.newSuffix(t, text(m, "namespace"), prefix)
+		m["name"] = prefix + s.identities.newSuffix(t, text(m, "namespace"), prefix)
 	}
-	name := text(m, "name")
-	if name == "" {
+	checkName := text(m, "name")
+	if checkName == "" {
 		return apierrors.NewInvalid(t.res.groupKind(), "", field.ErrorList{
 			field.Required(field.NewPath("metadata", "name"), "name or generateName is required"),
 		})
@@ -87,11 +88,11 @@ func (s *store) name(t *table, m object) error {
 			errs = append(errs, field.Invalid(field.NewPath("metadata", "generateName"), prefix, fault))
 		}
 	}
-	for _, fault := range nameRule(&t.res)(name, false) {
-		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), name, fault))
+	for _, fault := range nameRule(&t.res)(checkName, false) {
+		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), checkName, fault))
 	}
 	if len(errs) > 0 {
-		return apierrors.NewInvalid(t.res.groupKind(), name, errs)
+		return apierrors.NewInvalid(t.res.groupKind(), checkName, errs)
 	}
 	return nil
 }
@@ -107,8 +108,9 @@ func nameRule(r *Resource) validation.ValidateNameFunc {
 	return validation.NameIsDNSSubdomain
 }
 
-// namespaceOpen refuses objects in namespaces that are not there or that end.
-func (s *store) namespaceOpen(t *table, r *request) error {
+// checkNamespace refuses objects in namespaces that do not exist or are
+// terminating.
+func (s *store) checkNamespace(t *table, r *request) error {
 	if !s.opts.Lifecycle || !t.res.Namespaced {
 		return nil
 	}
@@ -139,16 +141,16 @@ func (x *exchange) insert(obj object) (*stored, error) {
 	count := "uid " + x.t.name + " " + text(m, "namespace") + "/" + givenName(x.r, m)
 	if x.r.dryRun() {
 		count = "dry run's " + count
-		defer func() { x.s.made.counts[count]++ }()
+		defer func() { x.s.identities.counts[count]++ }()
 	}
 	if text(m, "uid") == "" {
-		m["uid"] = x.s.made.newUID(count)
+		m["uid"] = x.s.identities.newUID(count)
 	}
 	if !x.t.res.builtin.noGeneration && m["generation"] == nil && x.t.res.Resource != "csidrivers" {
 		m["generation"] = int64(1)
 	}
 	prepare(&x.t.res, obj)
-	if err := allot(x, obj); err != nil {
+	if err := applyAdditions(x, obj); err != nil {
 		return nil, err
 	}
 	obj, err := canonical(&x.t.res, obj)
@@ -163,7 +165,7 @@ func (x *exchange) insert(obj object) (*stored, error) {
 	if err := x.withinQuota(text(m, "namespace"), obj); err != nil && !x.loading {
 		return nil, err
 	}
-	if _, there := x.t.objects[types.NamespacedName{Namespace: text(m, "namespace"), Name: text(m, "name")}]; there {
+	if _, exists := x.t.objects[types.NamespacedName{Namespace: text(m, "namespace"), Name: text(m, "name")}]; exists {
 		if text(m, "generateName") != "" {
 			return nil, apierrors.NewGenerateNameConflict(x.t.res.groupResource(), text(m, "name"), 1)
 		}
@@ -180,12 +182,13 @@ func (x *exchange) insert(obj object) (*stored, error) {
 		return nil, err
 	}
 	x.s.version++
-	x.s.made.counts[count]++
+	x.s.identities.counts[count]++
 	x.s.commit(x.t, x.r, nil, fresh)
 	return fresh, nil
 }
 
-// givenName is the name that the caller gave, or its generateName followed by *.
+// givenName returns the name that the caller gave, or its generateName followed
+// by *.
 func givenName(r *request, m object) string {
 	if name := text(m, "name"); r.Name == name {
 		return name
@@ -193,10 +196,11 @@ func givenName(r *request, m object) string {
 	return text(m, "generateName") + "*"
 }
 
-// prepare sets the fields that every object of a kind has, even a loaded one.
+// prepare sets the fields that every object of a kind has, including loaded
+// ones.
 func prepare(r *Resource, obj object) {
-	if first := r.builtin.statusOnPayload; first != nil && obj["status"] == nil {
-		obj["status"] = clone(first)
+	if status := r.builtin.statusOnPayload; status != nil && obj["status"] == nil {
+		obj["status"] = clone(status)
 	}
 	switch r.groupResource() {
 	case schema.GroupResource{Resource: "namespaces"}:
@@ -207,7 +211,8 @@ func prepare(r *Resource, obj object) {
 	}
 }
 
-// prepareNamespace gives a namespace with this metadata the label with its name, which no write can change.
+// prepareNamespace gives a namespace with this metadata the label with its
+// name, which no write can change.
 func prepareNamespace(m object) {
 	marks, _ := m["labels"].(object)
 	if marks == nil {
@@ -217,15 +222,15 @@ func prepareNamespace(m object) {
 	m["labels"] = marks
 }
 
-// allot gives a Service its address and ports, and adds the server's additions to a new object: the finalizers of
-// storage, and the changes of admission to Pods.
-func allot(x *exchange, obj object) error {
+// applyAdditions gives a Service its address and ports, storage its finalizers,
+// and Pods the changes of admission.
+func applyAdditions(x *exchange, obj object) error {
 	r, m := &x.t.res, metaOf(obj)
 	switch {
 	case !r.builtin.typed:
 		return nil
 	case r.groupResource() == (schema.GroupResource{Resource: "services"}):
-		return serve(x, obj, nil)
+		return allocateService(x, obj, nil)
 	case x.loading:
 		return nil
 	}
@@ -243,7 +248,7 @@ func allot(x *exchange, obj object) error {
 	return nil
 }
 
-// protection is the finalizer that holds storage which is in use.
+// protection returns the finalizer that protects storage which is in use.
 func protection(r *Resource) string {
 	if r.Resource == "persistentvolumes" {
 		return "kubernetes.io/pv-protection"
@@ -251,7 +256,8 @@ func protection(r *Resource) string {
 	return "kubernetes.io/pvc-protection"
 }
 
-// identifyJob gives a Job the selector that the server makes for it, and its template the labels.
+// identifyJob gives a Job the selector that the server generates, and its
+// template the matching labels.
 func identifyJob(obj, m object) {
 	spec := asObject(obj["spec"])
 	template := asObject(spec["template"])
@@ -275,9 +281,10 @@ func identifyJob(obj, m object) {
 	}
 }
 
-// Load puts objects into the store as they are, with status and finalizers, as the state before a scenario starts. As
-// in every stored object, fields are pruned and defaulted by the schema. The kinds need no Go types in client-go. A uid
-// or generation that is set is kept.
+// Load stores objects as they are, including status and finalizers, as the
+// state before a scenario starts. As for every stored object, the schema prunes
+// and defaults their fields. The kinds need no Go types in client-go. Load
+// keeps a uid or generation that is set.
 func (s *Server) Load(objs ...runtime.Object) error {
 	for _, o := range objs {
 		if err := s.load(o); err != nil {
@@ -287,7 +294,7 @@ func (s *Server) Load(objs ...runtime.Object) error {
 	return nil
 }
 
-// kind finds the resource of a kind.
+// kind returns the table of a kind, or nil.
 func (s *store) kind(gvk schema.GroupVersionKind) *table {
 	for _, t := range s.ordered {
 		if t.res.gvk() == gvk {
@@ -325,7 +332,7 @@ func (s *Server) load(o runtime.Object) error {
 	if t.res.Schema != nil {
 		t.res.Schema.Decode(u.Object)
 	}
-	if err = s.name(t, metaOf(u.Object)); err == nil {
+	if err = s.checkName(t, metaOf(u.Object)); err == nil {
 		_, err = (&exchange{s: &s.store, t: t, r: r, loading: true}).insert(u.Object)
 	}
 	s.mu.Unlock()

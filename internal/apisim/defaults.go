@@ -7,17 +7,19 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// defaulters set the real server's defaults for fields that a caller left out: by type, wherever a value of the
-// type occurs in an object of a built-in kind. Those of the real server (k8s.io/kubernetes) are too large to link;
-// testdata/conformance/table/defaults.txt compares them.
+// defaulters set the real server's defaults for fields that a caller omitted.
+// Each sets the defaults of one type, in all places where a value of the type
+// occurs in an object of a built-in kind. The real server's code
+// (k8s.io/kubernetes) is too large to link;
+// testdata/conformance/table/defaults.txt compares the results.
 type defaulters struct {
-	set   map[reflect.Type]func(any)
-	below map[reflect.Type][]int // the fields of a struct that hold something with defaults
+	set    map[reflect.Type]func(any)
+	nested map[reflect.Type][]int // the fields of a struct that contain types with defaults
 }
 
-// knownDefaults are those of all built-in kinds.
+// knownDefaults returns the defaults of all built-in kinds.
 var knownDefaults = sync.OnceValue(func() *defaulters {
-	d := &defaulters{set: map[reflect.Type]func(any){}, below: map[reflect.Type][]int{}}
+	d := &defaulters{set: map[reflect.Type]func(any){}, nested: map[reflect.Type][]int{}}
 	d.workloads()
 	d.pods()
 	d.volumes()
@@ -25,7 +27,7 @@ var knownDefaults = sync.OnceValue(func() *defaulters {
 	d.policies()
 	for _, r := range Builtin() {
 		if typed, err := scheme.Scheme.New(r.gvk()); err == nil {
-			d.look(reflect.TypeOf(typed).Elem())
+			d.register(reflect.TypeOf(typed).Elem())
 		}
 	}
 	return d
@@ -36,20 +38,21 @@ func setter[T any](d *defaulters, set func(*T)) {
 	d.set[reflect.TypeFor[T]()] = func(v any) { set(v.(*T)) }
 }
 
-// look reports whether there are defaults in a struct, and notes where.
-func (d *defaulters) look(t reflect.Type) bool {
-	if _, known := d.below[t]; !known {
-		d.below[t] = nil // a type may hold itself
+// register reports whether a struct contains types with defaults, and records
+// in which fields.
+func (d *defaulters) register(t reflect.Type) bool {
+	if _, known := d.nested[t]; !known {
+		d.nested[t] = nil // a type may contain itself
 		for i := range t.NumField() {
-			if f := base(t.Field(i).Type); f.Kind() == reflect.Struct && d.look(f) {
-				d.below[t] = append(d.below[t], i)
+			if f := base(t.Field(i).Type); f.Kind() == reflect.Struct && d.register(f) {
+				d.nested[t] = append(d.nested[t], i)
 			}
 		}
 	}
-	return d.set[t] != nil || d.below[t] != nil
+	return d.set[t] != nil || d.nested[t] != nil
 }
 
-// base is the type that a type points to, or is a list of.
+// base returns the element type of a pointer or slice type, at any depth.
 func base(t reflect.Type) reflect.Type {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()
@@ -57,8 +60,9 @@ func base(t reflect.Type) reflect.Type {
 	return t
 }
 
-// apply sets the defaults of a value and of all in it, after every write: an update without replicas means one, not
-// those that there are.
+// apply sets the defaults of a value and of all values in it. It is called
+// after every write: an update without replicas means one replica, not the
+// replicas before.
 func (d *defaulters) apply(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -73,22 +77,22 @@ func (d *defaulters) apply(v reflect.Value) {
 		if set := d.set[v.Type()]; set != nil {
 			set(v.Addr().Interface())
 		}
-		for _, i := range d.below[v.Type()] {
+		for _, i := range d.nested[v.Type()] {
 			d.apply(v.Field(i))
 		}
 	}
 }
 
-// either gives a field its default.
-func either[T comparable](field *T, value T) {
+// setDefault gives a field its default.
+func setDefault[T comparable](field *T, value T) {
 	var zero T
 	if *field == zero {
 		*field = value
 	}
 }
 
-// unset gives a field that is a pointer its default.
-func unset[T any](field **T, value T) {
+// setDefaultPointer gives a field that is a pointer its default.
+func setDefaultPointer[T any](field **T, value T) {
 	if *field == nil {
 		*field = &value
 	}

@@ -12,12 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// network are the kinds about ways to Pods.
+// network registers defaults of Services, Endpoints, NetworkPolicies and
+// IngressClasses.
 func (d *defaulters) network() {
 	setter(d, func(o *corev1.Service) {
 		s := &o.Spec
-		either(&s.Type, corev1.ServiceTypeClusterIP)
-		either(&s.SessionAffinity, corev1.ServiceAffinityNone)
+		setDefault(&s.Type, corev1.ServiceTypeClusterIP)
+		setDefault(&s.SessionAffinity, corev1.ServiceAffinityNone)
 		switch c := s.SessionAffinityConfig; {
 		case s.SessionAffinity == corev1.ServiceAffinityNone:
 			s.SessionAffinityConfig = nil
@@ -27,27 +28,27 @@ func (d *defaulters) network() {
 			}
 		}
 		if s.Type != corev1.ServiceTypeExternalName {
-			unset(&s.InternalTrafficPolicy, corev1.ServiceInternalTrafficPolicyCluster)
+			setDefaultPointer(&s.InternalTrafficPolicy, corev1.ServiceInternalTrafficPolicyCluster)
 		}
 		if onNodes(string(s.Type)) || s.Type == corev1.ServiceTypeClusterIP && len(s.ExternalIPs) > 0 {
-			either(&s.ExternalTrafficPolicy, corev1.ServiceExternalTrafficPolicyCluster)
+			setDefault(&s.ExternalTrafficPolicy, corev1.ServiceExternalTrafficPolicyCluster)
 		}
 		if s.Type == corev1.ServiceTypeLoadBalancer {
-			unset(&s.AllocateLoadBalancerNodePorts, true)
+			setDefaultPointer(&s.AllocateLoadBalancerNodePorts, true)
 		}
 	})
 	setter(d, func(o *corev1.ServicePort) {
-		either(&o.Protocol, corev1.ProtocolTCP)
+		setDefault(&o.Protocol, corev1.ProtocolTCP)
 		if o.TargetPort.IntVal == 0 && o.TargetPort.StrVal == "" {
 			o.TargetPort = intstr.FromInt32(o.Port)
 		}
 	})
-	setter(d, func(o *corev1.EndpointPort) { either(&o.Protocol, corev1.ProtocolTCP) })
+	setter(d, func(o *corev1.EndpointPort) { setDefault(&o.Protocol, corev1.ProtocolTCP) })
 	setter(d, func(o *discoveryv1.EndpointPort) {
-		unset(&o.Name, "")
-		unset(&o.Protocol, corev1.ProtocolTCP)
+		setDefaultPointer(&o.Name, "")
+		setDefaultPointer(&o.Protocol, corev1.ProtocolTCP)
 	})
-	setter(d, func(o *networkingv1.NetworkPolicyPort) { unset(&o.Protocol, corev1.ProtocolTCP) })
+	setter(d, func(o *networkingv1.NetworkPolicyPort) { setDefaultPointer(&o.Protocol, corev1.ProtocolTCP) })
 	setter(d, func(o *networkingv1.NetworkPolicy) {
 		if len(o.Spec.PolicyTypes) > 0 {
 			return
@@ -58,55 +59,58 @@ func (d *defaulters) network() {
 		}
 	})
 	setter(d, func(o *networkingv1.IngressClassParametersReference) {
-		unset(&o.Scope, networkingv1.IngressClassParametersReferenceScopeCluster)
+		setDefaultPointer(&o.Scope, networkingv1.IngressClassParametersReferenceScopeCluster)
 	})
 }
 
-// policies are rules for others: of access, admission, priority and storage. NodeStatus is here, too.
+// policies registers defaults of access rules, admission, priorities and
+// storage, and of NodeStatus.
 func (d *defaulters) policies() {
 	setter(d, func(o *corev1.NodeStatus) {
 		if o.Allocatable == nil {
 			o.Allocatable = o.Capacity.DeepCopy()
 		}
 	})
-	setter(d, func(o *rbacv1.RoleBinding) { either(&o.RoleRef.APIGroup, rbacv1.GroupName) })
-	setter(d, func(o *rbacv1.ClusterRoleBinding) { either(&o.RoleRef.APIGroup, rbacv1.GroupName) })
+	setter(d, func(o *rbacv1.RoleBinding) { setDefault(&o.RoleRef.APIGroup, rbacv1.GroupName) })
+	setter(d, func(o *rbacv1.ClusterRoleBinding) { setDefault(&o.RoleRef.APIGroup, rbacv1.GroupName) })
 	setter(d, func(o *rbacv1.Subject) {
 		if o.Kind == rbacv1.UserKind || o.Kind == rbacv1.GroupKind {
-			either(&o.APIGroup, rbacv1.GroupName)
+			setDefault(&o.APIGroup, rbacv1.GroupName)
 		}
 	})
-	setter(d, func(o *schedulingv1.PriorityClass) { unset(&o.PreemptionPolicy, corev1.PreemptLowerPriority) })
+	setter(d, func(o *schedulingv1.PriorityClass) {
+		setDefaultPointer(&o.PreemptionPolicy, corev1.PreemptLowerPriority)
+	})
 	setter(d, func(o *storagev1.StorageClass) {
-		unset(&o.ReclaimPolicy, corev1.PersistentVolumeReclaimDelete)
-		unset(&o.VolumeBindingMode, storagev1.VolumeBindingImmediate)
+		setDefaultPointer(&o.ReclaimPolicy, corev1.PersistentVolumeReclaimDelete)
+		setDefaultPointer(&o.VolumeBindingMode, storagev1.VolumeBindingImmediate)
 	})
 	setter(d, func(o *storagev1.CSIDriverSpec) {
-		unset(&o.AttachRequired, true)
-		unset(&o.PodInfoOnMount, false)
-		unset(&o.StorageCapacity, false)
-		unset(&o.RequiresRepublish, false)
-		unset(&o.SELinuxMount, false)
-		unset(&o.FSGroupPolicy, storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy)
+		setDefaultPointer(&o.AttachRequired, true)
+		setDefaultPointer(&o.PodInfoOnMount, false)
+		setDefaultPointer(&o.StorageCapacity, false)
+		setDefaultPointer(&o.RequiresRepublish, false)
+		setDefaultPointer(&o.SELinuxMount, false)
+		setDefaultPointer(&o.FSGroupPolicy, storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy)
 		if len(o.VolumeLifecycleModes) == 0 {
 			o.VolumeLifecycleModes = []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecyclePersistent}
 		}
 	})
 	setter(d, func(o *admissionv1.ValidatingWebhook) {
-		unset(&o.FailurePolicy, admissionv1.Fail)
-		unset(&o.MatchPolicy, admissionv1.Equivalent)
-		unset(&o.NamespaceSelector, metav1.LabelSelector{})
-		unset(&o.ObjectSelector, metav1.LabelSelector{})
-		unset(&o.TimeoutSeconds, 10)
+		setDefaultPointer(&o.FailurePolicy, admissionv1.Fail)
+		setDefaultPointer(&o.MatchPolicy, admissionv1.Equivalent)
+		setDefaultPointer(&o.NamespaceSelector, metav1.LabelSelector{})
+		setDefaultPointer(&o.ObjectSelector, metav1.LabelSelector{})
+		setDefaultPointer(&o.TimeoutSeconds, 10)
 	})
 	setter(d, func(o *admissionv1.MutatingWebhook) {
-		unset(&o.FailurePolicy, admissionv1.Fail)
-		unset(&o.MatchPolicy, admissionv1.Equivalent)
-		unset(&o.NamespaceSelector, metav1.LabelSelector{})
-		unset(&o.ObjectSelector, metav1.LabelSelector{})
-		unset(&o.TimeoutSeconds, 10)
-		unset(&o.ReinvocationPolicy, admissionv1.NeverReinvocationPolicy)
+		setDefaultPointer(&o.FailurePolicy, admissionv1.Fail)
+		setDefaultPointer(&o.MatchPolicy, admissionv1.Equivalent)
+		setDefaultPointer(&o.NamespaceSelector, metav1.LabelSelector{})
+		setDefaultPointer(&o.ObjectSelector, metav1.LabelSelector{})
+		setDefaultPointer(&o.TimeoutSeconds, 10)
+		setDefaultPointer(&o.ReinvocationPolicy, admissionv1.NeverReinvocationPolicy)
 	})
-	setter(d, func(o *admissionv1.Rule) { unset(&o.Scope, admissionv1.AllScopes) })
-	setter(d, func(o *admissionv1.ServiceReference) { unset(&o.Port, 443) })
+	setter(d, func(o *admissionv1.Rule) { setDefaultPointer(&o.Scope, admissionv1.AllScopes) })
+	setter(d, func(o *admissionv1.ServiceReference) { setDefaultPointer(&o.Port, 443) })
 }

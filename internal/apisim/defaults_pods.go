@@ -14,61 +14,61 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// pods are Pods and their templates.
+// pods registers defaults of Pods and their templates.
 func (d *defaulters) pods() {
 	setter(d, func(o *corev1.Pod) {
-		unset(&o.Spec.EnableServiceLinks, true)
+		setDefaultPointer(&o.Spec.EnableServiceLinks, true)
 		for _, list := range [][]corev1.Container{o.Spec.InitContainers, o.Spec.Containers} {
 			for i := range list {
-				limited(&list[i])
+				defaultRequests(&list[i])
 				for j := range list[i].Ports {
 					if port := &list[i].Ports[j]; o.Spec.HostNetwork {
-						either(&port.HostPort, port.ContainerPort)
+						setDefault(&port.HostPort, port.ContainerPort)
 					}
 				}
 			}
 		}
 	})
 	setter(d, func(o *corev1.PodSpec) {
-		either(&o.DNSPolicy, corev1.DNSClusterFirst)
-		either(&o.RestartPolicy, corev1.RestartPolicyAlways)
-		either(&o.SchedulerName, corev1.DefaultSchedulerName)
-		unset(&o.SecurityContext, corev1.PodSecurityContext{})
-		unset(&o.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)
+		setDefault(&o.DNSPolicy, corev1.DNSClusterFirst)
+		setDefault(&o.RestartPolicy, corev1.RestartPolicyAlways)
+		setDefault(&o.SchedulerName, corev1.DefaultSchedulerName)
+		setDefaultPointer(&o.SecurityContext, corev1.PodSecurityContext{})
+		setDefaultPointer(&o.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)
 	})
 	setter(d, container)
 	setter(d, func(o *corev1.EphemeralContainerCommon) { container((*corev1.Container)(o)) })
-	setter(d, func(o *corev1.ContainerPort) { either(&o.Protocol, corev1.ProtocolTCP) })
-	setter(d, func(o *corev1.ObjectFieldSelector) { either(&o.APIVersion, "v1") })
+	setter(d, func(o *corev1.ContainerPort) { setDefault(&o.Protocol, corev1.ProtocolTCP) })
+	setter(d, func(o *corev1.ObjectFieldSelector) { setDefault(&o.APIVersion, "v1") })
 	setter(d, func(o *corev1.Probe) {
-		either(&o.TimeoutSeconds, 1)
-		either(&o.PeriodSeconds, 10)
-		either(&o.SuccessThreshold, 1)
-		either(&o.FailureThreshold, 3)
+		setDefault(&o.TimeoutSeconds, 1)
+		setDefault(&o.PeriodSeconds, 10)
+		setDefault(&o.SuccessThreshold, 1)
+		setDefault(&o.FailureThreshold, 3)
 	})
 	setter(d, func(o *corev1.HTTPGetAction) {
-		either(&o.Path, "/")
-		either(&o.Scheme, corev1.URISchemeHTTP)
+		setDefault(&o.Path, "/")
+		setDefault(&o.Scheme, corev1.URISchemeHTTP)
 	})
-	setter(d, func(o *corev1.GRPCAction) { unset(&o.Service, "") })
+	setter(d, func(o *corev1.GRPCAction) { setDefaultPointer(&o.Service, "") })
 }
 
-// limited sets a container's requests to its limits where it has no request of its own.
-func limited(c *corev1.Container) {
+// defaultRequests sets a container's missing requests to its limits.
+func defaultRequests(c *corev1.Container) {
 	for name, q := range c.Resources.Limits {
 		if c.Resources.Requests == nil {
 			c.Resources.Requests = corev1.ResourceList{}
 		}
-		if _, there := c.Resources.Requests[name]; !there {
+		if _, exists := c.Resources.Requests[name]; !exists {
 			c.Resources.Requests[name] = q.DeepCopy()
 		}
 	}
 }
 
 func container(c *corev1.Container) {
-	either(&c.TerminationMessagePath, corev1.TerminationMessagePathDefault)
-	either(&c.TerminationMessagePolicy, corev1.TerminationMessageReadFile)
-	either(&c.ImagePullPolicy, pullPolicy(c.Image))
+	setDefault(&c.TerminationMessagePath, corev1.TerminationMessagePathDefault)
+	setDefault(&c.TerminationMessagePolicy, corev1.TerminationMessageReadFile)
+	setDefault(&c.ImagePullPolicy, pullPolicy(c.Image))
 }
 
 func pullPolicy(image string) corev1.PullPolicy {
@@ -79,34 +79,38 @@ func pullPolicy(image string) corev1.PullPolicy {
 	return corev1.PullIfNotPresent
 }
 
-// volumes are those of Pods, and the storage that they claim.
+// volumes registers defaults of the volumes of Pods, and of the storage that
+// they claim.
 func (d *defaulters) volumes() {
 	setter(d, func(o *corev1.Volume) {
 		if reflect.ValueOf(o.VolumeSource).IsZero() {
 			o.EmptyDir = &corev1.EmptyDirVolumeSource{}
 		}
 		if o.Image != nil {
-			either(&o.Image.PullPolicy, pullPolicy(o.Image.Reference))
+			setDefault(&o.Image.PullPolicy, pullPolicy(o.Image.Reference))
 		}
 	})
 	const readable = int32(0o644)
-	setter(d, func(o *corev1.SecretVolumeSource) { unset(&o.DefaultMode, readable) })
-	setter(d, func(o *corev1.ConfigMapVolumeSource) { unset(&o.DefaultMode, readable) })
-	setter(d, func(o *corev1.DownwardAPIVolumeSource) { unset(&o.DefaultMode, readable) })
-	setter(d, func(o *corev1.ProjectedVolumeSource) { unset(&o.DefaultMode, readable) })
-	setter(d, func(o *corev1.ServiceAccountTokenProjection) { unset(&o.ExpirationSeconds, 3600) })
-	setter(d, func(o *corev1.HostPathVolumeSource) { unset(&o.Type, corev1.HostPathUnset) })
-	setter(d, func(o *corev1.PersistentVolumeClaim) { either(&o.Status.Phase, corev1.ClaimPending) })
-	setter(d, func(o *corev1.PersistentVolumeClaimSpec) { unset(&o.VolumeMode, corev1.PersistentVolumeFilesystem) })
+	setter(d, func(o *corev1.SecretVolumeSource) { setDefaultPointer(&o.DefaultMode, readable) })
+	setter(d, func(o *corev1.ConfigMapVolumeSource) { setDefaultPointer(&o.DefaultMode, readable) })
+	setter(d, func(o *corev1.DownwardAPIVolumeSource) { setDefaultPointer(&o.DefaultMode, readable) })
+	setter(d, func(o *corev1.ProjectedVolumeSource) { setDefaultPointer(&o.DefaultMode, readable) })
+	setter(d, func(o *corev1.ServiceAccountTokenProjection) { setDefaultPointer(&o.ExpirationSeconds, 3600) })
+	setter(d, func(o *corev1.HostPathVolumeSource) { setDefaultPointer(&o.Type, corev1.HostPathUnset) })
+	setter(d, func(o *corev1.PersistentVolumeClaim) { setDefault(&o.Status.Phase, corev1.ClaimPending) })
+	setter(d, func(o *corev1.PersistentVolumeClaimSpec) {
+		setDefaultPointer(&o.VolumeMode, corev1.PersistentVolumeFilesystem)
+	})
 	setter(d, func(o *corev1.PersistentVolume) {
-		either(&o.Status.Phase, corev1.VolumePending)
-		either(&o.Spec.PersistentVolumeReclaimPolicy, corev1.PersistentVolumeReclaimRetain)
-		unset(&o.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
+		setDefault(&o.Status.Phase, corev1.VolumePending)
+		setDefault(&o.Spec.PersistentVolumeReclaimPolicy, corev1.PersistentVolumeReclaimRetain)
+		setDefaultPointer(&o.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
 	})
 }
 
-// admitPod adds what the server's admission gives a new Pod: a priority, and tolerations for a lost node. It refuses a
-// Pod whose class does not exist, or whose priority or policy contradicts its class.
+// admitPod adds the server's admission changes to a new Pod: a priority, and
+// tolerations for a lost node. It refuses a Pod whose class does not exist, or
+// whose priority or policy contradicts its class.
 func admitPod(x *exchange, obj object) error {
 	spec := asObject(obj["spec"])
 	if spec == nil {
@@ -132,8 +136,8 @@ func tolerates(toleration object, taint string) bool {
 	return (key == taint || key == "") && (effect == "NoExecute" || effect == "")
 }
 
-// prioritize gives a new Pod the priority and the preemption policy of its class, or of the class that is the default.
-// Its errors are those of the real server.
+// prioritize gives a new Pod the priority and the preemption policy of its
+// class, or of the default class. It returns the real server's errors.
 func prioritize(spec object, tables map[schema.GroupVersionResource]*table) error {
 	classes := tables[schedulingv1.SchemeGroupVersion.WithResource("priorityclasses")]
 	class := cmp.Or(text(spec, "priorityClassName"), defaultClass(classes))
@@ -160,17 +164,18 @@ func prioritize(spec object, tables map[schema.GroupVersionResource]*table) erro
 	return nil
 }
 
-// admitClass refuses a PriorityClass that becomes the default although there is one.
+// admitClass refuses a PriorityClass that would become a second default.
 func admitClass(x *exchange, obj object) error {
-	name, other := text(metaOf(obj), "name"), defaultClass(x.t)
-	if obj["globalDefault"] != true || other == "" || other == name || x.s.opts.Incomplete {
+	name, existing := text(metaOf(obj), "name"), defaultClass(x.t)
+	if obj["globalDefault"] != true || existing == "" || existing == name || x.s.opts.Incomplete {
 		return nil
 	}
 	return apierrors.NewForbidden(x.t.res.groupResource(), name,
-		fmt.Errorf("PriorityClass %s is already marked as default. Only one default can exist", other))
+		fmt.Errorf("PriorityClass %s is already marked as default. Only one default can exist", existing))
 }
 
-// defaultClass is the class of Pods that name none: of several, that with the lowest value.
+// defaultClass returns the class of Pods that do not name one. If there are
+// several defaults, it is the one with the lowest value.
 func defaultClass(classes *table) string {
 	name, lowest := "", int64(0)
 	for key, have := range classes.objects {

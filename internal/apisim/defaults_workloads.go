@@ -12,34 +12,35 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// workloads are the kinds that make Pods, and those that scale them.
+// workloads registers defaults of the kinds that make Pods, and of the kinds
+// that scale them.
 func (d *defaulters) workloads() {
 	setter(d, func(o *appsv1.Deployment) {
 		s := &o.Spec
-		unset(&s.Replicas, 1)
-		unset(&s.RevisionHistoryLimit, 10)
-		unset(&s.ProgressDeadlineSeconds, 600)
-		either(&s.Strategy.Type, appsv1.RollingUpdateDeploymentStrategyType)
+		setDefaultPointer(&s.Replicas, 1)
+		setDefaultPointer(&s.RevisionHistoryLimit, 10)
+		setDefaultPointer(&s.ProgressDeadlineSeconds, 600)
+		setDefault(&s.Strategy.Type, appsv1.RollingUpdateDeploymentStrategyType)
 		if s.Strategy.Type == appsv1.RollingUpdateDeploymentStrategyType {
-			unset(&s.Strategy.RollingUpdate, appsv1.RollingUpdateDeployment{})
-			unset(&s.Strategy.RollingUpdate.MaxUnavailable, intstr.FromString("25%"))
-			unset(&s.Strategy.RollingUpdate.MaxSurge, intstr.FromString("25%"))
+			setDefaultPointer(&s.Strategy.RollingUpdate, appsv1.RollingUpdateDeployment{})
+			setDefaultPointer(&s.Strategy.RollingUpdate.MaxUnavailable, intstr.FromString("25%"))
+			setDefaultPointer(&s.Strategy.RollingUpdate.MaxSurge, intstr.FromString("25%"))
 		}
 	})
-	setter(d, func(o *appsv1.ReplicaSet) { unset(&o.Spec.Replicas, 1) })
+	setter(d, func(o *appsv1.ReplicaSet) { setDefaultPointer(&o.Spec.Replicas, 1) })
 	setter(d, statefulSet)
 	setter(d, func(o *appsv1.DaemonSet) {
-		unset(&o.Spec.RevisionHistoryLimit, 10)
+		setDefaultPointer(&o.Spec.RevisionHistoryLimit, 10)
 		u := &o.Spec.UpdateStrategy
-		either(&u.Type, appsv1.RollingUpdateDaemonSetStrategyType)
+		setDefault(&u.Type, appsv1.RollingUpdateDaemonSetStrategyType)
 		if u.Type == appsv1.RollingUpdateDaemonSetStrategyType {
-			unset(&u.RollingUpdate, appsv1.RollingUpdateDaemonSet{})
-			unset(&u.RollingUpdate.MaxUnavailable, intstr.FromInt32(1))
-			unset(&u.RollingUpdate.MaxSurge, intstr.FromInt32(0))
+			setDefaultPointer(&u.RollingUpdate, appsv1.RollingUpdateDaemonSet{})
+			setDefaultPointer(&u.RollingUpdate.MaxUnavailable, intstr.FromInt32(1))
+			setDefaultPointer(&u.RollingUpdate.MaxSurge, intstr.FromInt32(0))
 		}
 	})
 	setter(d, func(o *corev1.ReplicationController) {
-		unset(&o.Spec.Replicas, 1)
+		setDefaultPointer(&o.Spec.Replicas, 1)
 		if o.Spec.Template != nil && len(o.Spec.Selector) == 0 {
 			o.Spec.Selector = maps.Clone(o.Spec.Template.Labels)
 		}
@@ -49,14 +50,14 @@ func (d *defaulters) workloads() {
 	})
 	setter(d, job)
 	setter(d, func(o *batchv1.CronJob) {
-		either(&o.Spec.ConcurrencyPolicy, batchv1.AllowConcurrent)
-		unset(&o.Spec.Suspend, false)
-		unset(&o.Spec.SuccessfulJobsHistoryLimit, 3)
-		unset(&o.Spec.FailedJobsHistoryLimit, 1)
+		setDefault(&o.Spec.ConcurrencyPolicy, batchv1.AllowConcurrent)
+		setDefaultPointer(&o.Spec.Suspend, false)
+		setDefaultPointer(&o.Spec.SuccessfulJobsHistoryLimit, 3)
+		setDefaultPointer(&o.Spec.FailedJobsHistoryLimit, 1)
 	})
-	setter(d, func(o *batchv1.PodFailurePolicyOnPodConditionsPattern) { either(&o.Status, corev1.ConditionTrue) })
+	setter(d, func(o *batchv1.PodFailurePolicyOnPodConditionsPattern) { setDefault(&o.Status, corev1.ConditionTrue) })
 	setter(d, func(o *autoscalingv2.HorizontalPodAutoscaler) {
-		unset(&o.Spec.MinReplicas, 1)
+		setDefaultPointer(&o.Spec.MinReplicas, 1)
 		if len(o.Spec.Metrics) == 0 {
 			o.Spec.Metrics = []autoscalingv2.MetricSpec{{
 				Type: autoscalingv2.ResourceMetricSourceType,
@@ -73,19 +74,19 @@ func (d *defaulters) workloads() {
 
 func statefulSet(o *appsv1.StatefulSet) {
 	s := &o.Spec
-	unset(&s.Replicas, 1)
-	unset(&s.RevisionHistoryLimit, 10)
-	either(&s.PodManagementPolicy, appsv1.OrderedReadyPodManagement)
-	unset(&s.PersistentVolumeClaimRetentionPolicy, appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{})
-	either(&s.PersistentVolumeClaimRetentionPolicy.WhenDeleted, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
-	either(&s.PersistentVolumeClaimRetentionPolicy.WhenScaled, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
+	setDefaultPointer(&s.Replicas, 1)
+	setDefaultPointer(&s.RevisionHistoryLimit, 10)
+	setDefault(&s.PodManagementPolicy, appsv1.OrderedReadyPodManagement)
+	setDefaultPointer(&s.PersistentVolumeClaimRetentionPolicy, appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{})
+	setDefault(&s.PersistentVolumeClaimRetentionPolicy.WhenDeleted, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
+	setDefault(&s.PersistentVolumeClaimRetentionPolicy.WhenScaled, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
 	u := &s.UpdateStrategy
 	if u.Type == "" {
 		u.Type = appsv1.RollingUpdateStatefulSetStrategyType
-		unset(&u.RollingUpdate, appsv1.RollingUpdateStatefulSetStrategy{})
+		setDefaultPointer(&u.RollingUpdate, appsv1.RollingUpdateStatefulSetStrategy{})
 	}
 	if u.Type == appsv1.RollingUpdateStatefulSetStrategyType && u.RollingUpdate != nil {
-		unset(&u.RollingUpdate.Partition, 0)
+		setDefaultPointer(&u.RollingUpdate.Partition, 0)
 	}
 	for i := range s.VolumeClaimTemplates {
 		s.VolumeClaimTemplates[i].TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"}
@@ -98,18 +99,18 @@ func job(o *batchv1.Job) {
 		o.Labels = maps.Clone(s.Template.Labels)
 	}
 	if s.Parallelism == nil {
-		unset(&s.Completions, 1)
+		setDefaultPointer(&s.Completions, 1)
 	}
-	unset(&s.Parallelism, 1)
-	unset(&s.CompletionMode, batchv1.NonIndexedCompletion)
-	unset(&s.Suspend, false)
-	unset(&s.ManualSelector, false)
+	setDefaultPointer(&s.Parallelism, 1)
+	setDefaultPointer(&s.CompletionMode, batchv1.NonIndexedCompletion)
+	setDefaultPointer(&s.Suspend, false)
+	setDefaultPointer(&s.ManualSelector, false)
 	if s.BackoffLimitPerIndex != nil {
-		unset(&s.BackoffLimit, math.MaxInt32)
+		setDefaultPointer(&s.BackoffLimit, math.MaxInt32)
 	}
-	unset(&s.BackoffLimit, 6)
+	setDefaultPointer(&s.BackoffLimit, 6)
 	if s.PodFailurePolicy != nil {
-		unset(&s.PodReplacementPolicy, batchv1.Failed)
+		setDefaultPointer(&s.PodReplacementPolicy, batchv1.Failed)
 	}
-	unset(&s.PodReplacementPolicy, batchv1.TerminatingOrFailed)
+	setDefaultPointer(&s.PodReplacementPolicy, batchv1.TerminatingOrFailed)
 }

@@ -28,7 +28,7 @@ func (x *exchange) remove() (*output, error) {
 		return nil, apierrors.NewForbidden(x.t.res.groupResource(), x.r.Name,
 			errors.New("this namespace may not be deleted"))
 	}
-	left, err := x.end(have, opts)
+	left, err := x.deleteObject(have, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -46,10 +46,10 @@ func (x *exchange) remove() (*output, error) {
 
 var namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 
-// immortal are the namespaces that cannot be deleted.
+// immortal lists the namespaces that cannot be deleted.
 var immortal = []string{"default", "kube-system", "kube-public"}
 
-// deleteOptions come in the body or in the query.
+// deleteOptions returns the options from the body or the query.
 func (r *request) deleteOptions() (*metav1.DeleteOptions, error) {
 	opts := &metav1.DeleteOptions{}
 	if len(r.body) > 0 {
@@ -83,38 +83,40 @@ func (r *request) deleteOptions() (*metav1.DeleteOptions, error) {
 	return opts, nil
 }
 
-// end deletes the object, or marks it as being deleted when finalizers or a grace period delay that. It returns the
-// object that the answer shows; nil: a Status.
-func (x *exchange) end(have *stored, opts *metav1.DeleteOptions) (*stored, error) {
+// deleteObject deletes the object, or marks it as being deleted if finalizers
+// or a grace period delay the deletion. It returns the object for the answer,
+// or nil if the answer is a Status.
+func (x *exchange) deleteObject(have *stored, opts *metav1.DeleteOptions) (*stored, error) {
 	if err := precondition(x.t, have, opts.Preconditions); err != nil {
 		return nil, err
 	}
-	waits := finalizersFor(&x.t.res, have, opts)
+	finalizers := finalizersFor(&x.t.res, have, opts)
 	grace := gracePeriod(&x.t.res, have, opts)
-	if len(waits) > 0 || grace > 0 || x.s.namespaceWaits(x.t, have) {
-		return x.mark(have, waits, grace)
+	if len(finalizers) > 0 || grace > 0 || x.s.namespaceWaits(x.t, have) {
+		return x.markDeleted(have, finalizers, grace)
 	}
-	last := have
-	if isPod(&x.t.res) { // these are marked even when nothing holds them
+	final := have
+	if isPod(&x.t.res) { // pods are marked even if no finalizer delays their deletion
 		var err error
-		if last, err = x.mark(have, nil, 0); err != nil {
+		if final, err = x.markDeleted(have, nil, 0); err != nil {
 			return nil, err
 		}
 	}
 	if !x.r.dryRun() {
 		x.s.version++
-		x.s.commit(x.t, x.r, last, nil)
+		x.s.commit(x.t, x.r, final, nil)
 	}
 	if x.t.res.builtin.deletedObject {
-		return last.at(x.s.version)
+		return final.withVersion(x.s.version)
 	}
 	return nil, nil
 }
 
 func isPod(r *Resource) bool { return r.Group == "" && r.Resource == "pods" }
 
-// mark writes deletionTimestamp, grace period and finalizers, where they are new.
-func (x *exchange) mark(have *stored, waits []string, grace int64) (*stored, error) {
+// markDeleted sets deletionTimestamp, grace period and finalizers where they
+// are new.
+func (x *exchange) markDeleted(have *stored, finalizers []string, grace int64) (*stored, error) {
 	obj := clone(have.obj)
 	m := metaOf(obj)
 	if m["deletionTimestamp"] == nil {
@@ -131,9 +133,9 @@ func (x *exchange) mark(have *stored, waits []string, grace int64) (*stored, err
 		m["deletionGracePeriodSeconds"] = grace
 	}
 	delete(m, "finalizers")
-	if len(waits) > 0 {
-		list := make([]any, len(waits))
-		for i, f := range waits {
+	if len(finalizers) > 0 {
+		list := make([]any, len(finalizers))
+		for i, f := range finalizers {
 			list[i] = f
 		}
 		m["finalizers"] = list
@@ -176,34 +178,35 @@ func precondition(t *table, have *stored, p *metav1.Preconditions) error {
 	return nil
 }
 
-// finalizersFor adds and removes the finalizers of the garbage collector as the caller's policy wants them.
+// finalizersFor returns the object's finalizers after adding and removing the
+// finalizers of the garbage collector according to the caller's policy.
 func finalizersFor(r *Resource, have *stored, opts *metav1.DeleteOptions) []string {
-	waits := finalizersOf(have.obj)
-	without := func(f string) []string {
-		return slices.DeleteFunc(slices.Clone(waits), func(x string) bool { return x == f })
+	finalizers := finalizersOf(have.obj)
+	remaining := func(f string) []string {
+		return slices.DeleteFunc(slices.Clone(finalizers), func(x string) bool { return x == f })
 	}
 	policy := metav1.DeletionPropagation("")
 	switch {
-	case r.Resource == "events" && r.builtin.typed: // nothing depends on them
-		return waits
+	case r.Resource == "events" && r.builtin.typed: // they have no dependents
+		return finalizers
 	case opts.PropagationPolicy != nil:
 		policy = *opts.PropagationPolicy
 	case opts.OrphanDependents != nil && *opts.OrphanDependents: //nolint:staticcheck // deprecated, and still served
 		policy = metav1.DeletePropagationOrphan
 	case r.builtin.orphans && opts.OrphanDependents == nil && //nolint:staticcheck // deprecated, and still served
-		!slices.Contains(waits, metav1.FinalizerDeleteDependents):
+		!slices.Contains(finalizers, metav1.FinalizerDeleteDependents):
 		policy = metav1.DeletePropagationOrphan
 	}
 	switch policy {
 	case metav1.DeletePropagationOrphan:
-		return append(without(metav1.FinalizerDeleteDependents), missing(waits, metav1.FinalizerOrphanDependents)...)
+		return append(remaining(metav1.FinalizerDeleteDependents), missing(finalizers, metav1.FinalizerOrphanDependents)...)
 	case metav1.DeletePropagationForeground:
-		return append(without(metav1.FinalizerOrphanDependents), missing(waits, metav1.FinalizerDeleteDependents)...)
+		return append(remaining(metav1.FinalizerOrphanDependents), missing(finalizers, metav1.FinalizerDeleteDependents)...)
 	case metav1.DeletePropagationBackground:
-		waits = without(metav1.FinalizerOrphanDependents)
-		return slices.DeleteFunc(waits, func(x string) bool { return x == metav1.FinalizerDeleteDependents })
+		finalizers = remaining(metav1.FinalizerOrphanDependents)
+		return slices.DeleteFunc(finalizers, func(x string) bool { return x == metav1.FinalizerDeleteDependents })
 	}
-	return waits
+	return finalizers
 }
 
 func missing(have []string, f string) []string {
@@ -213,7 +216,8 @@ func missing(have []string, f string) []string {
 	return []string{f}
 }
 
-// gracePeriod is how long a pod that runs on a node has to end; everything else ends at once.
+// gracePeriod returns how many seconds a Pod that runs on a node has to end. It
+// is 0 for other objects.
 func gracePeriod(r *Resource, have *stored, opts *metav1.DeleteOptions) int64 {
 	if !isPod(r) {
 		return 0
@@ -236,7 +240,7 @@ func gracePeriod(r *Resource, have *stored, opts *metav1.DeleteOptions) int64 {
 	return grace
 }
 
-// namespaceWaits reports whether a namespace still has its own finalizers.
+// namespaceWaits reports whether a namespace still has finalizers in its spec.
 func (s *store) namespaceWaits(t *table, have *stored) bool {
 	if !s.opts.Lifecycle || t.res.Group != "" || t.res.Resource != "namespaces" {
 		return false
@@ -259,14 +263,14 @@ func (x *exchange) removeAll() (*output, error) {
 		return nil, err
 	}
 	l := listed{version: x.s.version}
-	for _, have := range x.t.at(x.s.version) {
+	for _, have := range x.t.objectsAt(x.s.version) {
 		if !match.matches(have) {
 			continue
 		}
 		one := *x.r
 		one.Name, one.Namespace = have.key.Name, have.key.Namespace
 		l.items = append(l.items, have)
-		if _, err := (&exchange{s: x.s, t: x.t, r: &one}).end(have, opts); err != nil {
+		if _, err := (&exchange{s: x.s, t: x.t, r: &one}).deleteObject(have, opts); err != nil {
 			return nil, err
 		}
 	}

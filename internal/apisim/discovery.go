@@ -12,14 +12,16 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 )
 
-// serverVersion is the answer of /version: that of the server whose answers the conformance test records.
+// serverVersion is the answer of /version. It is the version of the server
+// whose answers the conformance test records.
 const serverVersion = "v1.36.3"
 
 // catalogue is a server's description of its API: discovery and schemas.
 type catalogue struct{ *Server }
 
-// discovery answers a request for the server's resources and schemas; false for other paths. Such
-// requests never park: a program's RESTMapper asks once, and the answer is the same in every run.
+// discovery answers a request for the server's resources and schemas. It
+// returns false for other paths. Such requests never park, because a program's
+// RESTMapper asks once and the answer is the same in every run.
 func (s catalogue) discovery(req *http.Request) (*output, bool) {
 	if req.Method != http.MethodGet {
 		return nil, false
@@ -55,7 +57,8 @@ func (s catalogue) discovery(req *http.Request) (*output, bool) {
 	return s.openAPI(path)
 }
 
-// unserved answers for groups and versions, and schemas of them, that nothing is served of.
+// unserved answers requests for groups and versions, and for their schemas,
+// that have no served resources.
 func (s catalogue) unserved(path string) (*output, bool) {
 	path, schemas := strings.CutPrefix(path, openAPIPath+"/")
 	p := strings.Split(strings.Trim(path, "/"), "/")
@@ -92,36 +95,37 @@ func encoded(v any) (*output, bool) {
 	return &output{code: http.StatusOK, body: body}, true
 }
 
-// versions lists the groups and versions that are served: the core group first, the others by name.
+// versions lists the served groups and versions: the core group first, then the
+// others by name.
 func (s catalogue) versions() []schema.GroupVersion {
-	var all []schema.GroupVersion
+	var versions []schema.GroupVersion
 	for _, r := range s.discoverable() {
-		if gv := r.gvk().GroupVersion(); !slices.Contains(all, gv) {
-			all = append(all, gv)
+		if gv := r.gvk().GroupVersion(); !slices.Contains(versions, gv) {
+			versions = append(versions, gv)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b schema.GroupVersion) int { return strings.Compare(a.Group, b.Group) })
-	return all
+	slices.SortStableFunc(versions, func(a, b schema.GroupVersion) int { return strings.Compare(a.Group, b.Group) })
+	return versions
 }
 
 func (s catalogue) discoverable() []Resource { return slices.Concat(s.Resources(), reviews) }
 
 func (s catalogue) groups() []metav1.APIGroup {
-	all := []metav1.APIGroup{}
+	groups := []metav1.APIGroup{}
 	for _, gv := range s.versions() {
 		if gv.Group == "" {
 			continue
 		}
 		v := metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version}
-		if n := len(all); n > 0 && all[n-1].Name == gv.Group {
-			all[n-1].Versions = append(all[n-1].Versions, v)
+		if n := len(groups); n > 0 && groups[n-1].Name == gv.Group {
+			groups[n-1].Versions = append(groups[n-1].Versions, v)
 			continue
 		}
-		all = append(all, metav1.APIGroup{
+		groups = append(groups, metav1.APIGroup{
 			Name: gv.Group, Versions: []metav1.GroupVersionForDiscovery{v}, PreferredVersion: v,
 		})
 	}
-	return all
+	return groups
 }
 
 func (s catalogue) group(name string) (*output, bool) {
@@ -160,7 +164,8 @@ func (s catalogue) resourceList(gv schema.GroupVersion) (*output, bool) {
 	return encoded(list)
 }
 
-// aggregated is the whole discovery of the core group, or of all others, in one answer.
+// aggregated returns the whole discovery of the core group, or of all other
+// groups, in one answer.
 func (s catalogue) aggregated(core bool) (*output, bool) {
 	list := discoveryv2.APIGroupDiscoveryList{
 		TypeMeta: metav1.TypeMeta{Kind: "APIGroupDiscoveryList", APIVersion: "apidiscovery.k8s.io/v2"},
@@ -177,13 +182,13 @@ func (s catalogue) aggregated(core bool) (*output, bool) {
 			Version: gv.Version, Freshness: discoveryv2.DiscoveryFreshnessCurrent, Resources: s.aggregatedResources(gv),
 		})
 	}
-	out, ok := encoded(list)
-	out.media = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-	return out, ok
+	answer, ok := encoded(list)
+	answer.media = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+	return answer, ok
 }
 
 func (s catalogue) aggregatedResources(gv schema.GroupVersion) []discoveryv2.APIResourceDiscovery {
-	var all []discoveryv2.APIResourceDiscovery
+	var resources []discoveryv2.APIResourceDiscovery
 	for _, r := range s.discoverable() {
 		if r.gvk().GroupVersion() != gv {
 			continue
@@ -202,36 +207,36 @@ func (s catalogue) aggregatedResources(gv schema.GroupVersion) []discoveryv2.API
 				Subresource: sub.name, ResponseKind: &kind, Verbs: sub.verbs,
 			})
 		}
-		all = append(all, one)
+		resources = append(resources, one)
 	}
-	return all
+	return resources
 }
 
-// served is one subresource as discovery lists it.
-type served struct {
+// subresourceInfo is one subresource as discovery lists it.
+type subresourceInfo struct {
 	name  string
 	kind  schema.GroupVersionKind
 	verbs []string
 }
 
-func (r Resource) subresources() []served {
-	var all []served
+func (r Resource) subresources() []subresourceInfo {
+	var list []subresourceInfo
 	if r.Status {
-		all = append(all, served{name: "status", kind: r.gvk(), verbs: []string{"get", "patch", "update"}})
+		list = append(list, subresourceInfo{name: "status", kind: r.gvk(), verbs: []string{"get", "patch", "update"}})
 	}
 	if r.builtin.scale {
 		scale := schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}
-		all = append(all, served{name: "scale", kind: scale, verbs: []string{"get", "patch", "update"}})
+		list = append(list, subresourceInfo{name: "scale", kind: scale, verbs: []string{"get", "patch", "update"}})
 	}
 	switch r.Group + "/" + r.Resource {
 	case "/pods":
 		eviction := schema.GroupVersionKind{Group: "policy", Version: "v1", Kind: "Eviction"}
-		all = append(all, served{name: "eviction", kind: eviction, verbs: []string{"create"}},
-			served{name: "binding", kind: schema.GroupVersionKind{Version: "v1", Kind: "Binding"}, verbs: []string{"create"}})
+		list = append(list, subresourceInfo{name: "eviction", kind: eviction, verbs: []string{"create"}},
+			subresourceInfo{name: "binding", kind: schema.GroupVersionKind{Version: "v1", Kind: "Binding"}, verbs: []string{"create"}})
 	case "/namespaces":
-		all = append(all, served{name: "finalize", kind: r.gvk(), verbs: []string{"update"}})
+		list = append(list, subresourceInfo{name: "finalize", kind: r.gvk(), verbs: []string{"update"}})
 	}
-	return all
+	return list
 }
 
 func (r Resource) verbs() []string {
@@ -244,13 +249,13 @@ func (r Resource) verbs() []string {
 	return []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
 }
 
-// aliases are the names under which people ask for a resource.
+// aliases are the other names of a resource.
 type aliases struct {
 	singular          string
 	short, categories []string
 }
 
-// shortNames are those of the built-in resources.
+// shortNames maps the built-in resources to their short names.
 var shortNames = map[string][]string{
 	"configmaps": {"cm"}, "controllerrevisions": {}, "cronjobs": {"cj"}, "daemonsets": {"ds"}, "deployments": {"deploy"},
 	"endpoints": {"ep"}, "events": {"ev"}, "horizontalpodautoscalers": {"hpa"}, "ingresses": {"ing"},
@@ -260,7 +265,7 @@ var shortNames = map[string][]string{
 	"serviceaccounts": {"sa"}, "services": {"svc"}, "statefulsets": {"sts"}, "storageclasses": {"sc"},
 }
 
-// inAll are the resources of "kubectl get all".
+// inAll lists the resources of "kubectl get all".
 var inAll = []string{
 	"cronjobs", "daemonsets", "deployments", "horizontalpodautoscalers", "jobs", "pods", "replicasets",
 	"replicationcontrollers", "services", "statefulsets",

@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// encode gives the same bytes as json.Marshal of a decoded object in a third of the time: stored objects are encoded at
-// every write.
+// encode returns the same bytes as json.Marshal for a decoded object, in a
+// third of the time. Stored objects are encoded at every write.
 func encode(obj object) ([]byte, error) { return appendValue(make([]byte, 0, 1024), obj) }
 
 func appendValue(b []byte, v any) ([]byte, error) {
@@ -27,8 +27,8 @@ func appendValue(b []byte, v any) ([]byte, error) {
 	case bool:
 		return strconv.AppendBool(b, t), nil
 	}
-	other, err := json.Marshal(v)
-	return append(b, other...), err
+	encoded, err := json.Marshal(v)
+	return append(b, encoded...), err
 }
 
 func appendObject(b []byte, o object) ([]byte, error) {
@@ -68,12 +68,13 @@ func appendList(b []byte, list []any) ([]byte, error) {
 	return append(b, ']'), nil
 }
 
-// appendString leaves strings that need escaping to json.Marshal.
+// appendString appends s as JSON. Strings that need escaping are left to
+// json.Marshal.
 func appendString(b []byte, s string) ([]byte, error) {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
-			other, err := json.Marshal(s)
-			return append(b, other...), err
+			quoted, err := json.Marshal(s)
+			return append(b, quoted...), err
 		}
 	}
 	b = append(b, '"')

@@ -13,19 +13,21 @@ type Event struct {
 	Resource schema.GroupVersionResource
 	Key      types.NamespacedName
 	Version  int64
-	// Call is the call that wrote it; its Client is "" for Load.
+	// Call is the call that wrote it. Its Client is "" for Load.
 	Call Call
-	// Body is the body of the call, before the server filled anything in: JSON, or the YAML of an apply. Shared; do not
-	// modify it.
+	// Body is the body of the call before the server filled in any fields. It
+	// is JSON, or the YAML of an apply. It is shared; do not modify it.
 	Body []byte
-	// Old and New are the object before and after; or nil. Shared; do not modify them.
+	// Old and New are the object before and after the write. Old is nil for a
+	// new object and New for a deleted one. They are shared; do not modify
+	// them.
 	Old, New *unstructured.Unstructured
 }
 
 // entry is one commit in the history of a resource.
 type entry struct {
 	version  int64
-	old, new *stored // nil: none
+	old, new *stored // old is nil for a new object, new for a deleted one
 }
 
 func (s *store) commit(t *table, r *request, old, fresh *stored) {
@@ -61,15 +63,16 @@ func (e *entry) event(t *table, r *request) Event {
 	return ev
 }
 
-// hooks are the functions given to OnCommit.
+// hooks holds the functions given to OnCommit.
 type hooks struct {
 	funcs   []func(Event)
-	unheard []Event // commits that they have not been called for yet
-	running bool    // they are being called
+	unheard []Event // commits for which the functions were not called yet
+	running bool    // a goroutine is calling the functions
 }
 
-// runHooks calls the hooks for the committed events, without the lock. If another goroutine does so already, it does it
-// for all: hooks see commits in order.
+// runHooks calls the hooks for the committed events, without the lock. If
+// another goroutine is already calling them, that goroutine also calls them for
+// these events, so that hooks see commits in order.
 func (s *store) runHooks() {
 	s.mu.Lock()
 	if s.hooks.running {

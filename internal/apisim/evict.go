@@ -17,8 +17,8 @@ import (
 
 var budgets = schema.GroupVersionResource{Group: "policy", Version: "v1", Resource: "poddisruptionbudgets"}
 
-// evict deletes a pod if its disruption budget allows it. Budgets are not computed here: a test or an actor sets
-// their status.
+// evict deletes a pod if its disruption budget allows it. Budgets are not
+// computed here: a test or an actor sets their status.
 func (x subresource) evict() (*output, error) {
 	var e policyv1.Eviction
 	if err := json.Unmarshal(x.r.body, &e); err != nil {
@@ -50,7 +50,7 @@ func (x subresource) evict() (*output, error) {
 	if err := evictPod(x, opts); err != nil {
 		return nil, err
 	}
-	return done()
+	return created()
 }
 
 func evictPod(x subresource, opts *metav1.DeleteOptions) error {
@@ -68,23 +68,24 @@ func evictPod(x subresource, opts *metav1.DeleteOptions) error {
 		return err
 	}
 	if opts.Preconditions != nil {
-		opts.Preconditions.ResourceVersion = nil // it held before the condition was written
+		opts.Preconditions.ResourceVersion = nil // it was checked before the condition changed the version
 	}
-	_, err := x.end(x.t.objects[x.r.key()], opts)
+	_, err := x.deleteObject(x.t.objects[x.r.key()], opts)
 	return err
 }
 
-// unguarded pods do not count for a budget.
+// unguarded reports whether the pod does not count for a budget.
 func unguarded(pod *corev1.Pod) bool {
-	gone := []corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed, corev1.PodPending}
-	return slices.Contains(gone, pod.Status.Phase) || pod.DeletionTimestamp != nil
+	phases := []corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed, corev1.PodPending}
+	return slices.Contains(phases, pod.Status.Phase) || pod.DeletionTimestamp != nil
 }
 
-// askBudget takes one disruption from the pod's budget, or returns why it must not.
+// askBudget takes one disruption from the pod's budget, or returns the error
+// that refuses it.
 func askBudget(x subresource, pod *corev1.Pod) error {
 	x = subresource{&exchange{s: x.s, t: x.s.tables[budgets], r: x.r}}
 	var found []*stored
-	for _, o := range x.t.at(x.s.version) {
+	for _, o := range x.t.objectsAt(x.s.version) {
 		if o.key.Namespace == pod.Namespace && selects(o, pod) {
 			found = append(found, o)
 		}
@@ -110,7 +111,8 @@ func selects(budget *stored, pod *corev1.Pod) bool {
 	return err == nil && selector.Matches(labels.Set(pod.Labels))
 }
 
-// takeDisruption takes one disruption from a budget: the exchange is on its table.
+// takeDisruption takes one disruption from the budget have. x must be an
+// exchange on the table of budgets.
 func takeDisruption(x subresource, have *stored, pod *corev1.Pod) error {
 	var pdb policyv1.PodDisruptionBudget
 	if err := json.Unmarshal(have.raw, &pdb); err != nil {

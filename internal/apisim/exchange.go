@@ -12,16 +12,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// exchange is one call on one resource. The server's lock is held.
+// exchange is one call on one resource. Its methods need the server's lock.
 type exchange struct {
 	s *store
 	t *table
 	r *request
 
-	loading bool // a load, not a call: objects are stored as they are
+	loading bool // for Load: objects are stored as they are
 }
 
-// serve runs one call but a watch. The lock is held.
+// serve executes one call other than a watch. The lock must be held.
 func (s *Server) serve(r *request) (*output, error) {
 	if isReview(r.Resource) {
 		return s.review(r)
@@ -62,7 +62,8 @@ func (s *Server) serve(r *request) (*output, error) {
 	return nil, apierrors.NewMethodNotSupported(t.res.groupResource(), r.Verb)
 }
 
-// table finds the resource of a call and asks whether the caller may.
+// table returns the table of a call's resource, after checking whether the
+// caller may make the call.
 func (s *Server) table(r *request) (*table, error) {
 	t := s.tables[r.Resource]
 	if t == nil {
@@ -78,8 +79,8 @@ func (s *Server) table(r *request) (*table, error) {
 	if r.Client == admin {
 		return t, nil
 	}
-	for _, may := range s.forbidden {
-		if err := may(r.Call); err != nil {
+	for _, deny := range s.forbidden {
+		if err := deny(r.Call); err != nil {
 			return nil, err
 		}
 	}
@@ -103,7 +104,7 @@ func (x *exchange) get() (*output, error) {
 	have := x.t.objects[x.r.key()]
 	if version := x.s.cached(x.t, x.r.Client); x.r.query.Get("resourceVersion") == "0" && version < x.s.version {
 		have = nil
-		for _, o := range x.t.at(version) {
+		for _, o := range x.t.objectsAt(version) {
 			if o.key == x.r.key() {
 				have = o
 			}
@@ -115,7 +116,8 @@ func (x *exchange) get() (*output, error) {
 	return x.r.show(http.StatusOK, have)
 }
 
-// show encodes an object as the caller asked for it: whole, or metadata only.
+// show encodes an object in the form that the caller asked for: whole, or
+// metadata only.
 func (r *request) show(code int, have *stored) (*output, error) {
 	if !r.metadataOnly() {
 		return &output{code: code, body: have.raw}, nil
@@ -134,7 +136,7 @@ func partial(have *stored) ([]byte, error) {
 	})
 }
 
-// decodeBody reads an object that a caller sent, and holds it against the URL.
+// decodeBody reads an object that a caller sent and checks it against the URL.
 func decodeBody(t *table, r *request) (object, error) {
 	obj, err := decode(r.body)
 	if err != nil || obj == nil {
@@ -171,13 +173,14 @@ func decodeBody(t *table, r *request) (object, error) {
 	return obj, nil
 }
 
-// admitted prunes and defaults an object of a custom resource with a schema, and looks for unknown fields.
-func (x *exchange) admitted(obj object, raw []byte) error {
+// checkSchema prunes and defaults an object of a custom resource with a schema,
+// and looks for unknown fields.
+func (x *exchange) checkSchema(obj object, raw []byte) error {
 	var unknown []string
 	if x.t.res.Schema != nil {
 		unknown = x.t.res.Schema.Decode(obj)
 	}
-	return x.strict(raw, unknown)
+	return x.checkFields(raw, unknown)
 }
 
 func wrongNamespace() error {

@@ -9,23 +9,24 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Fault is a way in which a call, or the delivery of an event, fails.
+// Fault is the way in which a call, or the delivery of an event, fails.
 type Fault uint8
 
-// The faults. Those up to Unreachable leave no effect; LostReply, Late and CrashAfter do.
+// These are the faults. Calls with a fault up to Unreachable have no effect;
+// calls with LostReply, Late and CrashAfter do.
 const (
 	NoFault     Fault = iota
-	Internal          // a call: 500, nothing was written
-	Conflict          // a call: 409, nothing was written
-	Throttled         // a call: 429 with Retry-After, nothing was written
-	Unreachable       // a call: the connection is refused, nothing was written
-	LostReply         // a call: it is carried out, the caller sees a timeout
-	Late              // a call: the caller sees a timeout, it is carried out at a later step
+	Internal          // a call: 500, without a write
+	Conflict          // a call: 409, without a write
+	Throttled         // a call: 429 with Retry-After, without a write
+	Unreachable       // a call: the connection is refused, without a write
+	LostReply         // a call: it is executed, the caller sees a timeout
+	Late              // a call: the caller sees a timeout, it is executed at a later step
 	CrashBefore       // a call: the caller's incarnation dies before it
-	CrashAfter        // a call: it is carried out, then the caller's incarnation dies
+	CrashAfter        // a call: it is executed, then the caller's incarnation dies
 	Expired           // a list or watch: 410; a delivery: 410 in place of the event, history is compacted
 	Dropped           // a delivery: the stream ends in place of the event
-	Duplicated        // a delivery: the event comes twice
+	Duplicated        // a delivery: the event is delivered twice
 	faults
 )
 
@@ -36,10 +37,11 @@ var faultNames = [faults]string{
 
 func (f Fault) String() string { return faultNames[f] }
 
-// RetryAfter is how long the 429 of [Throttled] tells the caller to wait.
+// RetryAfter is how long the 429 of [Throttled] asks the caller to wait.
 const RetryAfter = time.Second
 
-// timeoutError is the error of net/http when no answer came in time.
+// timeoutError is the error of net/http for an answer that did not arrive in
+// time.
 type timeoutError struct{}
 
 func (timeoutError) Error() string   { return "net/http: timeout awaiting response headers" }
@@ -48,8 +50,9 @@ func (timeoutError) Temporary() bool { return true }
 
 var errRefused = errors.New("dial tcp 127.0.0.1:6443: connect: connection refused")
 
-// suffer answers a released call as the fault wants it. It runs in the caller's goroutine.
-func (d *Scheduler) suffer(ctx context.Context, p *parked, f Fault) (*http.Response, error) {
+// applyFault answers a released call according to the fault. It runs in the
+// caller's goroutine.
+func (d *Scheduler) applyFault(ctx context.Context, p *parked, f Fault) (*http.Response, error) {
 	s, gr := d.server, p.req.Resource.GroupResource()
 	switch f {
 	case Internal:
@@ -88,8 +91,9 @@ func discard(resp *http.Response) {
 	}
 }
 
-// crash ends the process first, and then the calls it waits for. Otherwise it would depend on which goroutine is
-// faster whether the process still reacts to an answer.
+// crash first ends the process, and then the calls for which it waits. In the
+// other order, the speed of goroutines would decide whether the process still
+// reacts to an answer.
 func (d *Scheduler) crash(client string) {
 	if d.onCrash != nil {
 		d.onCrash(client)

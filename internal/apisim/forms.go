@@ -8,27 +8,28 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// forms caches the results of shape by their input: the runs of one exploration write the same objects again and
-// again, and the conversion through the Go type takes longer than the rest of a write.
+// forms caches the results of a conversion by their input. The runs of one
+// exploration write the same objects many times, and the conversion through the
+// Go type takes longer than the rest of a write.
 type forms struct {
 	mu    sync.Mutex // guards known
 	known map[form]object
 }
 
-// form determines a shape.
+// form identifies the input of a conversion.
 type form struct {
 	kind    schema.GroupVersionKind
 	encoded string
 }
 
-// mostForms bounds the cache.
-const mostForms = 500
+// maxForms limits the size of the cache.
+const maxForms = 500
 
 var remembered = forms{known: map[form]object{}}
 
-// of returns the result of shape for an object. The caller owns it.
-func (f *forms) of(r *Resource, obj object, shape func(*Resource, object) (object, error)) (object, error) {
-	obj, passed := withoutIdentity(obj)
+// lookup returns the result of shape for an object. The caller owns it.
+func (f *forms) lookup(r *Resource, obj object, shape func(*Resource, object) (object, error)) (object, error) {
+	obj, identity := withoutIdentity(obj)
 	encoded, err := encode(obj)
 	if err != nil {
 		return nil, err
@@ -42,35 +43,36 @@ func (f *forms) of(r *Resource, obj object, shape func(*Resource, object) (objec
 			return nil, err
 		}
 		f.mu.Lock()
-		if len(f.known) >= mostForms {
+		if len(f.known) >= maxForms {
 			clear(f.known)
 		}
 		f.known[key] = made
 		f.mu.Unlock()
 	}
 	made = clone(made)
-	maps.Copy(metaOf(made), passed)
+	maps.Copy(metaOf(made), identity)
 	return made, nil
 }
 
-// withoutIdentity returns an object without the fields of its metadata that tell it from others of the same shape, and
-// those fields: values that come back from the Go type as they are.
-func withoutIdentity(obj object) (without, passed object) {
-	without, passed = maps.Clone(obj), object{}
+// withoutIdentity splits an object into the fields that determine its form and
+// the fields of its metadata that identify it. The Go type encodes the latter
+// as they are.
+func withoutIdentity(obj object) (rest, identity object) {
+	rest, identity = maps.Clone(obj), object{}
 	m := maps.Clone(metaOf(obj))
 	for _, field := range []string{"uid", "resourceVersion"} {
 		if text(m, field) != "" {
-			passed[field] = m[field]
+			identity[field] = m[field]
 		}
 	}
-	if n, is := m["generation"].(int64); is && n != 0 {
-		passed["generation"] = n
+	if n, ok := m["generation"].(int64); ok && n != 0 {
+		identity["generation"] = n
 	}
-	at := text(m, "creationTimestamp")
-	if t, err := time.Parse(time.RFC3339, at); err == nil && !t.IsZero() && t.UTC().Format(time.RFC3339) == at {
-		passed["creationTimestamp"] = at
+	created := text(m, "creationTimestamp")
+	if t, err := time.Parse(time.RFC3339, created); err == nil && !t.IsZero() && t.UTC().Format(time.RFC3339) == created {
+		identity["creationTimestamp"] = created
 	}
-	maps.DeleteFunc(m, func(field string, _ any) bool { return passed[field] != nil })
-	without["metadata"] = m
-	return without, passed
+	maps.DeleteFunc(m, func(field string, _ any) bool { return identity[field] != nil })
+	rest["metadata"] = m
+	return rest, identity
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/onsi/gomega"
 )
 
-// The cached form equals the result for the Go type, whatever the object's name and version, and no caller can change
-// it.
+// The cached form equals the result for the Go type for every name and version
+// of the object, and no caller can change it.
 func TestAFormIsThatOfTheGoType(t *testing.T) {
 	deployment := func(m object) object {
 		return object{
@@ -34,10 +34,10 @@ func TestAFormIsThatOfTheGoType(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := gomega.NewWithT(t)
 			f := forms{known: map[form]object{}}
-			want, err := shaped(kind("Deployment"), deployment(clone(meta)))
+			want, err := encodeTyped(kind("Deployment"), deployment(clone(meta)))
 			g.Expect(err).NotTo(gomega.HaveOccurred())
 			for range 2 {
-				have, err := f.of(kind("Deployment"), deployment(clone(meta)), shaped)
+				have, err := f.lookup(kind("Deployment"), deployment(clone(meta)), encodeTyped)
 				g.Expect(err).NotTo(gomega.HaveOccurred())
 				g.Expect(have).To(gomega.Equal(want))
 				metaOf(have)["uid"] = "another"
@@ -46,7 +46,7 @@ func TestAFormIsThatOfTheGoType(t *testing.T) {
 			g.Expect(f.known).To(gomega.HaveLen(1))
 			meta = clone(meta)
 			meta["uid"], meta["resourceVersion"] = "v", "8"
-			again, err := f.of(kind("Deployment"), deployment(meta), shaped)
+			again, err := f.lookup(kind("Deployment"), deployment(meta), encodeTyped)
 			g.Expect(err).NotTo(gomega.HaveOccurred())
 			g.Expect(metaOf(again)).To(gomega.HaveKeyWithValue("uid", "v"))
 		})
@@ -56,7 +56,7 @@ func TestAFormIsThatOfTheGoType(t *testing.T) {
 		f := forms{known: map[form]object{}}
 		for i := range int64(3) {
 			m := object{"uid": "u" + formatVersion(i), "resourceVersion": formatVersion(i), "generation": i + 1}
-			_, err := f.of(kind("Deployment"), deployment(m), shaped)
+			_, err := f.lookup(kind("Deployment"), deployment(m), encodeTyped)
 			g.Expect(err).NotTo(gomega.HaveOccurred())
 		}
 		g.Expect(f.known).To(gomega.HaveLen(1))
@@ -65,7 +65,7 @@ func TestAFormIsThatOfTheGoType(t *testing.T) {
 		g := gomega.NewWithT(t)
 		f := forms{known: map[form]object{}}
 		for range 2 {
-			_, err := f.of(kind("Deployment"), object{"metadata": object{}, "spec": "text"}, shaped)
+			_, err := f.lookup(kind("Deployment"), object{"metadata": object{}, "spec": "text"}, encodeTyped)
 			g.Expect(err).To(gomega.HaveOccurred())
 		}
 		g.Expect(f.known).To(gomega.BeEmpty())
@@ -74,9 +74,9 @@ func TestAFormIsThatOfTheGoType(t *testing.T) {
 		g := gomega.NewWithT(t)
 		f := forms{known: map[form]object{}}
 		both := object{"metadata": object{"name": "a"}, "data": object{"a": "Yg=="}, "stringData": object{"a": "b"}}
-		secret, err := f.of(kind("Secret"), both, shaped)
+		secret, err := f.lookup(kind("Secret"), both, encodeTyped)
 		g.Expect(err).NotTo(gomega.HaveOccurred())
-		configMap, err := f.of(kind("ConfigMap"), both, shaped)
+		configMap, err := f.lookup(kind("ConfigMap"), both, encodeTyped)
 		g.Expect(err).NotTo(gomega.HaveOccurred())
 		g.Expect(secret).To(gomega.HaveKey("stringData"))
 		g.Expect(configMap).NotTo(gomega.HaveKey("stringData"))
@@ -84,8 +84,8 @@ func TestAFormIsThatOfTheGoType(t *testing.T) {
 	t.Run("more than there is room for", func(t *testing.T) {
 		g := gomega.NewWithT(t)
 		f := forms{known: map[form]object{}}
-		for i := range mostForms + 1 {
-			_, err := f.of(kind("ConfigMap"), object{"data": object{"n": formatVersion(int64(i))}}, shaped)
+		for i := range maxForms + 1 {
+			_, err := f.lookup(kind("ConfigMap"), object{"data": object{"n": formatVersion(int64(i))}}, encodeTyped)
 			g.Expect(err).NotTo(gomega.HaveOccurred())
 		}
 		g.Expect(f.known).To(gomega.HaveLen(1))

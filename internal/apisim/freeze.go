@@ -1,10 +1,12 @@
 package apisim
 
-// Freeze makes a client read from a server whose cache has fallen behind, until [Server.Thaw]: a list, a get or a new
-// watch that takes any version (resourceVersion 0) sees the state of that version. Reads that ask for the newest state,
-// and writes, are not touched, as they go past the cache; events still come, as the scheduler delivers them.
+// Freeze makes a client read from a server whose cache has fallen behind, until
+// [Server.Thaw]. A list, a get or a new watch that accepts any version
+// (resourceVersion 0) sees the state of the given version. Writes, and reads
+// that ask for the newest state, bypass the cache and are not affected. The
+// scheduler still delivers events.
 //
-// A compacted history bounds how far back it goes.
+// The version cannot be older than the compacted history.
 func (s *store) Freeze(client string, version int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -18,7 +20,8 @@ func (s *store) Thaw(client string) {
 	delete(s.frozen, client)
 }
 
-// cached is the version that the client's reads from the cache show. The lock is held.
+// cached returns the version that the client's reads from the cache show. The
+// lock must be held.
 func (s *store) cached(t *table, client string) int64 {
 	if version, ok := s.frozen[client]; ok {
 		return min(max(version, t.compacted), s.version)

@@ -8,18 +8,19 @@ import (
 	"net/url"
 )
 
-// Handler serves the API over HTTP, in real time and without authentication, so that kubectl and other processes can
-// use it on a loopback port. Each request is the admin's.
+// Handler serves the API over HTTP, in real time and without authentication, so
+// that kubectl and other processes can use it on a loopback port. Each request
+// counts as the admin's.
 func (s *Server) Handler() http.Handler {
 	admin := s.Admin()
 	target, err := url.Parse(admin.Host)
 	if err != nil {
-		panic(err) // the host is our own
+		panic(err) // the host is a constant
 	}
 	return &httputil.ReverseProxy{
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		Transport:     admin.Transport,
-		FlushInterval: -1, // events of watches go out at once
+		FlushInterval: -1, // sends the events of watches immediately
 		ErrorLog:      log.New(io.Discard, "", 0),
 	}
 }

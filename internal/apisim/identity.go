@@ -6,26 +6,28 @@ import (
 	"math/rand/v2"
 )
 
-// identities makes UIDs and names.
+// identities generates UIDs and names.
 type identities struct {
 	seed   uint64
-	counts map[string]uint64 // of the objects of each name, and the names of each prefix
+	counts map[string]uint64 // numbers of objects by name, and of names by prefix
 }
 
-// newUID returns the UID of the next object of a count: the first of that resource and name, the second, and so
-// on. It depends on nothing else, so names made from a UID do not change with other writes.
+// newUID returns the UID of the next object of a count. For example, the first
+// or the second object of one resource and name. It depends only on that, so
+// that names made from a UID do not change with other writes.
 func (s *identities) newUID(count string) string {
-	r := s.drawn(count)
+	r := s.source(count)
 	return fmt.Sprintf("%08x-%04x-4%03x-8%03x-%012x", r.Uint32(), r.Uint32()&0xffff, r.Uint32()&0xfff,
 		r.Uint32()&0xfff, r.Uint64()&0xffff_ffff_ffff)
 }
 
 const suffixLetters = "bcdfghjklmnpqrstvwxz2456789"
 
-// newSuffix ends the next name that is made from that prefix. That depends on nothing else, either.
+// newSuffix returns the suffix of the next name that is made from a prefix. It
+// depends only on the prefix and the count, too.
 func (s *identities) newSuffix(t *table, namespace, prefix string) string {
 	count := "name " + t.name + " " + namespace + "/" + prefix
-	r := s.drawn(count)
+	r := s.source(count)
 	s.counts[count]++
 	b := make([]byte, 5)
 	for i := range b {
@@ -34,8 +36,8 @@ func (s *identities) newSuffix(t *table, namespace, prefix string) string {
 	return string(b)
 }
 
-// drawn is the source of chance for the next one of a count.
-func (s *identities) drawn(count string) *rand.Rand {
+// source returns the random source for the next UID or name of a count.
+func (s *identities) source(count string) *rand.Rand {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(count))
 	return rand.New(rand.NewPCG(h.Sum64()+s.seed, s.counts[count]))

@@ -11,7 +11,8 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// Other writes before change neither: programs make names from both.
+// Earlier writes of other objects change neither, because programs make names
+// from both.
 func TestUIDsAndGeneratedNamesDependOnTheirObjectAlone(t *testing.T) {
 	g := gomega.NewWithT(t)
 	made := func(seed uint64, names ...string) map[string]string {

@@ -9,8 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// immutables lists the fields of built-in kinds that cannot change, by group/resource. The server answers
-// Invalid, or Forbidden for those with a "!". After a colon stands the field that its error names, where it differs.
+// immutables lists the fields of built-in kinds that cannot change, by
+// group/resource. The server answers Invalid, or Forbidden for fields with a
+// "!". A colon precedes the field that the error names, if it differs.
 var immutables = map[string][]string{
 	"/secrets":  {"type"},
 	"/services": {"spec.clusterIP:spec.clusterIPs[0]"},
@@ -37,7 +38,7 @@ var immutables = map[string][]string{
 	"storage.k8s.io/csidrivers":     {"spec.attachRequired", "spec.volumeLifecycleModes"},
 }
 
-// specExcept lists the kinds whose spec cannot change but for these fields.
+// specExcept lists the kinds whose spec cannot change except for these fields.
 var specExcept = map[string][]string{
 	"/persistentvolumeclaims": {"resources", "volumeAttributesClassName", "volumeName"},
 	"apps/statefulsets": {
@@ -72,16 +73,16 @@ func rulesOf(group, resource string) rules {
 	r := rules{create: createRules[kind]}
 	always := alwaysRules[kind]
 	if always != nil {
-		first := r.create
+		createRule := r.create
 		r.create = func(obj object) field.ErrorList {
 			errs := always(obj)
-			if first != nil {
-				errs = append(errs, first(obj)...)
+			if createRule != nil {
+				errs = append(errs, createRule(obj)...)
 			}
 			return errs
 		}
 		checks = append(checks, func(obj, old object) field.ErrorList {
-			if len(always(old)) > 0 { // it was loaded so
+			if len(always(old)) > 0 { // it was loaded in this state
 				return nil
 			}
 			return always(obj)
@@ -99,7 +100,7 @@ func rulesOf(group, resource string) rules {
 	return r
 }
 
-// find returns the value at "spec.selector"; nil: it is not there.
+// find returns the value at a path such as "spec.selector", or nil.
 func find(obj object, path string) any {
 	var v any = obj
 	for step := range strings.SplitSeq(path, ".") {
@@ -110,11 +111,11 @@ func find(obj object, path string) any {
 }
 
 func pathOf(s string) *field.Path {
-	first, rest, more := strings.Cut(s, ".")
+	head, tail, more := strings.Cut(s, ".")
 	if !more {
-		return field.NewPath(first)
+		return field.NewPath(head)
 	}
-	return field.NewPath(first, strings.Split(rest, ".")...)
+	return field.NewPath(head, strings.Split(tail, ".")...)
 }
 
 func changed(obj, old object, paths []string) field.ErrorList {
@@ -125,33 +126,34 @@ func changed(obj, old object, paths []string) field.ErrorList {
 		if !renamed {
 			shown = p
 		}
-		now, was := find(obj, p), find(old, p)
-		if p == "spec.clusterIP" && (now == nil || was == nil) || reflect.DeepEqual(now, was) {
+		value, oldValue := find(obj, p), find(old, p)
+		if p == "spec.clusterIP" && (value == nil || oldValue == nil) || reflect.DeepEqual(value, oldValue) {
 			continue
 		}
 		if forbidden {
 			errs = append(errs, field.Forbidden(pathOf(shown), "updates to "+shown+" are forbidden."))
 		} else {
-			errs = append(errs, field.Invalid(pathOf(shown), now, "field is immutable"))
+			errs = append(errs, field.Invalid(pathOf(shown), value, "field is immutable"))
 		}
 	}
 	return errs
 }
 
-// changedSpec refuses changes of the spec but for some fields; the images of a pod's containers may change, too.
+// changedSpec refuses changes of the spec except for the given fields. If
+// images is set, the images of a Pod's containers may change, too.
 func changedSpec(obj, old object, fields []string, images bool) field.ErrorList {
-	now, was := asObject(obj["spec"]), asObject(old["spec"])
-	for _, other := range []object{now, was} {
-		for k := range other {
-			if slices.Contains(fields, k) || reflect.DeepEqual(now[k], was[k]) {
+	newSpec, oldSpec := asObject(obj["spec"]), asObject(old["spec"])
+	for _, spec := range []object{newSpec, oldSpec} {
+		for k := range spec {
+			if slices.Contains(fields, k) || reflect.DeepEqual(newSpec[k], oldSpec[k]) {
 				continue
 			}
 			if images && strings.HasSuffix(strings.ToLower(k), "containers") {
-				if sameButImages(now[k], was[k]) {
+				if sameButImages(newSpec[k], oldSpec[k]) {
 					continue
 				}
-				more, _ := now[k].([]any)
-				if less, _ := was[k].([]any); len(more) != len(less) {
+				more, _ := newSpec[k].([]any)
+				if less, _ := oldSpec[k].([]any); len(more) != len(less) {
 					return field.ErrorList{field.Forbidden(field.NewPath("spec", k),
 						"pod updates may not add or remove containers")}
 				}
@@ -169,25 +171,25 @@ func asObject(v any) object {
 }
 
 func sameButImages(a, b any) bool {
-	now, _ := a.([]any)
-	was, _ := b.([]any)
-	return slices.EqualFunc(now, was, func(x, y any) bool {
-		one, other := withoutImage(asObject(x)), withoutImage(asObject(y))
-		return reflect.DeepEqual(one, other)
+	newList, _ := a.([]any)
+	oldList, _ := b.([]any)
+	return slices.EqualFunc(newList, oldList, func(x, y any) bool {
+		newItem, oldItem := withoutImage(asObject(x)), withoutImage(asObject(y))
+		return reflect.DeepEqual(newItem, oldItem)
 	})
 }
 
 func withoutImage(c object) object {
-	all := object{}
+	rest := object{}
 	for k, v := range c {
 		if k != "image" {
-			all[k] = v
+			rest[k] = v
 		}
 	}
-	return all
+	return rest
 }
 
-// sealed holds Secrets and ConfigMaps that are immutable.
+// sealed refuses changes of Secrets and ConfigMaps that are immutable.
 func sealed(obj, old object) field.ErrorList {
 	if old["immutable"] != true {
 		return nil
@@ -204,7 +206,8 @@ func sealed(obj, old object) field.ErrorList {
 	return errs
 }
 
-// changedJob refuses another template, unless the Job is suspended and has not started, and other completions.
+// changedJob refuses a new template unless the Job is suspended and has not
+// started, and refuses a new number of completions.
 func changedJob(obj, old object) field.ErrorList {
 	var errs field.ErrorList
 	suspended := find(old, "spec.suspend") == true && find(old, "status.startTime") == nil
@@ -213,24 +216,25 @@ func changedJob(obj, old object) field.ErrorList {
 	}
 	if n := find(obj, "spec.completions"); n != find(old, "spec.completions") && n == find(obj, "spec.parallelism") &&
 		find(obj, "spec.completionMode") == "Indexed" {
-		return errs // an elastic Indexed Job has both changed at once
+		return errs // both fields of an elastic Indexed Job may change together
 	}
 	return append(errs, changed(obj, old, []string{"spec.completions"})...)
 }
 
-// shrunk refuses a claim for less storage, and for other resources before it is bound.
+// shrunk refuses a claim for less storage, and a change of its resources before
+// it is bound.
 func shrunk(obj, old object) field.ErrorList {
-	if was := text(asObject(old["spec"]), "volumeName"); was != "" && was != text(asObject(obj["spec"]), "volumeName") {
+	if oldValue := text(asObject(old["spec"]), "volumeName"); oldValue != "" && oldValue != text(asObject(obj["spec"]), "volumeName") {
 		return field.ErrorList{field.Forbidden(field.NewPath("spec"), "spec is immutable after creation except "+
 			"resources.requests and volumeAttributesClassName for bound claims")}
 	}
 	if reflect.DeepEqual(find(obj, "spec.resources"), find(old, "spec.resources")) {
 		return nil
 	}
-	now, err := resource.ParseQuantity(text(asObject(find(obj, "spec.resources.requests")), "storage"))
-	was, err2 := resource.ParseQuantity(text(asObject(find(old, "spec.resources.requests")), "storage"))
+	newSize, err := resource.ParseQuantity(text(asObject(find(obj, "spec.resources.requests")), "storage"))
+	oldValue, err2 := resource.ParseQuantity(text(asObject(find(old, "spec.resources.requests")), "storage"))
 	if find(old, "status.phase") == "Bound" && err == nil && err2 == nil {
-		if now.Cmp(was) < 0 {
+		if newSize.Cmp(oldValue) < 0 {
 			return field.ErrorList{field.Forbidden(pathOf("spec.resources.requests.storage"),
 				"field can not be less than previous value")}
 		}

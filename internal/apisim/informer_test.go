@@ -16,8 +16,8 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// TestOurInformerConverges runs our informer through lag, dropped streams, 410 and failed calls: at rest its store
-// matches the server.
+// TestOurInformerConverges runs our informer through lag, dropped streams, 410
+// and failed calls: at rest its store matches the server.
 func TestOurInformerConverges(t *testing.T) {
 	for seed := range uint64(15) {
 		synctest.Test(t, func(t *testing.T) { informerRun(t, seed) })

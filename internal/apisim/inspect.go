@@ -10,75 +10,80 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// inspectors check values wherever a type of the API occurs in an object of a built-in kind, as defaulters set them.
-// They read the decoded object, and descend only to values that one of them checks. Those of the real server are too
-// large to link; testdata/conformance/table compares them.
+// inspectors check values in all places where a type of the API occurs in an
+// object of a built-in kind, just as defaulters set them. They read the decoded
+// object and descend only to values that have a check. The real server's checks
+// are too large to link; testdata/conformance/table compares the results.
 type inspectors struct {
 	checks map[reflect.Type]func(object, *field.Path) field.ErrorList
 	enums  map[reflect.Type][]string
-	below  map[reflect.Type][]inspected // the fields of a struct that hold something to check
+	nested map[reflect.Type][]inspected // the fields of a struct that contain values to check
 }
 
-// inspected is a field of a struct: without a name its fields are those of the struct.
+// inspected is a field of a struct. If it has no name, its fields belong to the
+// struct itself.
 type inspected struct {
 	name string
 	typ  reflect.Type
 }
 
-// knownInspectors are those of all built-in kinds.
+// knownInspectors returns the checks of all built-in kinds.
 var knownInspectors = sync.OnceValue(func() *inspectors {
-	in := &inspectors{
+	insp := &inspectors{
 		checks: map[reflect.Type]func(object, *field.Path) field.ErrorList{},
 		enums:  map[reflect.Type][]string{},
-		below:  map[reflect.Type][]inspected{},
+		nested: map[reflect.Type][]inspected{},
 	}
-	in.values()
-	in.pods()
-	in.workloads()
-	in.network()
-	in.policies()
+	insp.values()
+	insp.pods()
+	insp.workloads()
+	insp.network()
+	insp.policies()
 	for _, r := range Builtin() {
 		if typed, err := scheme.Scheme.New(r.gvk()); err == nil {
-			in.look(reflect.TypeOf(typed).Elem())
+			insp.register(reflect.TypeOf(typed).Elem())
 		}
 	}
-	return in
+	return insp
 })
 
-// check registers a check of every T, with the object and its path.
-func check[T any](in *inspectors, f func(object, *field.Path) field.ErrorList) {
-	in.checks[reflect.TypeFor[T]()] = f
+// check registers f as the check of every T. f is called with the object and
+// its path.
+func check[T any](insp *inspectors, f func(object, *field.Path) field.ErrorList) {
+	insp.checks[reflect.TypeFor[T]()] = f
 }
 
-// enum registers the values that a T may have, beside none.
-func enum[T ~string](in *inspectors, values ...T) {
+// enum registers the values that a T may have. A T may always be empty.
+func enum[T ~string](insp *inspectors, values ...T) {
 	for _, v := range values {
-		in.enums[reflect.TypeFor[T]()] = append(in.enums[reflect.TypeFor[T]()], string(v))
+		insp.enums[reflect.TypeFor[T]()] = append(insp.enums[reflect.TypeFor[T]()], string(v))
 	}
 }
 
-// look reports whether there is something to check in a type, and notes where.
-func (in *inspectors) look(t reflect.Type) bool {
+// register reports whether a type contains values to check, and records in
+// which fields.
+func (insp *inspectors) register(t reflect.Type) bool {
 	if t.Kind() != reflect.Struct {
-		return in.enums[t] != nil
+		return insp.enums[t] != nil
 	}
-	if _, known := in.below[t]; !known {
-		in.below[t] = nil // a type may hold itself
+	if _, known := insp.nested[t]; !known {
+		insp.nested[t] = nil // a type may contain itself
 		for f := range t.Fields() {
-			if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "-" && in.look(base(f.Type)) {
-				in.below[t] = append(in.below[t], inspected{name, base(f.Type)})
+			if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "-" && insp.register(base(f.Type)) {
+				insp.nested[t] = append(insp.nested[t], inspected{name, base(f.Type)})
 			}
 		}
 	}
-	return in.checks[t] != nil || in.below[t] != nil
+	return insp.checks[t] != nil || insp.nested[t] != nil
 }
 
-// errs are those of a value of type t, and of all in it. Of a list of words the list is named, not the place in it.
-func (in *inspectors) errs(t reflect.Type, v any, path *field.Path) field.ErrorList {
+// errs returns the errors of a value of type t and of all values in it. For a
+// list of strings the error names the list without an index.
+func (insp *inspectors) errs(t reflect.Type, v any, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	switch v := v.(type) {
 	case string:
-		if allowed := in.enums[t]; v != "" && allowed != nil && !slices.Contains(allowed, v) {
+		if allowed := insp.enums[t]; v != "" && allowed != nil && !slices.Contains(allowed, v) {
 			errs = append(errs, field.NotSupported(path, v, allowed))
 		}
 	case []any:
@@ -87,18 +92,18 @@ func (in *inspectors) errs(t reflect.Type, v any, path *field.Path) field.ErrorL
 			if _, word := element.(string); word {
 				place = path
 			}
-			errs = append(errs, in.errs(t, element, place)...)
+			errs = append(errs, insp.errs(t, element, place)...)
 		}
 	case object:
-		if f := in.checks[t]; f != nil {
+		if f := insp.checks[t]; f != nil {
 			errs = append(errs, f(v, path)...)
 		}
-		for _, f := range in.below[t] {
-			switch value, has := v[f.name]; {
+		for _, f := range insp.nested[t] {
+			switch value, ok := v[f.name]; {
 			case f.name == "":
-				errs = append(errs, in.errs(f.typ, v, path)...)
-			case has:
-				errs = append(errs, in.errs(f.typ, value, path.Child(f.name))...)
+				errs = append(errs, insp.errs(f.typ, v, path)...)
+			case ok:
+				errs = append(errs, insp.errs(f.typ, value, path.Child(f.name))...)
 			}
 		}
 	}
@@ -114,8 +119,9 @@ func inspect(r *Resource, obj object) field.ErrorList {
 	return knownInspectors().errs(reflect.TypeOf(typed).Elem(), obj, nil)
 }
 
-// inspectUpdate checks an object if more than its status has changed and it was valid before: an object that was
-// loaded, or is older than a rule, may stay invalid.
+// inspectUpdate checks an object if more than its status has changed and it was
+// valid before. An object that was loaded, or is older than a rule, may stay
+// invalid.
 func inspectUpdate(r *Resource, obj, old object) field.ErrorList {
 	if !specChanged(r, old, obj) {
 		return nil
@@ -127,7 +133,7 @@ func inspectUpdate(r *Resource, obj, old object) field.ErrorList {
 	return errs
 }
 
-// atLeast checks numbers of an object that may be missing.
+// atLeast checks numbers of an object, which may be missing, against a minimum.
 func atLeast(o object, path *field.Path, least int64, names ...string) field.ErrorList {
 	var errs field.ErrorList
 	for _, name := range names {
@@ -138,7 +144,8 @@ func atLeast(o object, path *field.Path, least int64, names ...string) field.Err
 	return errs
 }
 
-func needed(o object, path *field.Path, names ...string) field.ErrorList {
+// requireFields returns an error for each of the named fields that is empty.
+func requireFields(o object, path *field.Path, names ...string) field.ErrorList {
 	var errs field.ErrorList
 	for _, name := range names {
 		if empty(o[name]) {
@@ -148,12 +155,13 @@ func needed(o object, path *field.Path, names ...string) field.ErrorList {
 	return errs
 }
 
-// twice are the elements of a list whose name an earlier one has.
-func twice(list any, path *field.Path, name string) field.ErrorList {
+// duplicateNames returns an error for each element of a list whose name an
+// earlier element has.
+func duplicateNames(list any, path *field.Path, name string) field.ErrorList {
 	var errs field.ErrorList
 	seen := map[string]bool{}
-	all, _ := list.([]any)
-	for i, v := range all {
+	elements, _ := list.([]any)
+	for i, v := range elements {
 		if s := text(asObject(v), name); s != "" && seen[s] {
 			errs = append(errs, field.Duplicate(path.Index(i).Child(name), s))
 		} else {

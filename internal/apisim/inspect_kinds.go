@@ -21,34 +21,34 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// workloads are the kinds that make Pods.
-func (in *inspectors) workloads() {
-	check[appsv1.DeploymentSpec](in, func(o object, path *field.Path) field.ErrorList {
-		errs := endless(o, path)
-		deadline, has := o["progressDeadlineSeconds"].(int64)
-		if has && deadline <= number(o, "minReadySeconds") {
+// workloads registers checks of the kinds that make Pods.
+func (insp *inspectors) workloads() {
+	check[appsv1.DeploymentSpec](insp, func(o object, path *field.Path) field.ErrorList {
+		errs := forbidDeadline(o, path)
+		deadline, ok := o["progressDeadlineSeconds"].(int64)
+		if ok && deadline <= number(o, "minReadySeconds") {
 			errs = append(errs, field.Invalid(path.Child("progressDeadlineSeconds"), deadline,
 				"must be greater than minReadySeconds"))
 		}
 		return errs
 	})
-	check[appsv1.DeploymentStrategy](in, func(o object, path *field.Path) field.ErrorList {
+	check[appsv1.DeploymentStrategy](insp, func(o object, path *field.Path) field.ErrorList {
 		rolling := path.Child("rollingUpdate")
 		switch t := text(o, "type"); {
 		case t == "Recreate" && o["rollingUpdate"] != nil:
 			return field.ErrorList{field.Forbidden(rolling, "may not be specified when strategy `type` is 'Recreate'")}
 		case t != "" && t != "Recreate" && t != "RollingUpdate":
 			return field.ErrorList{field.NotSupported(path, t, []string{"Recreate", "RollingUpdate"})}
-		case t == "RollingUpdate" && none(o, "maxSurge") && none(o, "maxUnavailable"):
+		case t == "RollingUpdate" && zeroRollingUpdate(o, "maxSurge") && zeroRollingUpdate(o, "maxUnavailable"):
 			return field.ErrorList{field.Invalid(rolling.Child("maxUnavailable"), 0,
 				"may not be 0 when `maxSurge` is 0")}
 		}
 		return nil
 	})
-	check[appsv1.ReplicaSetSpec](in, endless)
-	check[appsv1.DaemonSetSpec](in, endless)
-	check[appsv1.StatefulSetSpec](in, func(o object, path *field.Path) field.ErrorList {
-		errs := endless(o, path)
+	check[appsv1.ReplicaSetSpec](insp, forbidDeadline)
+	check[appsv1.DaemonSetSpec](insp, forbidDeadline)
+	check[appsv1.StatefulSetSpec](insp, func(o object, path *field.Path) field.ErrorList {
+		errs := forbidDeadline(o, path)
 		if p := text(o, "podManagementPolicy"); !slices.Contains([]string{"", "OrderedReady", "Parallel"}, p) {
 			errs = append(errs, field.Invalid(path.Child("podManagementPolicy"), p,
 				"must be 'OrderedReady' or 'Parallel'"))
@@ -59,31 +59,33 @@ func (in *inspectors) workloads() {
 		}
 		return errs
 	})
-	check[appsv1.DaemonSetUpdateStrategy](in, func(o object, path *field.Path) field.ErrorList {
-		if text(o, "type") == "RollingUpdate" && none(o, "maxSurge") && none(o, "maxUnavailable") {
+	check[appsv1.DaemonSetUpdateStrategy](insp, func(o object, path *field.Path) field.ErrorList {
+		if text(o, "type") == "RollingUpdate" && zeroRollingUpdate(o, "maxSurge") && zeroRollingUpdate(o, "maxUnavailable") {
 			return field.ErrorList{field.Required(path.Child("rollingUpdate", "maxUnavailable"),
 				"cannot be 0 when maxSurge is 0")}
 		}
 		return nil
 	})
-	check[batchv1.JobSpec](in, func(o object, path *field.Path) field.ErrorList {
+	check[batchv1.JobSpec](insp, func(o object, path *field.Path) field.ErrorList {
 		return atLeast(o, path, 0, "activeDeadlineSeconds", "ttlSecondsAfterFinished", "backoffLimit", "parallelism",
 			"completions")
 	})
-	enum(in, batchv1.AllowConcurrent, batchv1.ForbidConcurrent, batchv1.ReplaceConcurrent)
-	check[batchv1.CronJobSpec](in, cronJob)
+	enum(insp, batchv1.AllowConcurrent, batchv1.ForbidConcurrent, batchv1.ReplaceConcurrent)
+	check[batchv1.CronJobSpec](insp, cronJob)
 }
 
-// endless Pods are those of a workload that keeps them running.
-func endless(o object, path *field.Path) field.ErrorList {
+// forbidDeadline refuses a deadline for the Pods of a workload that keeps them
+// running.
+func forbidDeadline(o object, path *field.Path) field.ErrorList {
 	if find(o, "template.spec.activeDeadlineSeconds") == nil {
 		return nil
 	}
 	return field.ErrorList{field.Forbidden(path.Child("template", "spec", "activeDeadlineSeconds"), "must not be set")}
 }
 
-// none reports whether a number or percentage of a rolling update is zero.
-func none(o object, name string) bool {
+// zeroRollingUpdate reports whether a number or percentage of a rolling update
+// is zero.
+func zeroRollingUpdate(o object, name string) bool {
 	v := asObject(o["rollingUpdate"])[name]
 	return v == int64(0) || v == "0" || v == "0%"
 }
@@ -91,13 +93,13 @@ func none(o object, name string) bool {
 func cronJob(o object, path *field.Path) field.ErrorList {
 	errs := atLeast(o, path, 0, "startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit")
 	if s := text(o, "schedule"); s != "" {
-		if fault := badSchedule(s); fault != "" {
+		if fault := scheduleFault(s); fault != "" {
 			errs = append(errs, field.Invalid(path.Child("schedule"), s, fault))
 		}
 	}
 	if zone, set := o["timeZone"].(string); set {
 		_, err := time.LoadLocation(zone)
-		_, known := time.LoadLocation("America/New_York") // there may be no time zones here
+		_, known := time.LoadLocation("America/New_York") // the machine may have no time zones
 		if zone == "" || strings.EqualFold(zone, "local") || err != nil && known == nil {
 			errs = append(errs, field.Invalid(path.Child("timeZone"), zone, fmt.Sprint(err)))
 		}
@@ -106,12 +108,12 @@ func cronJob(o object, path *field.Path) field.ErrorList {
 	return append(errs, jobTemplate(asObject(find(o, "jobTemplate.spec.template.spec")), template)...)
 }
 
-// badSchedule returns what is wrong with a schedule, or "".
-func badSchedule(s string) string {
+// scheduleFault returns the fault of a cron schedule, or "" if it is valid.
+func scheduleFault(s string) string {
 	if strings.HasPrefix(s, "@") {
 		words := []string{"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"}
-		if every, is := strings.CutPrefix(s, "@every "); is {
-			if _, err := time.ParseDuration(every); err == nil {
+		if interval, ok := strings.CutPrefix(s, "@every "); ok {
+			if _, err := time.ParseDuration(interval); err == nil {
 				return ""
 			}
 		} else if slices.Contains(words, s) {
@@ -138,7 +140,8 @@ func badSchedule(s string) string {
 	return ""
 }
 
-// cronRange reports whether a part of a schedule is like *, */5, 3, 1-5 or 1-5/2, within limits.
+// cronRange reports whether a part of a schedule has a form such as *, */5, 3,
+// 1-5 or 1-5/2, and is within limits.
 func cronRange(part string, limits [2]int, names []string) bool {
 	span, step, stepped := strings.Cut(part, "/")
 	if n, err := strconv.Atoi(step); stepped && (err != nil || n < 1) {
@@ -157,37 +160,37 @@ func cronRange(part string, limits [2]int, names []string) bool {
 		}
 		return n
 	}
-	first, last, ranged := strings.Cut(span, "-")
-	from, to := value(first), value(first)
+	low, high, ranged := strings.Cut(span, "-")
+	minimum, maximum := value(low), value(low)
 	if ranged {
-		to = value(last)
+		maximum = value(high)
 	}
-	return from >= limits[0] && to <= limits[1] && from <= to
+	return minimum >= limits[0] && maximum <= limits[1] && minimum <= maximum
 }
 
-// network are Services, Ingresses and NetworkPolicies.
-func (in *inspectors) network() {
-	enum(in, corev1.ServiceAffinityClientIP, corev1.ServiceAffinityNone)
-	enum(in, corev1.ServiceExternalTrafficPolicyCluster, corev1.ServiceExternalTrafficPolicyLocal)
-	enum(in, networkingv1.PathTypeExact, networkingv1.PathTypePrefix, networkingv1.PathTypeImplementationSpecific)
-	enum(in, networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress)
-	check[corev1.ServiceSpec](in, serviceSpec)
-	check[networkingv1.IngressRule](in, func(o object, path *field.Path) field.ErrorList {
+// network registers checks of Services, Ingresses and NetworkPolicies.
+func (insp *inspectors) network() {
+	enum(insp, corev1.ServiceAffinityClientIP, corev1.ServiceAffinityNone)
+	enum(insp, corev1.ServiceExternalTrafficPolicyCluster, corev1.ServiceExternalTrafficPolicyLocal)
+	enum(insp, networkingv1.PathTypeExact, networkingv1.PathTypePrefix, networkingv1.PathTypeImplementationSpecific)
+	enum(insp, networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress)
+	check[corev1.ServiceSpec](insp, serviceSpec)
+	check[networkingv1.IngressRule](insp, func(o object, path *field.Path) field.ErrorList {
 		host := text(o, "host")
 		if faults := validation.IsDNS1123Subdomain(strings.TrimPrefix(host, "*.")); host != "" && len(faults) > 0 {
 			return field.ErrorList{field.Invalid(path.Child("host"), host, strings.Join(faults, ", "))}
 		}
 		return nil
 	})
-	check[networkingv1.HTTPIngressPath](in, func(o object, path *field.Path) field.ErrorList {
+	check[networkingv1.HTTPIngressPath](insp, func(o object, path *field.Path) field.ErrorList {
 		p, t := text(o, "path"), text(o, "pathType")
 		if (t == "Exact" || t == "Prefix") && !strings.HasPrefix(p, "/") {
 			return field.ErrorList{field.Invalid(path.Child("path"), p, "must be an absolute path")}
 		}
 		return nil
 	})
-	check[networkingv1.IngressBackend](in, backend)
-	check[networkingv1.IPBlock](in, func(o object, path *field.Path) field.ErrorList {
+	check[networkingv1.IngressBackend](insp, backend)
+	check[networkingv1.IPBlock](insp, func(o object, path *field.Path) field.ErrorList {
 		if _, err := netip.ParsePrefix(text(o, "cidr")); err != nil {
 			return field.ErrorList{field.Invalid(path.Child("cidr"), text(o, "cidr"), "must be a valid CIDR value")}
 		}
@@ -195,9 +198,9 @@ func (in *inspectors) network() {
 	})
 }
 
-// policies are the other kinds.
-func (in *inspectors) policies() {
-	check[metav1.LabelSelectorRequirement](in, func(o object, path *field.Path) field.ErrorList {
+// policies registers checks of the other kinds.
+func (insp *inspectors) policies() {
+	check[metav1.LabelSelectorRequirement](insp, func(o object, path *field.Path) field.ErrorList {
 		switch op := text(o, "operator"); op {
 		case "In", "NotIn", "Exists", "DoesNotExist":
 			return nil
@@ -205,36 +208,37 @@ func (in *inspectors) policies() {
 			return field.ErrorList{field.Invalid(path.Child("operator"), op, "not a valid selector operator")}
 		}
 	})
-	check[policyv1.PodDisruptionBudgetSpec](in, budget)
-	check[autoscalingv2.HorizontalPodAutoscalerSpec](in, autoscaler)
-	check[autoscalingv2.CrossVersionObjectReference](in, func(o object, path *field.Path) field.ErrorList {
+	check[policyv1.PodDisruptionBudgetSpec](insp, budget)
+	check[autoscalingv2.HorizontalPodAutoscalerSpec](insp, autoscaler)
+	check[autoscalingv2.CrossVersionObjectReference](insp, func(o object, path *field.Path) field.ErrorList {
 		if text(o, "apiVersion") == "" {
 			return field.ErrorList{field.Invalid(path.Child("apiVersion"), "", "must specify an API version")}
 		}
 		return nil
 	})
-	check[corev1.ResourceQuotaSpec](in, quota)
-	check[rbacv1.Subject](in, func(o object, path *field.Path) field.ErrorList {
-		errs := needed(o, path, "name")
+	check[corev1.ResourceQuotaSpec](insp, quota)
+	check[rbacv1.Subject](insp, func(o object, path *field.Path) field.ErrorList {
+		errs := requireFields(o, path, "name")
 		kinds := []string{rbacv1.ServiceAccountKind, rbacv1.UserKind, rbacv1.GroupKind}
 		if kind := text(o, "kind"); !slices.Contains(kinds, kind) {
 			errs = append(errs, field.NotSupported(path.Child("kind"), kind, kinds))
 		}
 		return errs
 	})
-	check[rbacv1.RoleRef](in, func(o object, path *field.Path) field.ErrorList {
+	check[rbacv1.RoleRef](insp, func(o object, path *field.Path) field.ErrorList {
 		if group := cmp.Or(text(o, "apiGroup"), rbac); group != rbac {
 			return field.ErrorList{field.NotSupported(path.Child("apiGroup"), group, []string{rbac})}
 		}
 		return nil
 	})
-	check[rbacv1.Role](in, role)
-	check[rbacv1.PolicyRule](in, rule)
+	check[rbacv1.Role](insp, role)
+	check[rbacv1.PolicyRule](insp, rule)
 }
 
-// serviceSpec wants the fields that the type of a Service has, and no others.
+// serviceSpec requires the fields that the type of a Service needs, and refuses
+// the ones that it cannot have.
 func serviceSpec(o object, path *field.Path) field.ErrorList {
-	errs := twice(o["ports"], path.Child("ports"), "name")
+	errs := duplicateNames(o["ports"], path.Child("ports"), "name")
 	t := text(o, "type")
 	if t == "ExternalName" && text(o, "externalName") == "" {
 		errs = append(errs, field.Required(path.Child("externalName"), ""))
@@ -253,7 +257,7 @@ func serviceSpec(o object, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// backend wants a resource, or a Service with a port.
+// backend requires a resource, or a Service with a port.
 func backend(o object, path *field.Path) field.ErrorList {
 	s := asObject(o["service"])
 	switch port := asObject(s["port"]); {
@@ -268,20 +272,21 @@ func backend(o object, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// budget takes numbers, and percentages up to 100.
+// budget accepts numbers, and percentages up to 100.
 func budget(o object, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, name := range []string{"minAvailable", "maxUnavailable"} {
-		percent, is := strings.CutSuffix(text(o, name), "%")
+		percent, ok := strings.CutSuffix(text(o, name), "%")
 		n, err := strconv.Atoi(percent)
-		if number(o, name) < 0 || is && (err != nil || n > 100) {
+		if number(o, name) < 0 || ok && (err != nil || n > 100) {
 			errs = append(errs, field.Invalid(path.Child(name), o[name], "must be a number or a percentage up to 100%"))
 		}
 	}
 	return errs
 }
 
-// autoscaler wants at least one replica, and no fewer at most than at least.
+// autoscaler requires at least one replica, and a maximum that is not below the
+// minimum.
 func autoscaler(o object, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	least, set := o["minReplicas"].(int64)
@@ -298,7 +303,7 @@ func autoscaler(o object, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// rule wants resources of groups, or URLs.
+// rule requires resources with groups, or URLs.
 func rule(o object, path *field.Path) field.ErrorList {
 	if !empty(o["nonResourceURLs"]) {
 		return nil
@@ -312,7 +317,7 @@ func rule(o object, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// role takes no URLs, which no namespace has.
+// role refuses URLs, which do not belong to a namespace.
 func role(o object, _ *field.Path) field.ErrorList {
 	rules, _ := o["rules"].([]any)
 	for i := range rules {
@@ -324,7 +329,8 @@ func role(o object, _ *field.Path) field.ErrorList {
 	return nil
 }
 
-// quota checks the names of its limits: resources that the server counts, or those of a domain.
+// quota checks the names of its limits. They must be resources that the server
+// counts, or have a domain.
 func quota(o object, path *field.Path) field.ErrorList {
 	known := []string{
 		"cpu", "memory", "ephemeral-storage", "pods", "services", "replicationcontrollers", "resourcequotas", "secrets",

@@ -8,19 +8,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// values are words that a field may have, and storage.
-func (in *inspectors) values() {
-	enum(in, corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)
-	enum(in, corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever)
-	enum(in, corev1.DNSClusterFirstWithHostNet, corev1.DNSClusterFirst, corev1.DNSDefault, corev1.DNSNone)
-	enum(in, corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP)
-	enum(in, corev1.URISchemeHTTP, corev1.URISchemeHTTPS)
-	enum(in, corev1.TerminationMessageReadFile, corev1.TerminationMessageFallbackToLogsOnError)
-	enum(in, corev1.ReadWriteOnce, corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOncePod)
-	enum(in, corev1.PersistentVolumeReclaimRetain, corev1.PersistentVolumeReclaimDelete,
+// values registers the values of enumerations, and checks of storage.
+func (insp *inspectors) values() {
+	enum(insp, corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)
+	enum(insp, corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever)
+	enum(insp, corev1.DNSClusterFirstWithHostNet, corev1.DNSClusterFirst, corev1.DNSDefault, corev1.DNSNone)
+	enum(insp, corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP)
+	enum(insp, corev1.URISchemeHTTP, corev1.URISchemeHTTPS)
+	enum(insp, corev1.TerminationMessageReadFile, corev1.TerminationMessageFallbackToLogsOnError)
+	enum(insp, corev1.ReadWriteOnce, corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOncePod)
+	enum(insp, corev1.PersistentVolumeReclaimRetain, corev1.PersistentVolumeReclaimDelete,
 		corev1.PersistentVolumeReclaimRecycle)
-	enum(in, corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem)
-	check[corev1.VolumeResourceRequirements](in, func(o object, path *field.Path) field.ErrorList {
+	enum(insp, corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem)
+	check[corev1.VolumeResourceRequirements](insp, func(o object, path *field.Path) field.ErrorList {
 		if q, err := resource.ParseQuantity(text(asObject(o["requests"]), "storage")); err == nil && q.Sign() <= 0 {
 			return field.ErrorList{field.Invalid(path.Key("storage"), q.String(), "must be greater than zero")}
 		}
@@ -28,16 +28,16 @@ func (in *inspectors) values() {
 	})
 }
 
-// pods are the parts of a Pod, also of one in a template.
-func (in *inspectors) pods() {
-	check[corev1.PodSpec](in, func(o object, path *field.Path) field.ErrorList {
-		errs := twice(o["volumes"], path.Child("volumes"), "name")
+// pods registers checks of the parts of a Pod, which also apply to templates.
+func (insp *inspectors) pods() {
+	check[corev1.PodSpec](insp, func(o object, path *field.Path) field.ErrorList {
+		errs := duplicateNames(o["volumes"], path.Child("volumes"), "name")
 		if n, set := o["activeDeadlineSeconds"].(int64); set && (n < 1 || n > math.MaxInt32) {
 			errs = append(errs, field.Invalid(path.Child("activeDeadlineSeconds"), n, "must be between 1 and 2147483647"))
 		}
 		return append(errs, initContainers(o, path)...)
 	})
-	check[corev1.ContainerPort](in, func(o object, path *field.Path) field.ErrorList {
+	check[corev1.ContainerPort](insp, func(o object, path *field.Path) field.ErrorList {
 		switch n := number(o, "containerPort"); {
 		case n == 0:
 			return field.ErrorList{field.Required(path.Child("containerPort"), "")}
@@ -46,33 +46,34 @@ func (in *inspectors) pods() {
 		}
 		return nil
 	})
-	check[corev1.EnvVar](in, func(o object, path *field.Path) field.ErrorList { return needed(o, path, "name") })
-	check[corev1.VolumeMount](in, func(o object, path *field.Path) field.ErrorList {
-		return needed(o, path, "name", "mountPath")
+	check[corev1.EnvVar](insp, func(o object, path *field.Path) field.ErrorList { return requireFields(o, path, "name") })
+	check[corev1.VolumeMount](insp, func(o object, path *field.Path) field.ErrorList {
+		return requireFields(o, path, "name", "mountPath")
 	})
-	check[corev1.Volume](in, func(o object, path *field.Path) field.ErrorList { return needed(o, path, "name") })
-	check[corev1.PersistentVolumeClaimVolumeSource](in, func(o object, path *field.Path) field.ErrorList {
-		return needed(o, path, "claimName")
+	check[corev1.Volume](insp, func(o object, path *field.Path) field.ErrorList { return requireFields(o, path, "name") })
+	check[corev1.PersistentVolumeClaimVolumeSource](insp, func(o object, path *field.Path) field.ErrorList {
+		return requireFields(o, path, "claimName")
 	})
-	check[corev1.SecretVolumeSource](in, func(o object, path *field.Path) field.ErrorList {
-		return needed(o, path, "secretName")
+	check[corev1.SecretVolumeSource](insp, func(o object, path *field.Path) field.ErrorList {
+		return requireFields(o, path, "secretName")
 	})
-	check[corev1.HTTPGetAction](in, func(o object, path *field.Path) field.ErrorList {
-		if n, is := o["port"].(int64); is && (n < 1 || n > 65535) {
+	check[corev1.HTTPGetAction](insp, func(o object, path *field.Path) field.ErrorList {
+		if n, ok := o["port"].(int64); ok && (n < 1 || n > 65535) {
 			return field.ErrorList{field.Invalid(path.Child("port"), n, "must be between 1 and 65535, inclusive")}
 		}
 		return nil
 	})
-	check[corev1.Probe](in, handler)
-	check[corev1.LifecycleHandler](in, handler)
-	check[corev1.ResourceRequirements](in, requirements)
+	check[corev1.Probe](insp, handler)
+	check[corev1.LifecycleHandler](insp, handler)
+	check[corev1.ResourceRequirements](insp, requirements)
 }
 
-// initContainers must have names that the others have not, and images.
+// initContainers requires that init containers have images, and names that
+// differ from all other containers.
 func initContainers(spec object, path *field.Path) field.ErrorList {
 	used := map[string]bool{}
-	others, _ := spec["containers"].([]any)
-	for _, c := range others {
+	containers, _ := spec["containers"].([]any)
+	for _, c := range containers {
 		used[text(asObject(c), "name")] = true
 	}
 	var errs field.ErrorList
@@ -84,12 +85,12 @@ func initContainers(spec object, path *field.Path) field.ErrorList {
 		} else {
 			used[name] = true
 		}
-		errs = append(errs, needed(asObject(v), place, "name", "image")...)
+		errs = append(errs, requireFields(asObject(v), place, "name", "image")...)
 	}
 	return errs
 }
 
-// handler is a probe or a hook: it does one thing.
+// handler checks a probe or a hook, which must have exactly one action.
 func handler(o object, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	found := 0
@@ -108,7 +109,7 @@ func handler(o object, path *field.Path) field.ErrorList {
 		"successThreshold", "failureThreshold")...)
 }
 
-// requirements checks a container: its requests must be within its limits.
+// requirements requires that the requests of a container are within its limits.
 func requirements(o object, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	limits, requests := asObject(o["limits"]), asObject(o["requests"])

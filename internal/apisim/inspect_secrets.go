@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// secretKeys are the keys that a Secret of a type must have.
+// secretKeys maps the types of Secrets to the keys that they must have.
 var secretKeys = map[corev1.SecretType][]string{
 	corev1.SecretTypeTLS:              {corev1.TLSCertKey, corev1.TLSPrivateKeyKey},
 	corev1.SecretTypeDockerConfigJson: {corev1.DockerConfigJsonKey},
@@ -16,12 +16,12 @@ var secretKeys = map[corev1.SecretType][]string{
 	corev1.SecretTypeSSHAuth:          {corev1.SSHAuthPrivateKey},
 }
 
-// typedSecret holds the data of a Secret against its type.
+// typedSecret checks the data of a Secret against its type.
 func typedSecret(obj object) field.ErrorList {
 	var errs field.ErrorList
 	kind, data, path := corev1.SecretType(text(obj, "type")), asObject(obj["data"]), field.NewPath("data")
 	for _, key := range secretKeys[kind] {
-		if _, has := data[key]; !has {
+		if _, ok := data[key]; !ok {
 			errs = append(errs, field.Required(path.Key(key), ""))
 		} else if kind == corev1.SecretTypeDockercfg || kind == corev1.SecretTypeDockerConfigJson {
 			raw, err := base64.StdEncoding.DecodeString(text(data, key))
@@ -41,12 +41,13 @@ func typedSecret(obj object) field.ErrorList {
 	return errs
 }
 
-// event must be about an object of its own namespace, or about one of the cluster, whose events are in "default".
+// event requires that an event is about an object in its own namespace, or
+// about a cluster-scoped object if it is in "default".
 func event(obj object) field.ErrorList {
-	m, about := metaOf(obj), asObject(obj["involvedObject"])
-	namespace, other := text(m, "namespace"), text(about, "namespace")
-	if other != namespace && (other != "" || namespace != "default") {
-		return field.ErrorList{field.Invalid(field.NewPath("involvedObject", "namespace"), other,
+	m, involved := metaOf(obj), asObject(obj["involvedObject"])
+	namespace, involvedNamespace := text(m, "namespace"), text(involved, "namespace")
+	if involvedNamespace != namespace && (involvedNamespace != "" || namespace != "default") {
+		return field.ErrorList{field.Invalid(field.NewPath("involvedObject", "namespace"), involvedNamespace,
 			"does not match event.namespace")}
 	}
 	return nil

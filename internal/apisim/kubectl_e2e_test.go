@@ -82,7 +82,8 @@ func TestE2EKubectl(t *testing.T) {
 	g.Expect(k.run("", "create", "configmap", "c", "-n", "x", "--from-literal=a=b")).To(gomega.ContainSubstring("created"))
 }
 
-// TestE2EKubectlOfADay are the other commands that one uses to look around and to change a thing.
+// TestE2EKubectlOfADay runs the other commands that people use every day to
+// inspect objects and to change them.
 func TestE2EKubectlOfADay(t *testing.T) {
 	g, k := gomega.NewWithT(t), newKubectl(t)
 	g.Expect(k.run("", "create", "deployment", "d", "--image=i", "--replicas=1")).To(gomega.ContainSubstring("created"))

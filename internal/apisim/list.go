@@ -17,12 +17,13 @@ import (
 type listed struct {
 	items     []*stored
 	version   int64
-	next      string
+	token     string
 	remaining int64
-	selector  string // of shards, if the server has applied one
+	selector  string // the shard selector, if the server has applied one
 }
 
-// cursor is the content of a continue token: the version of the list and the last key that was shown.
+// cursor is the content of a continue token: the version of the list, and the
+// key of the last object on the page.
 type cursor struct {
 	Version   int64  `json:"rv"`
 	Namespace string `json:"ns,omitempty"`
@@ -37,18 +38,18 @@ func (x *exchange) list() (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	from, err := x.listFrom()
+	start, err := x.listFrom()
 	if err != nil {
 		return nil, err
 	}
-	l := listed{version: from.Version, selector: match.selector}
+	l := listed{version: start.Version, selector: match.selector}
 	limit, _ := strconv.Atoi(x.r.query.Get("limit"))
 	if x.r.query.Get("resourceVersion") == "0" {
-		limit = 0 // the cache of the real server answers, which has no pages
+		limit = 0 // the real server answers from its cache, without pages
 	}
-	after := types.NamespacedName{Namespace: from.Namespace, Name: from.Name}
-	for _, o := range x.t.at(from.Version) {
-		if from.Name != "" && compareKeys(o.key, after) <= 0 || !match.matches(o) {
+	startKey := types.NamespacedName{Namespace: start.Namespace, Name: start.Name}
+	for _, o := range x.t.objectsAt(start.Version) {
+		if start.Name != "" && compareKeys(o.key, startKey) <= 0 || !match.matches(o) {
 			continue
 		}
 		if limit > 0 && len(l.items) == limit {
@@ -58,17 +59,18 @@ func (x *exchange) list() (*output, error) {
 		l.items = append(l.items, o)
 	}
 	if l.remaining > 0 {
-		last := l.items[len(l.items)-1].key
-		token, _ := json.Marshal(cursor{Version: from.Version, Namespace: last.Namespace, Name: last.Name})
-		l.next = base64.RawURLEncoding.EncodeToString(token)
+		key := l.items[len(l.items)-1].key
+		token, _ := json.Marshal(cursor{Version: start.Version, Namespace: key.Namespace, Name: key.Name})
+		l.token = base64.RawURLEncoding.EncodeToString(token)
 	}
 	if len(match.fields) > 0 || match.selector != "" || !match.labels.Empty() {
-		l.remaining = 0 // the real server does not count objects it would have to filter
+		l.remaining = 0 // the real server does not count objects that it must filter
 	}
 	return l.output(x.t, x.r)
 }
 
-// listFrom returns the resourceVersion that a list shows, and the key after which it starts.
+// listFrom returns the resourceVersion that a list shows, and the key after
+// which it starts.
 func (x *exchange) listFrom() (cursor, error) {
 	if token := x.r.query.Get("continue"); token != "" {
 		if rv := x.r.query.Get("resourceVersion"); rv != "" && rv != "0" {
@@ -119,7 +121,8 @@ func invalidVersion(rv string) error {
 		"strconv.ParseUint: parsing %q: invalid syntax", rv, rv))
 }
 
-// tooLarge asks a client to come again when the server has caught up with the version that it has seen elsewhere.
+// tooLarge asks a client to retry when the server has reached the version that
+// the client has seen on another server.
 func tooLarge(wanted, have int64) error {
 	err := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", wanted, have), 1)
 	err.ErrStatus.Details.Causes = []metav1.StatusCause{{
@@ -138,7 +141,8 @@ func (r *request) item(t *table, o *stored) ([]byte, error) {
 	return o.raw, nil
 }
 
-// listMeta is that of lists, with fields that older versions of apimachinery lack: the test kit runs with them, too.
+// listMeta is the metadata of lists. It has a field that older versions of
+// apimachinery lack, since the test kit also runs with them.
 type listMeta struct {
 	metav1.ListMeta
 
@@ -154,7 +158,7 @@ func (l *listed) output(t *table, r *request) (*output, error) {
 	if r.metadataOnly() {
 		kind, version = "PartialObjectMetadataList", metav1.SchemeGroupVersion.String()
 	}
-	meta := listMeta{ListMeta: metav1.ListMeta{ResourceVersion: formatVersion(l.version), Continue: l.next}}
+	meta := listMeta{ListMeta: metav1.ListMeta{ResourceVersion: formatVersion(l.version), Continue: l.token}}
 	if l.selector != "" {
 		meta.ShardInfo = &shardInfo{Selector: l.selector}
 	}

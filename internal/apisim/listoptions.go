@@ -36,7 +36,7 @@ func checkList(r *request) error {
 	return invalidOptions("ListOptions", validation.ValidateListOptions(o, true))
 }
 
-// checkWrite holds the options of a create, an update or a patch against the rules for them.
+// checkWrite checks the options of a create, an update or a patch.
 func checkWrite(r *request) error {
 	if len(r.query) == 0 && types.PatchType(r.mediaType) != types.ApplyYAMLPatchType {
 		return nil

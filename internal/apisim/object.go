@@ -15,14 +15,15 @@ import (
 // object is decoded JSON with integers kept as int64.
 type object = map[string]any
 
-// stored is one version of an object. It is immutable, but for the cached item: readers share it without a copy.
+// stored is one version of an object. It is immutable except for the cached
+// item, so that readers share it without a copy.
 type stored struct {
 	key     types.NamespacedName
 	version int64
 	obj     object
 	raw     []byte
 	labels  labels.Set
-	item    []byte // its form in lists, made at the first; the server's lock guards it
+	item    []byte // the form in lists, made on first use; guarded by the server's lock
 }
 
 func newStored(obj object, version int64) (*stored, error) {
@@ -37,7 +38,7 @@ func newStored(obj object, version int64) (*stored, error) {
 	return s, nil
 }
 
-// unsaved is the object that a dry run would create: it has no version.
+// unsaved returns the object that a dry run would create. It has no version.
 func unsaved(obj object) (*stored, error) {
 	s, err := newStored(obj, 0)
 	if err != nil {
@@ -48,7 +49,8 @@ func unsaved(obj object) (*stored, error) {
 	return s, err
 }
 
-// listItem is the object as a list of a built-in kind shows it: without kind and version.
+// listItem returns the object as a list of a built-in kind shows it: without
+// kind and apiVersion.
 func (s *stored) listItem() ([]byte, error) {
 	if s.item != nil {
 		return s.item, nil
@@ -61,8 +63,9 @@ func (s *stored) listItem() ([]byte, error) {
 	return s.item, err
 }
 
-// at is the same object under another resourceVersion, as a watch shows it when it is deleted.
-func (s *stored) at(version int64) (*stored, error) {
+// withVersion returns the same object with another resourceVersion. For
+// example, a watch shows a deleted object with the version of its deletion.
+func (s *stored) withVersion(version int64) (*stored, error) {
 	obj := maps.Clone(s.obj)
 	obj["metadata"] = maps.Clone(s.meta())
 	return newStored(obj, version)
@@ -82,7 +85,8 @@ func decode(body []byte) (object, error) {
 
 func clone(obj object) object { return runtime.DeepCopyJSON(obj) }
 
-// metaOf returns the object's metadata, which it adds where there is none.
+// metaOf returns the object's metadata. It adds empty metadata if the object
+// has none.
 func metaOf(obj object) object {
 	m, ok := obj["metadata"].(object)
 	if !ok {
@@ -123,22 +127,23 @@ func labelsOf(meta object) labels.Set {
 
 func finalizersOf(obj object) []string {
 	list, _ := metaOf(obj)["finalizers"].([]any)
-	var all []string
+	var finalizers []string
 	for _, v := range list {
 		if s, ok := v.(string); ok {
-			all = append(all, s)
+			finalizers = append(finalizers, s)
 		}
 	}
-	return all
+	return finalizers
 }
 
-// carry sets a field of the metadata to the old object's value.
-func carry(to, from object, fields ...string) {
+// carry sets fields of dst to their values in src. It deletes fields that src
+// does not have.
+func carry(dst, src object, fields ...string) {
 	for _, f := range fields {
-		if v, ok := from[f]; ok {
-			to[f] = v
+		if v, ok := src[f]; ok {
+			dst[f] = v
 		} else {
-			delete(to, f)
+			delete(dst, f)
 		}
 	}
 }

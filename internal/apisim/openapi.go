@@ -13,8 +13,9 @@ import (
 
 const openAPIPath = "/openapi/v3"
 
-// openAPI serves OpenAPI v3: the index, and one document for each group and version. Schemas of built-in kinds are made
-// of the Go types, whose descriptions and patch strategies they carry; defaults and formats are not in there.
+// openAPI serves OpenAPI v3: the index, and one document for each group and
+// version. The schemas of built-in kinds are derived from the Go types, with
+// their descriptions and patch strategies but without defaults and formats.
 func (s catalogue) openAPI(path string) (*output, bool) {
 	if path == openAPIPath {
 		paths := object{}
@@ -65,9 +66,10 @@ func (s catalogue) document(gv schema.GroupVersion) object {
 	}
 }
 
-// operations describe the methods of a path, as far as clients look: the kind, and the parameters that it takes.
+// operations describes the methods of a path as far as clients read it: the
+// kind, and the parameters.
 func operations(r *Resource, ref object, methods ...string) object {
-	all := object{}
+	byMethod := object{}
 	content := object{"application/json": object{"schema": ref}}
 	for _, m := range methods {
 		op := object{
@@ -77,16 +79,16 @@ func operations(r *Resource, ref object, methods ...string) object {
 		if m != "get" && m != "delete" {
 			op["parameters"] = []object{parameter("dryRun"), parameter("fieldManager"), parameter("fieldValidation")}
 		}
-		all[m] = op
+		byMethod[m] = op
 	}
-	return all
+	return byMethod
 }
 
 func parameter(name string) object {
 	return object{"name": name, "in": "query", "schema": object{"type": "string", "uniqueItems": true}}
 }
 
-// models are the schemas of a document, by name.
+// models holds the schemas of a document by name.
 type models object
 
 // kind adds the schema of a resource's kind and returns a reference to it.
@@ -94,7 +96,7 @@ func (m models) kind(r *Resource) object {
 	gvk := []object{{"group": r.Group, "version": r.Version, "kind": r.Kind}}
 	if typed, err := scheme.Scheme.New(r.gvk()); err == nil && r.builtin.typed {
 		t := reflect.TypeOf(typed).Elem()
-		ref := m.of(t)
+		ref := m.schemaOf(t)
 		m[modelName(t)].(object)["x-kubernetes-group-version-kind"] = gvk
 		return ref
 	}
@@ -120,7 +122,7 @@ func modelName(t reflect.Type) string {
 	return strings.ReplaceAll(t.PkgPath(), "/", ".") + "." + t.Name()
 }
 
-// describesItself are types that say how they encode.
+// describesItself is implemented by types that report how they encode.
 type describesItself interface {
 	OpenAPISchemaType() []string
 	OpenAPISchemaFormat() string
@@ -131,21 +133,21 @@ var (
 	prints   = reflect.TypeFor[encoding.TextMarshaler]()
 )
 
-// of returns the schema of a Go type, or a reference to it.
-func (m models) of(t reflect.Type) object {
+// schemaOf returns the schema of a Go type, or a reference to it.
+func (m models) schemaOf(t reflect.Type) object {
 	if s, ok := reflect.TypeAssert[describesItself](reflect.New(t)); ok {
 		return scalar(s.OpenAPISchemaType(), s.OpenAPISchemaFormat())
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
-		return m.of(t.Elem())
+		return m.schemaOf(t.Elem())
 	case reflect.Slice:
 		if t.Elem().Kind() == reflect.Uint8 {
 			return object{"type": "string", "format": "byte"}
 		}
-		return object{"type": "array", "items": m.of(t.Elem())}
+		return object{"type": "array", "items": m.schemaOf(t.Elem())}
 	case reflect.Map:
-		return object{"type": "object", "additionalProperties": m.of(t.Elem())}
+		return object{"type": "object", "additionalProperties": m.schemaOf(t.Elem())}
 	case reflect.String:
 		return object{"type": "string"}
 	case reflect.Bool:
@@ -160,7 +162,8 @@ func (m models) of(t reflect.Type) object {
 	return object{}
 }
 
-// scalar is the schema of a type that encodes itself; one without a type takes anything.
+// scalar returns the schema of a type that encodes itself. Without types it
+// accepts any value.
 func scalar(types []string, format string) object {
 	if len(types) == 0 {
 		return object{"type": "object"}
@@ -178,9 +181,9 @@ func (m models) structure(t reflect.Type) object {
 		return reference(name)
 	}
 	model := object{"type": "object"}
-	m[name] = model // before its fields: a type may hold itself
+	m[name] = model // added before its fields, since a type may contain itself
 	if p := reflect.PointerTo(t); p.Implements(marshals) || p.Implements(prints) {
-		return reference(name) // it encodes itself: there is no telling how
+		return reference(name) // its encoding is not known
 	}
 	docs := map[string]string{}
 	if d, ok := reflect.TypeAssert[interface{ SwaggerDoc() map[string]string }](reflect.New(t)); ok {
@@ -205,7 +208,7 @@ func (m models) fields(t reflect.Type, docs map[string]string, properties object
 			m.inline(f.Type, docs, properties)
 			continue
 		}
-		property := m.of(f.Type)
+		property := m.schemaOf(f.Type)
 		if _, isRef := property["$ref"]; isRef { // siblings of a reference are ignored
 			property = object{"allOf": []object{property}, "default": object{}}
 		}
@@ -223,7 +226,8 @@ func (m models) fields(t reflect.Type, docs map[string]string, properties object
 	}
 }
 
-// inline adds the fields of an embedded struct: with its own descriptions where it has some.
+// inline adds the fields of an embedded struct, with the struct's own
+// descriptions if it has any.
 func (m models) inline(t reflect.Type, docs map[string]string, properties object) {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()

@@ -11,30 +11,40 @@ const (
 	firstVersion   = 100
 )
 
-// Options of a [Server]. nil and zero fields mean the defaults.
+// Options configure a [Server]. nil and zero fields mean the defaults.
 type Options struct {
-	// Resources are served beside the built-in ones: custom resources.
+	// Resources are custom resources, which the server serves in addition to
+	// the built-in ones.
 	Resources []Resource
-	// History is the number of past events kept for each resource; older ones are compacted: a watch that
-	// asks for them gets 410. Defaults to 10,000.
+	// History is the number of past events that are kept for each resource.
+	// Older events are compacted, and a watch that starts before them gets 410.
+	// Defaults to 10,000.
 	History int
-	// Lifecycle refuses to create objects in namespaces that do not exist or that terminate, as the real
-	// server does; the usual namespaces exist then. Without it every namespace is there.
+	// Lifecycle refuses new objects in namespaces that do not exist or are
+	// terminating, as the real server does. The server then starts with the
+	// usual namespaces. Without Lifecycle every namespace can be used.
 	Lifecycle bool
-	// ManagedFields records for every write which manager owns which fields, as the real server does. Without it that
-	// begins with the first server-side apply to an object, which is far cheaper.
+	// ManagedFields records for every write which manager owns which fields, as
+	// the real server does. Without it, recording starts with the first
+	// server-side apply to an object, which is far cheaper.
 	ManagedFields bool
-	// NoStreamingLists refuses sendInitialEvents, as older servers do: reflectors then list and watch, and deliver
-	// the objects in order. A streaming list goes through a map of theirs, whose order no seed fixes.
+	// NoStreamingLists refuses sendInitialEvents, as older servers do.
+	// Reflectors then list and watch, and deliver the objects in order. A
+	// streaming list passes through a map of the reflector, whose order no seed
+	// can fix.
 	NoStreamingLists bool
-	// Shards lets lists and watches have a shardSelector by namespace (KEP-5866); otherwise it is ignored, as by servers
-	// without the feature ShardedListAndWatch.
+	// Shards lets lists and watches have a shardSelector by namespace
+	// (KEP-5866). Otherwise the server ignores it, like servers without the
+	// feature ShardedListAndWatch.
 	Shards bool
-	// Incomplete accepts new objects of built-in kinds without the fields that the real server requires: a Pod without
-	// containers, a Deployment without a selector.
+	// Incomplete accepts new objects of built-in kinds without the fields that
+	// the real server requires. For example, a Pod without containers or a
+	// Deployment without a selector.
 	Incomplete bool
-	// Seed of the uids and generated names. Beside it a uid depends on the resource, the namespace, the name, and how many
-	// objects of that name there were; a generated name on how many were made from its prefix.
+	// Seed determines the uids and generated names. A uid also depends on the
+	// resource, the namespace, the name, and the number of earlier objects of
+	// that name. A generated name also depends on the number of names that were
+	// made from its prefix.
 	Seed uint64
 }
 

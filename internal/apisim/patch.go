@@ -32,7 +32,7 @@ func (x *exchange) patch() (*output, error) {
 	if have == nil {
 		return nil, apierrors.NewNotFound(x.t.res.groupResource(), x.r.Name)
 	}
-	obj, err := patched(x.t, x.r, have)
+	obj, err := applyPatch(x.t, x.r, have)
 	if err != nil {
 		return nil, err
 	}
@@ -57,12 +57,12 @@ func (x *exchange) admitPatched(obj object) error {
 			return err
 		}
 	}
-	return x.admitted(obj, raw)
+	return x.checkSchema(obj, raw)
 }
 
 // checkPatched checks the result of a patch against the URL.
 func checkPatched(t *table, r *request, obj object) error {
-	if t.res.builtin.typed { // without the kind it is known all the same
+	if t.res.builtin.typed { // the patch may remove the kind, which is known
 		obj["kind"] = cmp.Or(text(obj, "kind"), t.res.Kind)
 	}
 	if text(obj, "kind") == "" || text(obj, "apiVersion") == "" {
@@ -89,14 +89,15 @@ func checkPatched(t *table, r *request, obj object) error {
 	return nil
 }
 
-// invalidPatch is the refusal of a patch whose result does not decode.
+// invalidPatch returns the error for a patch whose result does not decode.
 func invalidPatch(message string) error {
 	return apierrors.NewInvalid(schema.GroupKind{}, "", field.ErrorList{
 		field.Invalid(field.NewPath("patch"), "", message),
 	})
 }
 
-// asPatch returns the error of decoding an object, which differs for a patch.
+// asPatch converts an error of decoding an object to the form that it has for a
+// patch.
 func asPatch(r *request, err error) error {
 	if r.Verb == "patch" && apierrors.IsBadRequest(err) {
 		return invalidPatch(err.Error())
@@ -104,8 +105,8 @@ func asPatch(r *request, err error) error {
 	return err
 }
 
-// patched applies the patch to a copy of the object.
-func patched(t *table, r *request, have *stored) (object, error) {
+// applyPatch applies the patch to a copy of the object.
+func applyPatch(t *table, r *request, have *stored) (object, error) {
 	switch types.PatchType(r.mediaType) {
 	case types.JSONPatchType:
 		return jsonPatched(r, have)
@@ -119,7 +120,7 @@ func patched(t *table, r *request, have *stored) (object, error) {
 	return strategic(t, r, have)
 }
 
-const maxOperations = 10_000 // of a JSON patch
+const maxOperations = 10_000 // limit of a JSON patch
 
 func jsonPatched(r *request, have *stored) (object, error) {
 	ops, err := jsonpatch.DecodePatch(r.body)
@@ -170,22 +171,23 @@ func unprocessable() error {
 	}}
 }
 
-// mergeObjects is RFC 7386: null removes, objects merge, all else replaces.
-func mergeObjects(into, change object) object {
+// mergeObjects applies a merge patch, RFC 7386: null removes a member, objects
+// are merged, and other values are replaced.
+func mergeObjects(target, change object) object {
 	for k, v := range change {
 		sub, isObject := v.(object)
 		switch {
 		case v == nil:
-			delete(into, k)
+			delete(target, k)
 		case isObject:
-			have, _ := into[k].(object)
+			have, _ := target[k].(object)
 			if have == nil {
 				have = object{}
 			}
-			into[k] = mergeObjects(have, sub)
+			target[k] = mergeObjects(have, sub)
 		default:
-			into[k] = v
+			target[k] = v
 		}
 	}
-	return into
+	return target
 }

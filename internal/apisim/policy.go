@@ -10,16 +10,18 @@ import (
 type Choice struct {
 	Index int
 	Fault Fault
-	// Wait, when it is not zero, lets that much time pass instead.
+	// Wait lets this time pass instead of taking an action, if it is not zero.
 	Wait time.Duration
 }
 
-// Policy picks the next action; false: none of them, something else has to happen first.
+// Policy chooses the next action. It returns false if it wants none of the
+// enabled actions, so that another event must happen first.
 type Policy interface {
 	Pick(enabled []Action) (Choice, bool)
 }
 
-// Benign is the policy of a good day: events before calls, calls before workload, no faults, no chaos.
+// Benign is the policy of a run without disturbances. It prefers events to
+// calls and calls to workload, and injects neither faults nor chaos.
 type Benign struct{}
 
 // Pick takes the first action that is not chaos.
@@ -30,18 +32,19 @@ func (Benign) Pick(enabled []Action) (Choice, bool) {
 	return Choice{}, true
 }
 
-// Odds are the shares, from 0 to 1, with which [Random] disturbs.
+// Odds are the probabilities, from 0 to 1, with which [Random] disturbs a run.
 type Odds struct {
-	Fault    float64       // of released calls that suffer one of Faults
-	Faults   []Fault       // default: all that strike calls
-	Drop     float64       // of deliveries that end their stream, half of them with 410
-	Chaos    float64       // of steps that take a chaos action, when there is one
-	Bookmark float64       // of steps that send a bookmark, when one is due
-	Wait     float64       // of steps that let time pass
-	MaxWait  time.Duration // the longest such time
+	Fault    float64       // of a released call to get one of Faults
+	Faults   []Fault       // defaults to all faults of calls
+	Drop     float64       // of a delivery to end its stream, with 410 in half of the cases
+	Chaos    float64       // of a step to take a chaos action, if one is enabled
+	Bookmark float64       // of a step to send a bookmark, if one is due
+	Wait     float64       // of a step to let time pass
+	MaxWait  time.Duration // the longest time of such a step
 }
 
-// Random is a seeded policy: the same seed makes the same choices from the same actions.
+// Random is a seeded policy. The same seed makes the same choices from the same
+// actions.
 type Random struct {
 	rng  *rand.Rand
 	odds Odds
@@ -50,7 +53,7 @@ type Random struct {
 
 var callFaults = []Fault{Internal, Conflict, Throttled, Unreachable, LostReply, Late, CrashBefore, CrashAfter}
 
-// NewRandom makes the policy of a seed.
+// NewRandom returns the policy of a seed.
 func NewRandom(seed uint64, odds Odds) *Random {
 	if odds.Faults == nil {
 		odds.Faults = callFaults
@@ -58,12 +61,13 @@ func NewRandom(seed uint64, odds Odds) *Random {
 	return &Random{rng: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)), odds: odds}
 }
 
-// Calm ends (or, with false, begins again) faults, chaos and waiting; the order stays random.
+// Calm ends faults, chaos and waiting, or with false starts them again. The
+// order of actions stays random.
 func (r *Random) Calm(calm bool) { r.calm = calm }
 
-// Pick takes any action with equal chance, apart from the rare ones.
+// Pick takes any action with equal probability, apart from the rare ones.
 func (r *Random) Pick(enabled []Action) (Choice, bool) {
-	if c, ok := r.rare(enabled); ok {
+	if c, ok := r.disturb(enabled); ok {
 		return c, true
 	}
 	n := slices.IndexFunc(enabled, func(a Action) bool { return a.Kind >= Bookmark })
@@ -78,35 +82,35 @@ func (r *Random) Pick(enabled []Action) (Choice, bool) {
 	return c, true
 }
 
-func (r *Random) rare(enabled []Action) (Choice, bool) {
+func (r *Random) disturb(enabled []Action) (Choice, bool) {
 	if r.calm {
 		return Choice{}, false
 	}
 	if r.chance(r.odds.Wait) {
 		return Choice{Wait: 1 + time.Duration(r.rng.Int64N(int64(max(r.odds.MaxWait, 1))))}, true
 	}
-	if i, ok := r.any(enabled, Chaos, r.odds.Chaos); ok {
+	if i, ok := r.pickKind(enabled, Chaos, r.odds.Chaos); ok {
 		return Choice{Index: i}, true
 	}
-	if i, ok := r.any(enabled, Bookmark, r.odds.Bookmark); ok {
+	if i, ok := r.pickKind(enabled, Bookmark, r.odds.Bookmark); ok {
 		return Choice{Index: i}, true
 	}
 	return Choice{}, false
 }
 
-// any picks one action of a kind.
-func (r *Random) any(enabled []Action, kind ActionKind, odds float64) (int, bool) {
-	first := slices.IndexFunc(enabled, func(a Action) bool { return a.Kind == kind })
-	if first < 0 || !r.chance(odds) {
+// pickKind picks one action of a kind with the given probability.
+func (r *Random) pickKind(enabled []Action, kind ActionKind, odds float64) (int, bool) {
+	start := slices.IndexFunc(enabled, func(a Action) bool { return a.Kind == kind })
+	if start < 0 || !r.chance(odds) {
 		return 0, false
 	}
 	n := 0
-	for _, a := range enabled[first:] {
+	for _, a := range enabled[start:] {
 		if a.Kind == kind {
 			n++
 		}
 	}
-	return first + r.rng.IntN(n), true
+	return start + r.rng.IntN(n), true
 }
 
 func (r *Random) chance(p float64) bool { return p > 0 && r.rng.Float64() < p }

@@ -23,7 +23,7 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// seen is one event as a watcher got it.
+// seen is one event as a watcher received it.
 type seen struct {
 	typ     string
 	version int64
@@ -32,7 +32,8 @@ type seen struct {
 	labels  map[string]any
 }
 
-// viewer keeps a copy of a selector's objects by watching. It resumes where a stream ended, and lists after a 410.
+// viewer keeps a copy of a selector's objects by watching. It resumes where a
+// stream ended, and lists after a 410.
 type viewer struct {
 	client  *http.Client
 	query   string
@@ -132,7 +133,7 @@ func parseEvent(line []byte) (seen, error) {
 	return seen{typ: e.Type, version: version, name: m.Name, data: e.Object.Data["n"], labels: m.Labels}, nil
 }
 
-// take holds one event against the guarantees that one stream gives by itself.
+// take checks one event against the guarantees of a single stream.
 func (v *viewer) take(e seen) {
 	_, known := v.state[e.name]
 	switch {
@@ -150,9 +151,9 @@ func (v *viewer) take(e seen) {
 	v.streams[last] = append(v.streams[last], e)
 }
 
-// TestWatchGuarantees is the list of etcd's watch guarantees as a property of random runs: ordered, unique,
-// reliable, atomic, resumable, bookmarkable; with selectors that objects enter and leave, dropped streams and
-// compaction.
+// TestWatchGuarantees is the list of etcd's watch guarantees as a property of
+// random runs: ordered, unique, reliable, atomic, resumable, bookmarkable; with
+// selectors that objects enter and leave, dropped streams and compaction.
 func TestWatchGuarantees(t *testing.T) {
 	for seed := range uint64(12) {
 		synctest.Test(t, func(t *testing.T) { watchRun(t, seed) })
@@ -213,7 +214,7 @@ func randomWrite(ctx context.Context, cs kubernetes.Interface, rng *rand.Rand) {
 	_, _ = api.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
 }
 
-// history is the truth: every commit, and the state after it.
+// history records every commit and the state after it.
 type history struct {
 	versions []int64
 	states   []map[string]apisim.Event
@@ -252,8 +253,9 @@ func (h *history) selected(viewer int, version int64) map[string]string {
 	return state
 }
 
-// explains holds one stream against the truth: no change between two of its events is missing, each is the change
-// that its version made, and a bookmark comes after all that it covers.
+// explains checks one stream against the history: no change between two of its
+// events is missing, each event is the change of its version, and a bookmark
+// follows all events that it covers.
 func (h *history) explains(viewer int, stream []seen) error {
 	if len(stream) == 0 {
 		return nil

@@ -12,11 +12,12 @@ import (
 
 var quotas = schema.GroupVersionResource{Version: "v1", Resource: "resourcequotas"}
 
-// withinQuota refuses an object for which a ResourceQuota of its namespace leaves no room. It counts objects, and adds
-// up the resources of Pods; the status of a quota is not kept.
+// withinQuota refuses an object if a ResourceQuota of its namespace is
+// exhausted. It counts objects and adds up the resources of Pods. It does not
+// maintain the status of quotas.
 func (x *exchange) withinQuota(namespace string, obj object) error {
-	all := x.s.tables[quotas].objects
-	if len(all) == 0 || !x.t.res.Namespaced {
+	objects := x.s.tables[quotas].objects
+	if len(objects) == 0 || !x.t.res.Namespaced {
 		return nil
 	}
 	names := []corev1.ResourceName{corev1.ResourceName("count/" + x.t.res.Resource)}
@@ -25,7 +26,7 @@ func (x *exchange) withinQuota(namespace string, obj object) error {
 	} else {
 		names[0] += corev1.ResourceName("." + x.t.res.Group)
 	}
-	for _, q := range x.s.tables[quotas].at(x.s.version) {
+	for _, q := range x.s.tables[quotas].objectsAt(x.s.version) {
 		if q.key.Namespace != namespace {
 			continue
 		}

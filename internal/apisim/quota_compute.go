@@ -10,66 +10,68 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// computed are the resources of Pods that a quota limits, and where a container says how much it takes.
+// computed maps the resources of Pods that a quota limits to the field of a
+// container that specifies them.
 var computed = map[string]string{
 	"cpu": "requests.cpu", "requests.cpu": "requests.cpu", "limits.cpu": "limits.cpu",
 	"memory": "requests.memory", "requests.memory": "requests.memory", "limits.memory": "limits.memory",
 }
 
-// withinCompute refuses a Pod for which a quota leaves no processor time or memory, or that does not specify its
-// resources.
+// withinCompute refuses a Pod if a quota for processor time or memory is
+// exhausted, or if the Pod does not specify these resources.
 func withinCompute(x *exchange, quota *stored, pod object) error {
 	hard := asObject(find(quota.obj, "spec.hard"))
-	var unsaid, over []string
-	for name, from := range computed {
+	var missing, exceeded []string
+	for name, path := range computed {
 		limit, err := resource.ParseQuantity(text(hard, name))
 		if err != nil {
 			continue
 		}
-		wants, said := takes(pod, from)
-		if !said {
-			unsaid = append(unsaid, name)
+		wants, specified := consumption(pod, path)
+		if !specified {
+			missing = append(missing, name)
 			continue
 		}
 		used := resource.Quantity{}
-		for _, o := range x.t.at(x.s.version) {
+		for _, o := range x.t.objectsAt(x.s.version) {
 			if phase := find(o.obj, "status.phase"); o.key.Namespace == quota.key.Namespace && phase != "Succeeded" &&
 				phase != "Failed" {
-				q, _ := takes(o.obj, from)
+				q, _ := consumption(o.obj, path)
 				used.Add(q)
 			}
 		}
 		if total := used.DeepCopy(); func() bool { total.Add(wants); return total.Cmp(limit) > 0 }() {
-			over = append(over, fmt.Sprintf("requested: %s=%s, used: %[1]s=%s, limited: %[1]s=%s", name, wants.String(),
+			exceeded = append(exceeded, fmt.Sprintf("requested: %s=%s, used: %[1]s=%s, limited: %[1]s=%s", name, wants.String(),
 				used.String(), limit.String()))
 		}
 	}
-	slices.Sort(unsaid)
-	slices.Sort(over)
+	slices.Sort(missing)
+	slices.Sort(exceeded)
 	switch name := text(metaOf(pod), "name"); {
-	case len(unsaid) > 0:
+	case len(missing) > 0:
 		return apierrors.NewForbidden(x.t.res.groupResource(), name, fmt.Errorf("failed quota: %s: must specify %s",
-			quota.key.Name, strings.Join(unsaid, ",")))
-	case len(over) > 0:
+			quota.key.Name, strings.Join(missing, ",")))
+	case len(exceeded) > 0:
 		return apierrors.NewForbidden(x.t.res.groupResource(), name,
-			errors.New("exceeded quota: "+quota.key.Name+", "+strings.Join(over, ", ")))
+			errors.New("exceeded quota: "+quota.key.Name+", "+strings.Join(exceeded, ", ")))
 	}
 	return nil
 }
 
-// takes adds up how much of a resource the containers of a Pod take, but at least as much as each init container. It
-// returns false if a container does not specify it.
-func takes(pod object, from string) (resource.Quantity, bool) {
-	sum, said := resource.Quantity{}, true
-	part, name, _ := strings.Cut(from, ".")
+// consumption returns how much of a resource a Pod takes. It is the sum of its
+// containers, or the maximum of its init containers if that is more. It returns
+// false if a container does not specify the resource.
+func consumption(pod object, path string) (resource.Quantity, bool) {
+	sum, specified := resource.Quantity{}, true
+	part, name, _ := strings.Cut(path, ".")
 	for _, list := range []string{"containers", "initContainers"} {
-		all, _ := find(pod, "spec."+list).([]any)
-		for _, c := range all {
+		containers, _ := find(pod, "spec."+list).([]any)
+		for _, c := range containers {
 			amount := text(asObject(asObject(asObject(asObject(c)["resources"])[part])), name)
 			q, err := resource.ParseQuantity(amount)
 			switch {
 			case err != nil:
-				said = false
+				specified = false
 			case list == "containers":
 				sum.Add(q)
 			case q.Cmp(sum) > 0:
@@ -77,5 +79,5 @@ func takes(pod object, from string) (resource.Quantity, bool) {
 			}
 		}
 	}
-	return sum, said
+	return sum, specified
 }

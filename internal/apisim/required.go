@@ -33,7 +33,7 @@ var createRules = map[string]func(obj object) field.ErrorList{
 	},
 	"batch/cronjobs": func(obj object) field.ErrorList {
 		errs := required(obj, "spec.schedule")
-		const most = 52 // a Job's name is longer by eleven letters
+		const most = 52 // the Job's name has eleven more letters
 		if name := text(metaOf(obj), "name"); len(name) > most {
 			errs = append(errs, field.Invalid(pathOf("metadata.name"), name, "must be no more than 52 characters"))
 		}
@@ -115,7 +115,7 @@ func service(obj object) field.ErrorList {
 		if n := number(p, "port"); n < 1 || n > 65535 {
 			errs = append(errs, field.Invalid(path.Index(i).Child("port"), n, "must be between 1 and 65535, inclusive"))
 		}
-		if n, is := p["targetPort"].(int64); is && (n < 1 || n > 65535) {
+		if n, ok := p["targetPort"].(int64); ok && (n < 1 || n > 65535) {
 			errs = append(errs, field.Invalid(path.Index(i).Child("targetPort"), n, "must be between 1 and 65535, inclusive"))
 		}
 		if len(ports) > 1 && text(p, "name") == "" {
@@ -155,26 +155,26 @@ func policyRules(obj object) field.ErrorList {
 	return errs
 }
 
-// prolonged refuses a later deadline of a pod.
+// prolonged refuses a later deadline of a Pod.
 func prolonged(obj, old object) field.ErrorList {
-	was, had := find(old, "spec.activeDeadlineSeconds").(int64)
-	now, has := find(obj, "spec.activeDeadlineSeconds").(int64)
-	if had && (!has || now > was) {
-		return field.ErrorList{field.Invalid(pathOf("spec.activeDeadlineSeconds"), now,
+	oldDeadline, wasSet := find(old, "spec.activeDeadlineSeconds").(int64)
+	deadline, set := find(obj, "spec.activeDeadlineSeconds").(int64)
+	if wasSet && (!set || deadline > oldDeadline) {
+		return field.ErrorList{field.Invalid(pathOf("spec.activeDeadlineSeconds"), deadline,
 			"must be less than or equal to previous value")}
 	}
 	return nil
 }
 
-// tolerated refuses to take a toleration away from a pod.
+// tolerated refuses to remove a toleration from a Pod.
 func tolerated(obj, old object) field.ErrorList {
-	now, _ := find(obj, "spec.tolerations").([]any)
-	was, _ := find(old, "spec.tolerations").([]any)
-	for _, t := range was {
+	tolerations, _ := find(obj, "spec.tolerations").([]any)
+	oldTolerations, _ := find(old, "spec.tolerations").([]any)
+	for _, t := range oldTolerations {
 		if tolerates(asObject(t), corev1.TaintNodeNotReady) || tolerates(asObject(t), corev1.TaintNodeUnreachable) {
 			continue // the real server adds these again
 		}
-		if !slices.ContainsFunc(now, func(v any) bool {
+		if !slices.ContainsFunc(tolerations, func(v any) bool {
 			kept, had := maps.Clone(asObject(v)), maps.Clone(asObject(t))
 			delete(kept, "tolerationSeconds")
 			delete(had, "tolerationSeconds")
@@ -209,7 +209,7 @@ func required(obj object, paths ...string) field.ErrorList {
 	return errs
 }
 
-const mostData = 1 << 20 // bytes of a Secret or ConfigMap
+const maxData = 1 << 20 // bytes of a Secret or ConfigMap
 
 func dataKeys(obj object) field.ErrorList {
 	var errs field.ErrorList
@@ -225,12 +225,12 @@ func dataKeys(obj object) field.ErrorList {
 		}
 	}
 	for k := range asObject(obj["binaryData"]) {
-		if _, both := asObject(obj["data"])[k]; both {
+		if _, duplicate := asObject(obj["data"])[k]; duplicate {
 			errs = append(errs, field.Invalid(field.NewPath("data").Key(k), k, "duplicate of key present in binaryData"))
 		}
 	}
-	if size > mostData {
-		errs = append(errs, field.TooLong(field.NewPath("data"), "", mostData))
+	if size > maxData {
+		errs = append(errs, field.TooLong(field.NewPath("data"), "", maxData))
 	}
 	slices.SortFunc(errs, func(a, b *field.Error) int { return strings.Compare(a.Field, b.Field) })
 	return errs
@@ -255,7 +255,8 @@ func jobTemplate(spec object, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// podSpec checks the required fields that are forgotten most: containers, each with a name and an image.
+// podSpec checks the required fields that are forgotten most: containers, each
+// with a name and an image.
 func podSpec(spec object, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	path = path.Child("containers")

@@ -7,15 +7,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Restore puts the server back to how it was at a version, as when etcd is restored from a backup and the API server
-// is started again: all writes after it are lost, the next write gets the version after it, and all watches break.
-// Clients that resume a watch from a later version hear nothing until the server has come there again, as with the
-// real server. Hooks are not called.
+// Restore resets the server to its state at a version, like a restore of etcd
+// from a backup and a restart of the API server. All later writes are lost, the
+// next write gets the version after it, and all watches break. As with the real
+// server, clients that resume a watch from a later version receive no events
+// until the server has reached that version again. Hooks are not called.
 //
-// A UID is not made twice, as those of the real server are random.
+// Restore does not reset the generation of UIDs, because the real server's UIDs
+// are random.
 //
-// Errors: a version to come, or one before the history that the server keeps (see [Options].History and
-// [Server.Compact]).
+// It returns an error if the version is in the future, or older than the
+// history that the server keeps (see [Options].History and [Server.Compact]).
 func (s *store) Restore(version int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,10 +41,10 @@ func (s *store) Restore(version int64) error {
 	return nil
 }
 
-// restore undoes what came after a version.
+// restore undoes the events after a version.
 func (t *table) restore(version int64) {
 	objects := map[types.NamespacedName]*stored{}
-	for _, o := range t.at(version) {
+	for _, o := range t.objectsAt(version) {
 		objects[o.key] = o
 	}
 	past := slices.IndexFunc(t.history, func(e *entry) bool { return e.version > version })
@@ -54,9 +56,9 @@ func (t *table) restore(version int64) {
 	t.objects, t.sorted = objects, nil
 	for _, e := range slices.Backward(lost) {
 		switch {
-		case e.old == nil: // it was made
+		case e.old == nil: // the object was created
 			delete(t.born, e.new.key)
-		case e.new == nil: // an object that was there before is younger than it was, for want of a record
+		case e.new == nil: // the age of a deleted object is not recorded, so that it becomes younger
 			if objects[e.old.key] != nil {
 				t.born[e.old.key] = e.old.version
 			}

@@ -46,7 +46,8 @@ func isReview(gvr schema.GroupVersionResource) bool {
 	return gvr.Group == authentication || gvr.Group == authorization
 }
 
-// review answers a posted question: the user behind a token or a call, or whether a user may do something.
+// review answers a review: who the user of a token or a call is, or whether a
+// user may make a request.
 func (s *Server) review(r *request) (*output, error) {
 	i := slices.IndexFunc(reviews, func(v Resource) bool { return v.GVR() == r.Resource })
 	if i < 0 {
@@ -59,7 +60,7 @@ func (s *Server) review(r *request) (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.conclude(r, obj); err != nil {
+	if err := s.answerReview(r, obj); err != nil {
 		return nil, err
 	}
 	if obj, err = canonical(&reviews[i], obj); err != nil {
@@ -69,15 +70,15 @@ func (s *Server) review(r *request) (*output, error) {
 	return &output{code: http.StatusCreated, body: body}, err
 }
 
-func (s *Server) conclude(r *request, obj object) error {
+func (s *Server) answerReview(r *request, obj object) error {
 	switch r.Resource.Resource {
 	case "selfsubjectreviews":
 		obj["status"] = object{"userInfo": object{"username": r.Client, "groups": []any{"system:authenticated"}}}
-	case "selfsubjectrulesreviews": // permissions are a function: only the other reviews ask it
-		all := []any{"*"}
+	case "selfsubjectrulesreviews": // Deny takes a function, whose rules cannot be listed
+		wildcard := []any{"*"}
 		obj["status"] = object{
-			"resourceRules":    []any{object{"verbs": all, "apiGroups": all, "resources": all}},
-			"nonResourceRules": []any{object{"verbs": all, "nonResourceURLs": all}}, "incomplete": len(s.forbidden) > 0,
+			"resourceRules":    []any{object{"verbs": wildcard, "apiGroups": wildcard, "resources": wildcard}},
+			"nonResourceRules": []any{object{"verbs": wildcard, "nonResourceURLs": wildcard}}, "incomplete": len(s.forbidden) > 0,
 		}
 	case "tokenreviews":
 		return s.tokenReview(obj)
@@ -89,7 +90,8 @@ func (s *Server) conclude(r *request, obj object) error {
 
 const tokenPrefix = "apisim:" //nolint:gosec // it is how the simulated server's tokens begin, not one of them
 
-// tokenReview knows the tokens that this server gave to ServiceAccounts.
+// tokenReview accepts the tokens that this server has issued to
+// ServiceAccounts.
 func (s *Server) tokenReview(obj object) error {
 	spec, _ := obj["spec"].(object)
 	token := text(spec, "token")
@@ -113,7 +115,8 @@ func (s *Server) tokenReview(obj object) error {
 
 var serviceAccounts = schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"}
 
-// issueToken gives a ServiceAccount a token that [Server.tokenReview] knows as long as it exists.
+// issueToken issues a token to a ServiceAccount. [Server.tokenReview] accepts
+// it as long as the ServiceAccount exists.
 func (x subresource) issueToken() (*output, error) {
 	have := x.t.objects[x.r.key()]
 	if have == nil {
@@ -141,7 +144,8 @@ func (x subresource) issueToken() (*output, error) {
 	return &output{code: http.StatusCreated, body: body}, err
 }
 
-// accessReview answers by the rules of [Server.Deny] for the caller itself, and by RBAC for others.
+// accessReview answers for the caller itself by the rules of [Server.Deny], and
+// for other users by RBAC.
 func (s *Server) accessReview(r *request, obj object) error {
 	body, err := json.Marshal(obj["spec"])
 	if err != nil {
@@ -192,12 +196,13 @@ func (s *Server) authorized(r *request, spec *authorizationv1.SubjectAccessRevie
 			Resource:    schema.GroupVersionResource{Group: a.Group, Version: a.Version, Resource: a.Resource},
 			Subresource: a.Subresource,
 		}
-		return !slices.ContainsFunc(s.forbidden, func(may func(Call) error) bool { return may(call) != nil })
+		return !slices.ContainsFunc(s.forbidden, func(deny func(Call) error) bool { return deny(call) != nil })
 	}
 	return self || s.bound(spec)
 }
 
-// bound reports whether a role that is bound to the user, or to one of its groups, allows the request.
+// bound reports whether a role that is bound to the user, or to one of its
+// groups, allows the request.
 func (s *store) bound(spec *authorizationv1.SubjectAccessReviewSpec) bool {
 	namespace := ""
 	if a := spec.ResourceAttributes; a != nil {
@@ -247,11 +252,11 @@ func (s *store) rules(b *rbacv1.RoleBinding) []rbacv1.PolicyRule {
 }
 
 func allows(p rbacv1.PolicyRule, spec *authorizationv1.SubjectAccessReviewSpec) bool {
-	has := func(list []string, one string) bool {
+	matches := func(list []string, one string) bool {
 		return slices.Contains(list, "*") || slices.Contains(list, one)
 	}
 	if n := spec.NonResourceAttributes; n != nil {
-		return has(p.Verbs, n.Verb) && slices.ContainsFunc(p.NonResourceURLs, func(url string) bool {
+		return matches(p.Verbs, n.Verb) && slices.ContainsFunc(p.NonResourceURLs, func(url string) bool {
 			prefix, wild := strings.CutSuffix(url, "*")
 			return url == n.Path || wild && strings.HasPrefix(n.Path, prefix)
 		})
@@ -261,7 +266,7 @@ func allows(p rbacv1.PolicyRule, spec *authorizationv1.SubjectAccessReviewSpec) 
 	if a.Subresource != "" {
 		resource += "/" + a.Subresource
 	}
-	return has(p.Verbs, a.Verb) && has(p.APIGroups, a.Group) &&
-		(has(p.Resources, resource) || a.Subresource != "" && slices.Contains(p.Resources, "*/"+a.Subresource)) &&
+	return matches(p.Verbs, a.Verb) && matches(p.APIGroups, a.Group) &&
+		(matches(p.Resources, resource) || a.Subresource != "" && slices.Contains(p.Resources, "*/"+a.Subresource)) &&
 		(len(p.ResourceNames) == 0 || slices.Contains(p.ResourceNames, a.Name))
 }

@@ -7,29 +7,32 @@ import (
 	"time"
 )
 
-// Outcome is how a run ended.
+// Outcome is the way in which a run ended.
 type Outcome uint8
 
 // The outcomes of [Scheduler.Run].
 const (
-	Quiescent Outcome = iota // nothing was left to do, and nothing came for the horizon
-	Reached                  // Until said so
+	Quiescent Outcome = iota // no action was possible for the horizon
+	Reached                  // Until returned true
 	Exhausted                // the steps are used up
 )
 
 func (o Outcome) String() string { return [...]string{"quiescent", "reached", "exhausted"}[o] }
 
-// Limits end a run.
+// Limits determine when a run ends.
 type Limits struct {
 	// Steps is the largest number of steps.
 	Steps int
-	// Horizon is how long nothing may happen, in virtual time, until the run counts as quiescent.
+	// Horizon is how much virtual time must pass without an action until the
+	// run counts as quiescent.
 	Horizon time.Duration
-	// Until ends the run when it is true; nil: never. It is asked before every step.
+	// Until ends the run when it returns true. It is called before every step.
+	// nil means never.
 	Until func() bool
 }
 
-// Run takes steps as the policy wants them. When it returns, every goroutine of the bubble is blocked.
+// Run takes the steps that the policy chooses. When it returns, every goroutine
+// of the bubble is blocked.
 func (d *Scheduler) Run(p Policy, l Limits) Outcome {
 	for range l.Steps {
 		enabled := d.Enabled()
@@ -52,9 +55,10 @@ func (d *Scheduler) Run(p Policy, l Limits) Outcome {
 	return Exhausted
 }
 
-// Idle lets time pass until something can happen; false when nothing did for that long.
+// Idle lets time pass until an action becomes possible. It returns false if
+// none does within horizon.
 func (d *Scheduler) Idle(horizon time.Duration) bool {
-	select { // an earlier signal is about actions that were seen already
+	select { // earlier signals are about actions that were seen already
 	case <-d.wake:
 	default:
 	}
@@ -74,7 +78,7 @@ func (d *Scheduler) Idle(horizon time.Duration) bool {
 	}
 }
 
-// Wait lets that much time pass while everything that is parked stays parked.
+// Wait lets time pass while all parked calls remain parked.
 func (d *Scheduler) Wait(t time.Duration) {
 	d.steps++
 	d.line("wait " + t.String())
@@ -83,13 +87,14 @@ func (d *Scheduler) Wait(t time.Duration) {
 	synctest.Wait()
 }
 
-// Steps is the number of steps so far.
+// Steps returns the number of steps so far.
 func (d *Scheduler) Steps() int { return d.steps }
 
-// Trace returns a line for each action so far: time since the start, action, fault.
+// Trace returns a line for each action so far: the time since the start, the
+// action and the fault.
 func (d *Scheduler) Trace() []string { return slices.Clone(d.trace) }
 
-// Note adds a line of the scenario's own to the trace.
+// Note adds a line to the trace for the scenario.
 func (d *Scheduler) Note(format string, args ...any) { d.line("note " + fmt.Sprintf(format, args...)) }
 
 func (d *Scheduler) note(a Action, f Fault) {

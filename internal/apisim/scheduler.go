@@ -11,19 +11,20 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// Scheduler decides what happens next in a server inside a testing/synctest bubble: which parked call is served,
-// which watch gets its next event, which fault strikes. One goroutine of the bubble drives it.
+// Scheduler decides the order of actions in a server inside a testing/synctest
+// bubble. It chooses which parked call is served, which watch gets its next
+// event, and which fault is injected. One goroutine of the bubble drives it.
 type Scheduler struct {
 	server  *Server
 	wake    chan struct{}
 	onCrash func(client string)
 
-	// The server's lock guards these.
-	parked  []*parked
-	late    []*parked
-	extras  []*Extra
-	calls   int
-	stopped bool
+	// The server's lock guards the fields below.
+	parked    []*parked
+	lateCalls []*parked
+	extras    []*Extra
+	calls     int
+	stopped   bool
 
 	trace   []string
 	keep    int
@@ -33,22 +34,23 @@ type Scheduler struct {
 
 // parked is a call that waits for the scheduler.
 type parked struct {
-	id      int // counts the calls
+	id      int // number of the call
 	req     *request
 	name    string
-	order   string // among those of that name
+	order   string // orders calls of one name
 	verdict chan verdict
 	stack   trail
 }
 
 type verdict struct {
 	fault Fault
-	err   error // set: the call ends with it
+	err   error // ends the call, if it is not nil
 }
 
-// Schedule makes every call but the admin's park until the scheduler releases it, and every event of watches that are
-// opened from now on wait for its delivery. The last keep lines of the trace are kept (0: all,
-// negative: none).
+// Schedule makes every call except the admin's park until the scheduler
+// releases it. The events of watches that are opened afterwards wait for their
+// delivery. keep is the number of trace lines to keep: 0 keeps all, and a
+// negative number keeps none.
 func (s *Server) Schedule(keep int) *Scheduler {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,8 +58,9 @@ func (s *Server) Schedule(keep int) *Scheduler {
 	return s.gate
 }
 
-// OnCrash is told the client's name before a crash fault fences it, in the calling goroutine: it cancels the
-// contexts of that process. It must not wait for the process to end.
+// OnCrash sets a function that gets the client's name before a crash fault
+// fences it. It runs in the calling goroutine, and should cancel the contexts
+// of that process. It must not wait for the process to end.
 func (d *Scheduler) OnCrash(f func(client string)) { d.onCrash = f }
 
 // Add offers an extra action from now on.
@@ -68,8 +71,9 @@ func (d *Scheduler) Add(e *Extra) {
 	d.signal()
 }
 
-// Stop ends all parked calls and all later ones with context.Canceled, and all watches: the last step of a run,
-// after the contexts of the processes are cancelled.
+// Stop ends all watches, and all present and later calls with context.Canceled.
+// It is the last step of a run, after the contexts of the processes were
+// cancelled.
 func (d *Scheduler) Stop() {
 	s := d.server
 	s.mu.Lock()
@@ -78,14 +82,14 @@ func (d *Scheduler) Stop() {
 	for _, p := range d.parked {
 		p.verdict <- verdict{err: context.Canceled}
 	}
-	d.parked, d.late = nil, nil
+	d.parked, d.lateCalls = nil, nil
 	for _, w := range s.watches {
 		w.end(context.Canceled)
 	}
 	s.reap()
 }
 
-// Wake ends [Scheduler.Idle]: something has happened outside of the server.
+// Wake ends [Scheduler.Idle], because of an event outside of the server.
 func (d *Scheduler) Wake() { d.signal() }
 
 // park waits for the scheduler, if there is one, and then serves the call.
@@ -100,13 +104,13 @@ func (s *Server) park(ctx context.Context, r *request) (*http.Response, error) {
 		s.mu.Unlock()
 		return nil, context.Canceled
 	}
-	if ofSeries(r) { // hooks hear of it with the next commit: they are the scheduler's
-		out, err := s.serve(r)
+	if ofSeries(r) { // hooks run with the next commit, in the scheduler's goroutine
+		answer, err := s.serve(r)
 		s.mu.Unlock()
-		return respond(out, err), nil
+		return respond(answer, err), nil
 	}
 	d.calls++
-	p := &parked{id: d.calls, req: r, name: r.String(), order: r.rest(), verdict: make(chan verdict, 1)}
+	p := &parked{id: d.calls, req: r, name: r.String(), order: r.detail(), verdict: make(chan verdict, 1)}
 	if r.Write() || r.Verb == "get" {
 		p.stack = stack()
 	}
@@ -118,7 +122,7 @@ func (s *Server) park(ctx context.Context, r *request) (*http.Response, error) {
 		if v.err != nil {
 			return nil, v.err
 		}
-		return d.suffer(ctx, p, v.fault)
+		return d.applyFault(ctx, p, v.fault)
 	case <-ctx.Done():
 		s.mu.Lock()
 		d.unpark(p)
@@ -127,8 +131,10 @@ func (s *Server) park(ctx context.Context, r *request) (*http.Response, error) {
 	}
 }
 
-// ofSeries reports whether the call updates the count of a series of events. client-go's broadcaster holds a mutex
-// meanwhile, for which others may wait, and a bubble with a goroutine that waits for a mutex is never still.
+// ofSeries reports whether the call updates the count of a series of events.
+// client-go's broadcaster holds a mutex during this call. Other goroutines may
+// wait for the mutex, and a bubble with a goroutine that waits for a mutex
+// never becomes idle.
 func ofSeries(r *request) bool {
 	return r.Resource.Resource == "events" && r.Write() && bytes.Contains(r.body, []byte(`"series":{`))
 }
@@ -160,25 +166,25 @@ func (s *store) kick() {
 	}
 }
 
-// Enabled waits until every goroutine of the bubble is blocked, and lists what can happen then, in an order that
-// depends on names alone.
+// Enabled waits until every goroutine of the bubble is blocked, and returns the
+// possible actions in an order that depends only on their names.
 func (d *Scheduler) Enabled() []Action {
 	synctest.Wait()
 	s := d.server
 	s.mu.Lock()
-	var all []Action
+	var actions []Action
 	for _, p := range d.parked {
-		all = append(all, Action{Kind: Release, Call: p.req.Call, name: p.name, order: p.order, call: p})
+		actions = append(actions, Action{Kind: Release, Call: p.req.Call, name: p.name, order: p.order, call: p})
 	}
-	for _, p := range d.late {
-		all = append(all, Action{Kind: Commit, Call: p.req.Call, name: p.name, order: p.order, call: p})
+	for _, p := range d.lateCalls {
+		actions = append(actions, Action{Kind: Commit, Call: p.req.Call, name: p.name, order: p.order, call: p})
 	}
 	for _, w := range s.watches {
 		switch {
 		case w.gated && len(w.pending) > 0:
-			all = append(all, Action{Kind: Deliver, Call: w.call, watch: w})
+			actions = append(actions, Action{Kind: Deliver, Call: w.call, watch: w})
 		case w.gated && w.wantsBookmark():
-			all = append(all, Action{Kind: Bookmark, Call: w.call, watch: w})
+			actions = append(actions, Action{Kind: Bookmark, Call: w.call, watch: w})
 		}
 	}
 	extras := slices.Clone(d.extras)
@@ -191,13 +197,13 @@ func (d *Scheduler) Enabled() []Action {
 		if e.Chaos {
 			kind = Chaos
 		}
-		all = append(all, Action{Kind: kind, name: e.Name, extra: e})
+		actions = append(actions, Action{Kind: kind, name: e.Name, extra: e})
 	}
-	slices.SortStableFunc(all, compareActions)
-	return all
+	slices.SortStableFunc(actions, compareActions)
+	return actions
 }
 
-// Step takes the action, with the fault if there is one and it can strike there.
+// Step takes the action, with the fault if it applies to the action.
 func (d *Scheduler) Step(a Action, f Fault) {
 	d.steps++
 	d.note(a, f)
@@ -236,7 +242,7 @@ func (d *Scheduler) deliver(w *watcher, f Fault) {
 		w.pending = []delivery{{typ: watch.Error, failure: expired(w.seen, s.version)}}
 		w.release()
 	case Duplicated:
-		w.pending = slices.Insert(w.pending, 1, w.pending[0]) // the second is the next step: at once, they would race
+		w.pending = slices.Insert(w.pending, 1, w.pending[0]) // the second is delivered in the next step, so that they do not race
 		w.release()
 	default:
 		w.release()
@@ -262,16 +268,16 @@ func (d *Scheduler) release(p *parked, f Fault) {
 	}
 	d.unpark(p)
 	if f == Late {
-		d.late = append(d.late, p)
+		d.lateCalls = append(d.lateCalls, p)
 	}
 	p.verdict <- verdict{fault: f}
 }
 
-// commitLate carries out a call whose caller has given up, or died.
+// commitLate executes a call whose caller has given up or died.
 func (d *Scheduler) commitLate(p *parked) {
 	s := d.server
 	s.mu.Lock()
-	d.late = slices.DeleteFunc(d.late, func(x *parked) bool { return x == p })
+	d.lateCalls = slices.DeleteFunc(d.lateCalls, func(x *parked) bool { return x == p })
 	if p.req.Write() {
 		_, _ = s.serve(p.req)
 	}

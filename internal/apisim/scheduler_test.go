@@ -55,7 +55,8 @@ func TestSharedInformerFollowsTheServer(t *testing.T) {
 	})
 }
 
-// counter is a process that adds one to a ConfigMap, n times, with optimistic locking.
+// counter is a process that adds one to a ConfigMap, n times, with optimistic
+// locking.
 func counter(ctx context.Context, cs kubernetes.Interface, n int) {
 	for range n {
 		for ctx.Err() == nil {
@@ -75,7 +76,8 @@ func counter(ctx context.Context, cs kubernetes.Interface, n int) {
 	}
 }
 
-// count runs three counters under a seed and returns the trace and how far they counted.
+// count runs three counters under a seed and returns the trace and how far they
+// counted.
 func count(t *testing.T, seed uint64, odds apisim.Odds) ([]string, int, int) {
 	var trace []string
 	var reached, commits int
@@ -169,7 +171,8 @@ func TestFencedIncarnationHasNoEffect(t *testing.T) {
 	})
 }
 
-// Calls that differ in their selectors alone are told apart by them, and not by which came first.
+// Calls that differ only in their selectors are distinguished by them, and not
+// by their order of arrival.
 func TestCallsOfDifferentSelectorsHaveAnOrder(t *testing.T) {
 	for _, first := range []string{"a", "b"} {
 		synctest.Test(t, func(t *testing.T) {

@@ -18,10 +18,10 @@ type selector struct {
 	namespace string
 	labels    labels.Selector
 	fields    fields.Requirements
-	rules     map[string]selectable.Rule // of fields beyond the metadata
-	// shards are the namespaces of a shardSelector; nil without.
+	rules     map[string]selectable.Rule // for fields outside the metadata
+	// shards are the namespaces of a shardSelector, or nil.
 	shards   keyspace.Set
-	selector string // that
+	selector string // the shardSelector
 }
 
 func newSelector(s *store, res *Resource, r *request) (*selector, error) {
@@ -52,18 +52,19 @@ func newSelector(s *store, res *Resource, r *request) (*selector, error) {
 	return m, nil
 }
 
-// ruleOf returns where the value of a field is that a selector names.
+// ruleOf returns the rule that reads the value of a field that a selector
+// names.
 func ruleOf(res *Resource, field string) (selectable.Rule, error) {
-	of := res.groupResource()
-	known := field == "metadata.name" || field == "metadata.namespace" && selectable.TakesNamespace(of)
+	resource := res.groupResource()
+	known := field == "metadata.name" || field == "metadata.namespace" && selectable.TakesNamespace(resource)
 	if known || slices.Contains(res.Selectable, field) {
 		rule, _ := selectable.RuleOfCustom(field)
 		return rule, nil
 	}
-	switch rule, known := selectable.RuleFor(of, field); {
+	switch rule, known := selectable.RuleFor(resource, field); {
 	case res.builtin.typed && known:
 		return rule, nil
-	case res.builtin.typed && selectable.Of(of) == nil:
+	case res.builtin.typed && selectable.Of(resource) == nil:
 		return rule, apierrors.NewBadRequest(fmt.Sprintf(
 			"%q is not a known field selector: only \"metadata.name\", \"metadata.namespace\"", field))
 	}

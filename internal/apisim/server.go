@@ -16,9 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Server is one simulated API server with everything that it stores. It starts no goroutine.
+// Server is one simulated API server with all objects that it stores. It starts
+// no goroutine.
 //
-// Concurrency: all methods may be called from any goroutine.
+// All methods may be called from any goroutine.
 type Server struct {
 	store
 
@@ -26,36 +27,38 @@ type Server struct {
 	forbidden []func(Call) error
 }
 
-// store holds the objects of all resources, their watches, and the hooks that hear of each write.
+// store holds the objects of all resources, their watches, and the hooks that
+// are called after each write.
 type store struct {
 	opts Options
 
-	mu        sync.Mutex // guards all below, and the clients and rules of the server
-	tables    map[schema.GroupVersionResource]*table
-	ordered   []*table // by name
-	served    []Resource
-	version   int64 // the resourceVersion of the last write
-	made      identities
-	allocated allocator
-	frozen    map[string]int64 // by client: the resourceVersion that its cached reads show
-	watches   []*watcher
-	watchIDs  int
-	gate      *Scheduler
-	hooks     hooks
+	mu         sync.Mutex // guards the fields below, and clients and forbidden of the server
+	tables     map[schema.GroupVersionResource]*table
+	ordered    []*table // by name
+	served     []Resource
+	version    int64 // the resourceVersion of the last write
+	identities identities
+	allocated  allocator
+	frozen     map[string]int64 // resourceVersions that cached reads show, by client
+	watches    []*watcher
+	watchIDs   int
+	gate       *Scheduler
+	hooks      hooks
 }
 
-// New returns a server that holds nothing but, with [Options.Lifecycle], the usual namespaces.
+// New returns a server without objects. With [Options.Lifecycle] it has the
+// usual namespaces.
 func New(o *Options) (*Server, error) {
 	opts := o.withDefaults()
 	if err := opts.validate(); err != nil {
 		return nil, fmt.Errorf("making a simulated API server: %w", err)
 	}
 	s := &Server{clients: map[string]*client{}, store: store{
-		opts:    opts,
-		tables:  map[schema.GroupVersionResource]*table{},
-		version: firstVersion,
-		made:    identities{seed: opts.Seed, counts: map[string]uint64{}},
-		frozen:  map[string]int64{},
+		opts:       opts,
+		tables:     map[schema.GroupVersionResource]*table{},
+		version:    firstVersion,
+		identities: identities{seed: opts.Seed, counts: map[string]uint64{}},
+		frozen:     map[string]int64{},
 	}}
 	for _, r := range append(Builtin(), opts.Resources...) {
 		s.tables[r.GVR()] = newTable(r)
@@ -76,29 +79,33 @@ func New(o *Options) (*Server, error) {
 	return s, nil
 }
 
-// OnCommit calls hook after every committed write, before the writer has its answer, in the order of the
-// resourceVersions. The hook may call the server.
+// OnCommit sets a hook that is called after every committed write, before the
+// writer gets its answer, in the order of the resourceVersions. The hook may
+// call the server.
 func (s *store) OnCommit(hook func(Event)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.hooks.funcs = append(s.hooks.funcs, hook)
 }
 
-// Deny asks may before every gated call; its error (an apierrors one) is the answer. Admin calls are not asked.
-func (s *Server) Deny(may func(Call) error) {
+// Deny sets a function that is called before every gated call. If it returns an
+// error, which must be an apierrors one, that is the answer. It is not called
+// for the admin's calls.
+func (s *Server) Deny(deny func(Call) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.forbidden = append(s.forbidden, may)
+	s.forbidden = append(s.forbidden, deny)
 }
 
-// Version is the resourceVersion of the last write.
+// Version returns the resourceVersion of the last write.
 func (s *store) Version() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.version
 }
 
-// Objects returns the objects of a resource, by namespace and name. They are shared; do not modify them.
+// Objects returns the objects of a resource, sorted by namespace and name. They
+// are shared; do not modify them.
 func (s *store) Objects(resource schema.GroupVersionResource) []*unstructured.Unstructured {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,33 +113,35 @@ func (s *store) Objects(resource schema.GroupVersionResource) []*unstructured.Un
 	if t == nil {
 		return nil
 	}
-	var all []*unstructured.Unstructured
-	for _, o := range t.at(s.version) {
-		all = append(all, &unstructured.Unstructured{Object: o.obj})
+	var objects []*unstructured.Unstructured
+	for _, o := range t.objectsAt(s.version) {
+		objects = append(objects, &unstructured.Unstructured{Object: o.obj})
 	}
-	return all
+	return objects
 }
 
-// ByAge returns the objects of a resource in the order of their creation. They are shared; do not modify them.
+// ByAge returns the objects of a resource in the order of their creation. They
+// are shared; do not modify them.
 func (s *store) ByAge(resource schema.GroupVersionResource) []*unstructured.Unstructured {
-	all := s.Objects(resource)
-	if len(all) == 0 {
+	objects := s.Objects(resource)
+	if len(objects) == 0 {
 		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	born := s.tables[resource].born
-	slices.SortStableFunc(all, func(a, b *unstructured.Unstructured) int {
+	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int {
 		return cmp.Compare(born[keyOf(a)], born[keyOf(b)])
 	})
-	return all
+	return objects
 }
 
 func keyOf(o *unstructured.Unstructured) types.NamespacedName {
 	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-// Resources lists what the server serves, in order. The slice is shared; do not modify it.
+// Resources returns the served resources in order. The slice is shared; do not
+// modify it.
 func (s *store) Resources() []Resource { return s.served }
 
 func now() string { return time.Now().UTC().Format(time.RFC3339) }

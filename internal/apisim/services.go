@@ -7,70 +7,73 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// onNodes reports whether a type of Service has ports on the nodes.
+// onNodes reports whether a type of Service has node ports.
 func onNodes(kind string) bool { return kind == "NodePort" || kind == "LoadBalancer" }
 
 // allocator counts the addresses and ports that it has given to Services.
 type allocator struct{ addresses, ports int64 }
 
-// taken are the addresses, and the ports of the nodes, that Services use. A port that one of another type keeps is not
-// in use.
+// taken holds the addresses and node ports that Services use. A node port that
+// a Service of another type keeps does not count.
 type taken struct {
 	addresses map[string]bool
 	ports     map[int64]bool
 }
 
-// usedBy returns the addresses and ports of a table's Services, except for one key.
-func usedBy(services *table, but types.NamespacedName) taken {
-	all := taken{map[string]bool{}, map[int64]bool{}}
+// usedBy returns the addresses and ports of a table's Services, except for one
+// Service.
+func usedBy(services *table, except types.NamespacedName) taken {
+	used := taken{map[string]bool{}, map[int64]bool{}}
 	for key, have := range services.objects {
 		spec := asObject(have.obj["spec"])
-		if key == but || spec == nil {
+		if key == except || spec == nil {
 			continue
 		}
-		all.addresses[text(spec, "clusterIP")] = true
+		used.addresses[text(spec, "clusterIP")] = true
 		if !onNodes(text(spec, "type")) {
 			continue
 		}
-		all.ports[number(spec, "healthCheckNodePort")] = true
+		used.ports[number(spec, "healthCheckNodePort")] = true
 		for _, p := range elements(spec, "ports") {
-			all.ports[number(asObject(p), "nodePort")] = true
+			used.ports[number(asObject(p), "nodePort")] = true
 		}
 	}
-	return all
+	return used
 }
 
-// localOnly reports whether a Service has a port of the nodes on which balancers check the health of its Pods.
+// localOnly reports whether a Service has a node port on which load balancers
+// check the health of its Pods.
 func localOnly(spec object) bool {
 	return text(spec, "type") == "LoadBalancer" && text(spec, "externalTrafficPolicy") == "Local"
 }
 
-// allocate gives the spec of a Service the fields that the server chooses and no other Service has: an address, and
-// ports on the nodes. It keeps those of was, the spec before an update, which may be nil.
-func (a *allocator) allocate(spec, was object, used taken) {
+// allocate gives the spec of a Service the fields that the server chooses and
+// that no other Service has: an address and node ports. It keeps the values of
+// oldSpec, the spec before an update, which may be nil.
+func (a *allocator) allocate(spec, oldSpec object, used taken) {
 	if spec == nil {
 		return
 	}
 	kind := text(spec, "type")
 	if kind == "ExternalName" {
-		forgetSame(spec, was, "clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy",
+		deleteUnchanged(spec, oldSpec, "clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy",
 			"externalTrafficPolicy")
-		a.nodePorts(spec, was, used)
+		a.nodePorts(spec, oldSpec, used)
 		return
 	}
-	if !onNodes(kind) && onNodes(text(was, "type")) {
-		forgetSame(spec, was, "externalTrafficPolicy")
+	if !onNodes(kind) && onNodes(text(oldSpec, "type")) {
+		deleteUnchanged(spec, oldSpec, "externalTrafficPolicy")
 	}
-	if localOnly(was) && !localOnly(spec) {
-		forgetSame(spec, was, "healthCheckNodePort")
+	if localOnly(oldSpec) && !localOnly(spec) {
+		deleteUnchanged(spec, oldSpec, "healthCheckNodePort")
 	}
 	if kind != "LoadBalancer" {
-		forgetSame(spec, was, "allocateLoadBalancerNodePorts")
+		deleteUnchanged(spec, oldSpec, "allocateLoadBalancerNodePorts")
 	}
-	if was != nil && text(was, "type") != "ExternalName" {
+	if oldSpec != nil && text(oldSpec, "type") != "ExternalName" {
 		for _, f := range []string{"clusterIP", "clusterIPs"} {
 			if empty(spec[f]) {
-				carry(spec, was, f)
+				carry(spec, oldSpec, f)
 			}
 		}
 	}
@@ -78,7 +81,7 @@ func (a *allocator) allocate(spec, was object, used taken) {
 		spec["clusterIP"] = a.address(used)
 	}
 	addressDefaults(spec)
-	a.nodePorts(spec, was, used)
+	a.nodePorts(spec, oldSpec, used)
 	if localOnly(spec) && number(spec, "healthCheckNodePort") == 0 {
 		spec["healthCheckNodePort"] = a.port(used)
 	}
@@ -99,20 +102,21 @@ func addressDefaults(spec object) {
 	}
 }
 
-// address is one that no Service has, beyond those that tests choose themselves.
+// address returns an address that no Service has. It avoids the addresses that
+// tests choose themselves.
 func (a *allocator) address(used taken) string {
 	for {
 		a.addresses++
 		address := fmt.Sprintf("10.0.%d.%d", 128+a.addresses/250%128, a.addresses%250+1)
-		if !used.addresses[address] || a.addresses > mostAddresses {
+		if !used.addresses[address] || a.addresses > maxAddresses {
 			return address
 		}
 	}
 }
 
-const mostAddresses = 128 * 250
+const maxAddresses = 128 * 250
 
-// port is one of the nodes that no Service has.
+// port returns a node port that no Service has, or 0.
 func (a *allocator) port(used taken) int64 {
 	for range lastNodePort - firstNodePort + 1 {
 		a.ports++
@@ -125,30 +129,31 @@ func (a *allocator) port(used taken) int64 {
 	return 0
 }
 
-// portsByName are the ports of the nodes that a Service has.
+// portsByName returns the node ports of a Service by the names of their ports.
 func portsByName(spec object) object {
-	all := object{}
+	ports := object{}
 	for _, p := range elements(spec, "ports") {
-		all[text(asObject(p), "name")] = asObject(p)["nodePort"]
+		ports[text(asObject(p), "name")] = asObject(p)["nodePort"]
 	}
-	return all
+	return ports
 }
 
-// nodePorts gives the ports of a Service of some types one on the nodes, and those that it had by their names.
-func (a *allocator) nodePorts(spec, was object, used taken) {
-	kind, had, given := text(spec, "type"), portsByName(was), map[int64]bool{}
+// nodePorts gives a node port to each port of a Service whose type has node
+// ports. Ports keep their old node ports by name.
+func (a *allocator) nodePorts(spec, oldSpec object, used taken) {
+	kind, oldPorts, given := text(spec, "type"), portsByName(oldSpec), map[int64]bool{}
 	for _, v := range elements(spec, "ports") {
 		given[number(asObject(v), "nodePort")] = true
 	}
 	for _, v := range elements(spec, "ports") {
 		p := asObject(v)
-		known := had[text(p, "name")]
+		known := oldPorts[text(p, "name")]
 		switch {
 		case p == nil:
-		case !onNodes(kind) && onNodes(text(was, "type")) && reflect.DeepEqual(p["nodePort"], known):
+		case !onNodes(kind) && onNodes(text(oldSpec, "type")) && reflect.DeepEqual(p["nodePort"], known):
 			delete(p, "nodePort")
 		case !onNodes(kind) || number(p, "nodePort") != 0 || spec["allocateLoadBalancerNodePorts"] == false:
-		case known != nil && !given[number(had, text(p, "name"))]:
+		case known != nil && !given[number(oldPorts, text(p, "name"))]:
 			p["nodePort"] = known
 		default:
 			p["nodePort"] = a.port(used)
@@ -156,10 +161,10 @@ func (a *allocator) nodePorts(spec, was object, used taken) {
 	}
 }
 
-// forgetSame takes fields away that an update has left as they were.
-func forgetSame(spec, was object, fields ...string) {
+// deleteUnchanged deletes the fields that an update has not changed.
+func deleteUnchanged(spec, oldSpec object, fields ...string) {
 	for _, f := range fields {
-		if reflect.DeepEqual(spec[f], was[f]) {
+		if reflect.DeepEqual(spec[f], oldSpec[f]) {
 			delete(spec, f)
 		}
 	}

@@ -16,7 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// The ports of a server that is started with the defaults.
+// firstNodePort and lastNodePort are the range of a server that is started with
+// the defaults.
 const firstNodePort, lastNodePort = int64(30000), int64(32767)
 
 // Errors about a node port, in the real server's words.
@@ -25,11 +26,12 @@ const (
 	portOutside = "provided port is not in the valid range. The range of valid ports is 30000-32767"
 )
 
-// reserved are addresses of the range, 10.0.0.0/16, that no Service gets: the default of the real server is a /24.
+// reserved lists addresses of the range 10.0.0.0/16 that no Service gets. The
+// default range of the real server is a /24.
 var reserved = []string{"10.0.0.0", "10.0.0.1", "10.0.255.255"}
 
-// ranges are those of the addresses that a Service may choose: that of the simulated server, and those of kubeadm and
-// kind, of k3s, and of EKS.
+// ranges lists the ranges from which a Service may choose its address. They are
+// the ranges of the simulated server, of kubeadm and kind, of k3s, and of EKS.
 var ranges = []netip.Prefix{
 	netip.MustParsePrefix("10.0.0.0/16"), netip.MustParsePrefix("10.96.0.0/12"), netip.MustParsePrefix("10.43.0.0/16"),
 	netip.MustParsePrefix("172.20.0.0/16"),
@@ -40,28 +42,28 @@ func inRange(address string) bool {
 	return err == nil && slices.ContainsFunc(ranges, func(p netip.Prefix) bool { return p.Contains(ip) })
 }
 
-// serve allocates the addresses and ports of a Service, and refuses those that it cannot have. old is nil for a new
-// one.
-func serve(x *exchange, obj, old object) error {
-	spec, was, m := asObject(obj["spec"]), asObject(old["spec"]), metaOf(obj)
+// allocateService allocates the addresses and ports of a Service, and refuses
+// ones that it cannot have. old is nil for a new Service.
+func allocateService(x *exchange, obj, old object) error {
+	spec, oldSpec, m := asObject(obj["spec"]), asObject(old["spec"]), metaOf(obj)
 	used := usedBy(x.t, types.NamespacedName{Namespace: text(m, "namespace"), Name: text(m, "name")})
 	if !x.loading && !x.s.opts.Incomplete && spec != nil {
-		errs := misplaced(spec, was)
-		if err := doubled(spec, was != nil); len(errs) == 0 && err != nil {
-			invalid, is := errors.AsType[*field.Error](err)
-			if !is {
+		errs := misplaced(spec, oldSpec)
+		if err := doubled(spec, oldSpec != nil); len(errs) == 0 && err != nil {
+			invalid, ok := errors.AsType[*field.Error](err)
+			if !ok {
 				return err
 			}
 			errs = field.ErrorList{invalid}
 		}
 		if len(errs) == 0 {
-			errs = unavailable(spec, was, used, x.r.dryRun())
+			errs = unavailable(spec, oldSpec, used, x.r.dryRun())
 		}
 		if len(errs) > 0 {
 			return x.invalid(obj, errs)
 		}
 		if port := number(spec, "healthCheckNodePort"); localOnly(spec) && port != 0 &&
-			port != number(was, "healthCheckNodePort") && (outside(port) || used.ports[port]) {
+			port != number(oldSpec, "healthCheckNodePort") && (outside(port) || used.ports[port]) {
 			why := portTaken
 			if outside(port) {
 				why = portOutside
@@ -69,44 +71,45 @@ func serve(x *exchange, obj, old object) error {
 			return apierrors.NewInternalError(fmt.Errorf("failed to allocate requested HealthCheck NodePort %d: %s", port, why))
 		}
 	}
-	x.s.allocated.allocate(spec, was, used)
+	x.s.allocated.allocate(spec, oldSpec, used)
 	return nil
 }
 
 func outside(port int64) bool { return port < firstNodePort || port > lastNodePort }
 
-// misplaced finds values that no Service may ask for, regardless of other Services.
-func misplaced(spec, was object) field.ErrorList {
+// misplaced finds values that no Service may ask for, regardless of other
+// Services.
+func misplaced(spec, oldSpec object) field.ErrorList {
 	path, address := field.NewPath("spec"), text(spec, "clusterIP")
 	list, _ := spec["clusterIPs"].([]any)
-	if address != text(was, "clusterIP") && reflect.DeepEqual(spec["clusterIPs"], was["clusterIPs"]) {
-		list = nil // it follows
+	if address != text(oldSpec, "clusterIP") && reflect.DeepEqual(spec["clusterIPs"], oldSpec["clusterIPs"]) {
+		list = nil // it follows from clusterIP
 	}
 	ip, err := netip.ParseAddr(address)
-	switch kind, first := text(spec, "type"), path.Child("clusterIPs"); {
+	switch kind, clusterIPs := text(spec, "type"), path.Child("clusterIPs"); {
 	case kind == "ExternalName":
-		return external(spec, was)
-	case keepsAddresses(spec, was):
-		return slices.Concat(misplacedPorts(spec, was), misplacedHealth(spec, was))
+		return external(spec, oldSpec)
+	case keepsAddresses(spec, oldSpec):
+		return slices.Concat(misplacedPorts(spec, oldSpec), misplacedHealth(spec, oldSpec))
 	case len(list) > 0 && list[0] != address, len(list) > 1 && len(list) > len(elements(spec, "ipFamilies")):
-		return field.ErrorList{field.Invalid(first, list, "must begin with clusterIP, and have one of each family")}
+		return field.ErrorList{field.Invalid(clusterIPs, list, "must begin with clusterIP, and have one of each family")}
 	case address == "None" && onNodes(kind):
-		return field.ErrorList{field.Invalid(first.Index(0), address, "may not be set to 'None'")}
+		return field.ErrorList{field.Invalid(clusterIPs.Index(0), address, "may not be set to 'None'")}
 	case address != "" && address != "None" && (err != nil || !ip.Is4()):
-		return field.ErrorList{field.Invalid(first.Index(0), address, "must be a valid IPv4 address")}
+		return field.ErrorList{field.Invalid(clusterIPs.Index(0), address, "must be a valid IPv4 address")}
 	}
-	return slices.Concat(misplacedPorts(spec, was), misplacedHealth(spec, was), families(spec))
+	return slices.Concat(misplacedPorts(spec, oldSpec), misplacedHealth(spec, oldSpec), families(spec))
 }
 
-// keepsAddresses reports whether an update keeps all fields that determine a Service's addresses: loaded objects may
-// come from another cluster.
-func keepsAddresses(spec, was object) bool {
+// keepsAddresses reports whether an update keeps all fields that determine a
+// Service's addresses. A loaded object may have addresses of another cluster.
+func keepsAddresses(spec, oldSpec object) bool {
 	for _, f := range []string{"clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "type"} {
-		if !empty(spec[f]) && !reflect.DeepEqual(spec[f], was[f]) {
+		if !empty(spec[f]) && !reflect.DeepEqual(spec[f], oldSpec[f]) {
 			return false
 		}
 	}
-	return was != nil && empty(spec["selector"]) == empty(was["selector"])
+	return oldSpec != nil && empty(spec["selector"]) == empty(oldSpec["selector"])
 }
 
 func elements(m object, field string) []any {
@@ -115,24 +118,25 @@ func elements(m object, field string) []any {
 }
 
 // external finds fields that a Service of type ExternalName may not have.
-func external(spec, was object) field.ErrorList {
+func external(spec, oldSpec object) field.ErrorList {
 	var errs field.ErrorList
-	for from, name := range map[string]string{"clusterIP": "clusterIPs", "ipFamilyPolicy": "ipFamilyPolicy"} {
-		if !empty(spec[from]) && spec[from] != was[from] {
+	for key, name := range map[string]string{"clusterIP": "clusterIPs", "ipFamilyPolicy": "ipFamilyPolicy"} {
+		if !empty(spec[key]) && spec[key] != oldSpec[key] {
 			errs = append(errs, field.Forbidden(field.NewPath("spec", name), "may not be set for ExternalName services"))
 		}
 	}
 	return errs
 }
 
-// misplacedPorts finds ports of the nodes that are none, that are there twice, or that this type of Service has not.
-func misplacedPorts(spec, was object) field.ErrorList {
+// misplacedPorts finds node ports that are invalid, or that this type of
+// Service cannot have.
+func misplacedPorts(spec, oldSpec object) field.ErrorList {
 	var errs field.ErrorList
-	had := portsByName(was)
+	oldPorts := portsByName(oldSpec)
 	for i, v := range elements(spec, "ports") {
 		p, path := asObject(v), field.NewPath("spec", "ports").Index(i).Child("nodePort")
 		port := number(p, "nodePort")
-		kept := onNodes(text(was, "type")) && reflect.DeepEqual(p["nodePort"], had[text(p, "name")])
+		kept := onNodes(text(oldSpec, "type")) && reflect.DeepEqual(p["nodePort"], oldPorts[text(p, "name")])
 		switch {
 		case port == 0:
 		case port < 0 || port > 65535:
@@ -144,8 +148,8 @@ func misplacedPorts(spec, was object) field.ErrorList {
 	return errs
 }
 
-// doubled finds a port of the nodes that is there twice for one protocol. The real server has no reason for an update
-// that is refused so.
+// doubled finds a node port that occurs twice for one protocol. The real server
+// refuses such an update without a reason.
 func doubled(spec object, update bool) error {
 	seen := map[string]bool{}
 	for i, v := range elements(spec, "ports") {
@@ -168,42 +172,43 @@ func doubled(spec object, update bool) error {
 	return nil
 }
 
-func misplacedHealth(spec, was object) field.ErrorList {
+func misplacedHealth(spec, oldSpec object) field.ErrorList {
 	path := field.NewPath("spec", "healthCheckNodePort")
-	port, before := number(spec, "healthCheckNodePort"), number(was, "healthCheckNodePort")
+	port, oldPort := number(spec, "healthCheckNodePort"), number(oldSpec, "healthCheckNodePort")
 	switch {
-	case port == 0 || port == before:
+	case port == 0 || port == oldPort:
 	case !localOnly(spec):
 		return field.ErrorList{field.Invalid(path, port, "may only be set for a LoadBalancer with local traffic")}
-	case before != 0:
+	case oldPort != 0:
 		return field.ErrorList{field.Forbidden(path, "field is immutable")}
 	}
 	return nil
 }
 
-// families finds families that a server with only IPv4 addresses does not have. Services without addresses are exempt.
+// families finds address families that a server with only IPv4 addresses does
+// not have. Services without addresses are exempt.
 func families(spec object) field.ErrorList {
 	var wrong, lacking field.ErrorList
 	list, policy, path := elements(spec, "ipFamilies"), text(spec, "ipFamilyPolicy"), field.NewPath("spec")
 	for i, f := range list {
-		at := path.Child("ipFamilies").Index(i)
+		fieldPath := path.Child("ipFamilies").Index(i)
 		switch {
 		case f != "IPv4" && f != "IPv6":
-			wrong = append(wrong, field.NotSupported(at, f, []string{"IPv4", "IPv6"}))
+			wrong = append(wrong, field.NotSupported(fieldPath, f, []string{"IPv4", "IPv6"}))
 		case slices.Contains(list[:i], f):
-			wrong = append(wrong, field.Duplicate(at, f))
+			wrong = append(wrong, field.Duplicate(fieldPath, f))
 		case f == "IPv6":
-			lacking = append(lacking, field.Invalid(at, f, "not configured on this cluster"))
+			lacking = append(lacking, field.Invalid(fieldPath, f, "not configured on this cluster"))
 		}
 	}
 	policies := []string{"SingleStack", "PreferDualStack", "RequireDualStack"}
-	switch at := path.Child("ipFamilyPolicy"); {
+	switch fieldPath := path.Child("ipFamilyPolicy"); {
 	case policy != "" && !slices.Contains(policies, policy):
-		wrong = append(wrong, field.NotSupported(at, policy, policies))
+		wrong = append(wrong, field.NotSupported(fieldPath, policy, policies))
 	case len(list) > 1 && len(wrong) == 0 && (policy == "" || policy == "SingleStack"):
-		wrong = append(wrong, field.Invalid(at, policy, "must be dual-stack for two families"))
+		wrong = append(wrong, field.Invalid(fieldPath, policy, "must be dual-stack for two families"))
 	case policy == "RequireDualStack":
-		lacking = append(lacking, field.Invalid(at, policy, "this cluster is not configured for dual-stack services"))
+		lacking = append(lacking, field.Invalid(fieldPath, policy, "this cluster is not configured for dual-stack services"))
 	}
 	address := text(spec, "clusterIP")
 	switch {
@@ -217,11 +222,12 @@ func families(spec object) field.ErrorList {
 	return lacking
 }
 
-// unavailable finds an address, or else ports of the nodes, that are out of range or that another Service has. Dry
-// runs do not reserve: they find addresses that are out of range, and ports that are taken.
-func unavailable(spec, was object, used taken, dry bool) field.ErrorList {
+// unavailable finds an address or else node ports that are out of range or
+// belong to another Service. A dry run reserves neither, and finds only
+// addresses that are out of range and ports that are taken.
+func unavailable(spec, oldSpec object, used taken, dry bool) field.ErrorList {
 	address := text(spec, "clusterIP")
-	if chosen := was == nil || text(was, "type") == "ExternalName"; chosen && address != "" && address != "None" {
+	if chosen := oldSpec == nil || text(oldSpec, "type") == "ExternalName"; chosen && address != "" && address != "None" {
 		path := field.NewPath("spec", "clusterIPs")
 		switch {
 		case !inRange(address) || slices.Contains(reserved, address):
@@ -234,21 +240,21 @@ func unavailable(spec, was object, used taken, dry bool) field.ErrorList {
 	if !onNodes(text(spec, "type")) {
 		return nil
 	}
-	had, own := map[int64]bool{0: true}, map[int64]bool{}
-	for _, p := range elements(was, "ports") {
-		had[number(asObject(p), "nodePort")] = true
+	oldPorts, newPorts := map[int64]bool{0: true}, map[int64]bool{}
+	for _, p := range elements(oldSpec, "ports") {
+		oldPorts[number(asObject(p), "nodePort")] = true
 	}
 	for i, p := range elements(spec, "ports") {
 		port, path := number(asObject(p), "nodePort"), field.NewPath("spec", "ports").Index(i).Child("nodePort")
 		switch {
-		case had[port]:
+		case oldPorts[port]:
 		case outside(port) && !dry:
 			return field.ErrorList{field.Invalid(path, port, portOutside)}
 		case used.ports[port]:
 			return field.ErrorList{field.Invalid(path, port, portTaken)}
 		}
-		own[port] = true
+		newPorts[port] = true
 	}
-	maps.Copy(used.ports, own)
+	maps.Copy(used.ports, newPorts)
 	return nil
 }

@@ -16,7 +16,8 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// It stores built-in kinds in protobuf, which cannot tell an empty list from none.
+// The server stores built-in kinds in protobuf, which cannot distinguish an
+// empty list from a missing one.
 func TestAnEmptyListOfABuiltInKindIsNone(t *testing.T) {
 	g := gomega.NewWithT(t)
 	sim, err := apisim.New(&apisim.Options{})
@@ -37,7 +38,7 @@ func TestAnEmptyListOfABuiltInKindIsNone(t *testing.T) {
 	g.Expect(same.ResourceVersion).To(gomega.Equal(made.ResourceVersion), "nothing has changed")
 }
 
-// Drivers list those of their node, and of theirs.
+// Drivers list the slices of their node, and their own slices.
 func TestResourceSlicesAreSelectedByNodeAndDriver(t *testing.T) {
 	g := gomega.NewWithT(t)
 	sim, err := apisim.New(&apisim.Options{})
@@ -58,7 +59,8 @@ func TestResourceSlicesAreSelectedByNodeAndDriver(t *testing.T) {
 	g.Expect(list.Items[0].Name).To(gomega.Equal("here"))
 }
 
-// An apply that changes nothing is no write, whenever it comes: also of stringData, which the Secret does not have.
+// An apply that changes no field is never a write. This includes an apply of
+// stringData, which the stored Secret does not have.
 func TestAnApplyThatOnlyComesLaterIsNoWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := gomega.NewWithT(t)

@@ -12,9 +12,10 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// strict holds an object as a caller sent it, or as a patch left it, against the fields of its kind, where the caller
-// asks for that by fieldValidation: unknown and duplicate fields are an error, or a warning.
-func (x *exchange) strict(raw []byte, unknown []string) error {
+// checkFields checks an object, as a caller sent it or as a patch left it, for
+// unknown and duplicate fields. Depending on the caller's fieldValidation these
+// are an error, a warning, or ignored.
+func (x *exchange) checkFields(raw []byte, unknown []string) error {
 	directive := x.r.query.Get("fieldValidation")
 	if directive != metav1.FieldValidationStrict && directive != metav1.FieldValidationWarn {
 		return nil
@@ -51,14 +52,14 @@ func (x *exchange) strict(raw []byte, unknown []string) error {
 		x.t.res.Kind, x.t.res.Version, x.t.res.Kind, err)))
 }
 
-func strictErrors(raw []byte, into any) []string {
-	errs, err := kjson.UnmarshalStrict(raw, into)
+func strictErrors(raw []byte, target any) []string {
+	errs, err := kjson.UnmarshalStrict(raw, target)
 	if err != nil {
-		return nil // decoding it says so
+		return nil // the decoder reports it
 	}
-	all := make([]string, len(errs))
+	messages := make([]string, len(errs))
 	for i, e := range errs {
-		all[i] = e.Error()
+		messages[i] = e.Error()
 	}
-	return all
+	return messages
 }

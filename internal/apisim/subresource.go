@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// subresource is an exchange about neither the object nor its status.
+// subresource is an exchange about a subresource other than the status.
 type subresource struct{ *exchange }
 
 func (x subresource) serve() (*output, error) {
@@ -49,11 +49,11 @@ func (x subresource) scale() (*output, error) {
 	if x.r.Verb == "get" {
 		return showScale(have)
 	}
-	now, err := scaleOf(have)
+	current, err := scaleOf(have)
 	if err != nil {
 		return nil, err
 	}
-	wanted, err := scaleBody(x.r, now)
+	wanted, err := scaleBody(x.r, current)
 	if err != nil {
 		return nil, err
 	}
@@ -74,14 +74,14 @@ func (x subresource) scale() (*output, error) {
 }
 
 // scaleBody returns the scale after an update or a patch.
-func scaleBody(r *request, now *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
+func scaleBody(r *request, current *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
 	body := r.body
 	if r.Verb == "patch" {
-		before, err := runtime.DefaultUnstructuredConverter.ToUnstructured(now)
+		original, err := runtime.DefaultUnstructuredConverter.ToUnstructured(current)
 		if err != nil {
 			return nil, apierrors.NewInternalError(err)
 		}
-		if body, err = scalePatched(r, before); err != nil {
+		if body, err = scalePatched(r, original); err != nil {
 			return nil, err
 		}
 	}
@@ -92,23 +92,23 @@ func scaleBody(r *request, now *autoscalingv1.Scale) (*autoscalingv1.Scale, erro
 	return wanted, nil
 }
 
-func scalePatched(r *request, before object) ([]byte, error) {
+func scalePatched(r *request, original object) ([]byte, error) {
 	if types.PatchType(r.mediaType) == types.JSONPatchType {
-		raw, err := encode(before)
+		raw, err := encode(original)
 		if err != nil {
 			return nil, apierrors.NewInternalError(err)
 		}
-		after, err := jsonPatched(r, &stored{raw: raw})
+		result, err := jsonPatched(r, &stored{raw: raw})
 		if err != nil {
 			return nil, err
 		}
-		return encode(after)
+		return encode(result)
 	}
 	change, err := decode(r.body)
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	return encode(mergeObjects(before, change))
+	return encode(mergeObjects(original, change))
 }
 
 func scaleOf(have *stored) (*autoscalingv1.Scale, error) {
@@ -153,8 +153,8 @@ func showScale(have *stored) (*output, error) {
 	return &output{code: http.StatusOK, body: body}, err
 }
 
-// done is the answer of subresources that are commands.
-func done() (*output, error) {
+// created returns the answer of subresources that are commands.
+func created() (*output, error) {
 	body, err := json.Marshal(metav1.Status{
 		TypeMeta: metav1.TypeMeta{
 			Kind:       "Status",
@@ -164,7 +164,7 @@ func done() (*output, error) {
 	return &output{code: http.StatusCreated, body: body}, err
 }
 
-// bind assigns a pod to a node, as the scheduler does.
+// bind assigns a Pod to a node, as the Kubernetes scheduler does.
 func (x subresource) bind() (*output, error) {
 	var b corev1.Binding
 	if err := json.Unmarshal(x.r.body, &b); err != nil {
@@ -188,7 +188,7 @@ func (x subresource) bind() (*output, error) {
 	if err := x.overwrite(have, obj); err != nil {
 		return nil, err
 	}
-	return done()
+	return created()
 }
 
 // setCondition sets a condition of the object's status.
@@ -208,7 +208,7 @@ func setCondition(obj, condition object) {
 	obj["status"] = status
 }
 
-// overwrite commits an object that the server itself changed.
+// overwrite commits an object that the server itself has changed.
 func (x subresource) overwrite(have *stored, obj object) error {
 	if x.r.dryRun() {
 		return nil
@@ -226,7 +226,8 @@ func (x subresource) overwrite(have *stored, obj object) error {
 	return nil
 }
 
-// finalize sets the finalizers in a namespace's spec: without any, a terminating namespace goes.
+// finalize sets the finalizers in a namespace's spec. A terminating namespace
+// without finalizers is deleted.
 func (x subresource) finalize() (*output, error) {
 	sent, err := decodeBody(x.t, x.r)
 	if err != nil {
@@ -249,11 +250,11 @@ func (x subresource) finalize() (*output, error) {
 	} else if have.meta()["deletionTimestamp"] != nil && len(finalizersOf(obj)) == 0 {
 		x.s.version++
 		x.s.commit(x.t, x.r, have, nil)
-		last, err := newStored(obj, have.version)
+		final, err := newStored(obj, have.version)
 		if err != nil {
 			return nil, err
 		}
-		return x.r.show(http.StatusOK, last)
+		return x.r.show(http.StatusOK, final)
 	}
 	if err := x.overwrite(have, obj); err != nil {
 		return nil, err

@@ -8,7 +8,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// testTimeout is for what cannot hang unless it is broken.
+// testTimeout limits calls that cannot hang unless the code is broken.
 const testTimeout = 10 * time.Second
 
 func TestAPISim(t *testing.T) {

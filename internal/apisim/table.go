@@ -11,12 +11,12 @@ import (
 // table holds the objects of one resource and their history.
 type table struct {
 	res       Resource
-	name      string // that of the resource: tables are in its order
+	name      string // the name of the resource, by which tables are ordered
 	objects   map[types.NamespacedName]*stored
-	born      map[types.NamespacedName]int64 // the version that made each object
-	sorted    []types.NamespacedName         // nil: to be sorted again
+	born      map[types.NamespacedName]int64 // the version that created each object
+	sorted    []types.NamespacedName         // nil if the keys must be sorted again
 	history   []*entry
-	compacted int64 // watches from below this version get 410
+	compacted int64 // watches that start below this version get 410
 }
 
 func newTable(r Resource) *table {
@@ -65,17 +65,18 @@ func compareKeys(a, b types.NamespacedName) int {
 	return strings.Compare(a.Name, b.Name)
 }
 
-// at returns the objects as they were at the version, in order: the history is undone down to it.
-func (t *table) at(version int64) []*stored {
+// objectsAt returns the objects at a version, in order. It undoes the history
+// down to the version.
+func (t *table) objectsAt(version int64) []*stored {
 	if len(t.history) == 0 || t.history[len(t.history)-1].version <= version {
-		if len(t.objects) == 0 { // as most tables are
+		if len(t.objects) == 0 { // most tables are empty
 			return nil
 		}
-		all := make([]*stored, 0, len(t.objects))
+		objects := make([]*stored, 0, len(t.objects))
 		for _, k := range t.keys() {
-			all = append(all, t.objects[k])
+			objects = append(objects, t.objects[k])
 		}
-		return all
+		return objects
 	}
 	past := maps.Clone(t.objects)
 	for _, e := range slices.Backward(t.history) {
@@ -88,15 +89,16 @@ func (t *table) at(version int64) []*stored {
 			past[e.old.key] = e.old
 		}
 	}
-	all := make([]*stored, 0, len(past))
+	objects := make([]*stored, 0, len(past))
 	for _, k := range sortedKeys(past) {
-		all = append(all, past[k])
+		objects = append(objects, past[k])
 	}
-	return all
+	return objects
 }
 
-// since returns the history after the version; false when it is compacted.
-func (t *table) since(version int64) ([]*entry, bool) {
+// historyAfter returns the history after a version. It returns false if it is
+// compacted.
+func (t *table) historyAfter(version int64) ([]*entry, bool) {
 	if version < t.compacted {
 		return nil, false
 	}

@@ -19,19 +19,22 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// admin is the client whose calls pass every gate.
+// admin is the client whose calls never park.
 const admin = "admin"
 
-// client is one name that callers use, and its incarnations: a process and its restarts.
+// client is a name that callers use, with its incarnations: a process and its
+// restarts.
 type client struct {
 	incarnation int
-	fenced      int // incarnations up to this one are dead
+	fenced      int // incarnations up to this number are dead
 }
 
-// Config returns the configuration of a new incarnation of the named client: one process from its start to its
-// crash. With a [Scheduler] its calls park until they are released.
+// Config returns the configuration of a new incarnation of the named client,
+// which is one process from its start to its crash. With a [Scheduler] its
+// calls park until they are released.
 //
-// The server speaks JSON only and does not throttle: the configuration says so (ContentType, QPS −1).
+// The server speaks only JSON and does not throttle. The configuration sets
+// ContentType and QPS accordingly.
 func (s *Server) Config(name string) *rest.Config {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -44,7 +47,8 @@ func (s *Server) Config(name string) *rest.Config {
 	return s.config(name, c.incarnation)
 }
 
-// Admin returns the configuration for workload and assertions: its calls are served at once, always.
+// Admin returns the configuration for workload and assertions. Its calls are
+// always served at once.
 func (s *Server) Admin() *rest.Config { return s.config(admin, 0) }
 
 func (s *Server) config(name string, incarnation int) *rest.Config {
@@ -60,8 +64,8 @@ func (s *Server) config(name string, incarnation int) *rest.Config {
 	}
 }
 
-// Fence kills all incarnations of a client so far: their parked and later calls end with
-// context.Canceled and without effect, and their watches break.
+// Fence kills all present incarnations of a client. Their parked and later
+// calls end with context.Canceled and without effect, and their watches break.
 func (s *Server) Fence(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,7 +90,7 @@ func (s *Server) isFenced(c Call) bool {
 	return known != nil && c.Incarnation <= known.fenced
 }
 
-// transport is one incarnation's way to the server.
+// transport connects one incarnation of a client to the server.
 type transport struct {
 	server      *Server
 	client      string
@@ -107,12 +111,12 @@ func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
 	if err := req.Context().Err(); err != nil {
 		return nil, err
 	}
-	about := catalogue{t.server}
-	if out, ok := about.unserved(req.URL.Path); ok {
-		return respond(out, nil), nil
+	api := catalogue{t.server}
+	if answer, ok := api.unserved(req.URL.Path); ok {
+		return respond(answer, nil), nil
 	}
-	if out, ok := about.discovery(req); ok {
-		return respond(out, nil), nil
+	if answer, ok := api.discovery(req); ok {
+		return respond(answer, nil), nil
 	}
 	r, err := t.read(req)
 	if err != nil {
@@ -152,11 +156,12 @@ func (t *transport) read(req *http.Request) (*request, error) {
 		return nil, unsupportedMedia("the body of the request was in an unknown format - accepted media types include: " +
 			"application/json, application/yaml")
 	}
-	r.named()
+	r.setName()
 	return r, nil
 }
 
-// toJSON decodes a request in YAML, or in protobuf, which kubectl sends now and then; answers are JSON.
+// toJSON converts a request in YAML or protobuf, which kubectl sometimes sends,
+// to JSON. Answers are JSON.
 func (r *request) toJSON() error {
 	if r.mediaType == runtime.ContentTypeYAML && len(r.body) > 0 {
 		var err error
@@ -172,14 +177,14 @@ func (r *request) toJSON() error {
 		r.body, err = json.Marshal(typed)
 	}
 	if err != nil {
-		return unsupportedMedia("the simulated server answers in JSON, and does not decode this: " +
-			"take its configuration from Config, ContentType and all")
+		return unsupportedMedia("the simulated server answers in JSON and cannot decode this body: " +
+			"use the configuration that Config returns, including its ContentType")
 	}
 	r.mediaType = runtime.ContentTypeJSON
 	return nil
 }
 
-// answer serves the request now, and runs the hooks before it returns.
+// answer serves the request now, and calls the hooks before it returns.
 func (s *Server) answer(ctx context.Context, r *request) (*http.Response, error) {
 	s.mu.Lock()
 	if s.isFenced(r.Call) {
@@ -194,10 +199,10 @@ func (s *Server) answer(ctx context.Context, r *request) (*http.Response, error)
 		}
 		return &http.Response{StatusCode: http.StatusOK, Header: jsonHeader(), Body: w, Proto: "HTTP/1.1"}, nil
 	}
-	out, err := s.serve(r)
+	result, err := s.serve(r)
 	s.mu.Unlock()
 	s.runHooks()
-	resp := respond(out, err)
+	resp := respond(result, err)
 	for _, w := range r.warnings {
 		resp.Header.Add("Warning", fmt.Sprintf("299 - %q", w))
 	}
@@ -213,7 +218,7 @@ type output struct {
 
 func jsonHeader() http.Header { return http.Header{"Content-Type": {runtime.ContentTypeJSON}} }
 
-func respond(out *output, err error) *http.Response {
+func respond(result *output, err error) *http.Response {
 	header := jsonHeader()
 	if err != nil {
 		status := statusOf(err)
@@ -221,14 +226,14 @@ func respond(out *output, err error) *http.Response {
 		if d := status.Details; d != nil && d.RetryAfterSeconds > 0 {
 			header.Set("Retry-After", fmt.Sprint(d.RetryAfterSeconds))
 		}
-		out = &output{code: int(status.Code), body: body}
+		result = &output{code: int(status.Code), body: body}
 	}
-	if out.media != "" {
-		header.Set("Content-Type", out.media)
+	if result.media != "" {
+		header.Set("Content-Type", result.media)
 	}
 	return &http.Response{
-		StatusCode: out.code, Header: header, Proto: "HTTP/1.1",
-		ContentLength: int64(len(out.body)), Body: io.NopCloser(bytes.NewReader(out.body)),
+		StatusCode: result.code, Header: header, Proto: "HTTP/1.1",
+		ContentLength: int64(len(result.body)), Body: io.NopCloser(bytes.NewReader(result.body)),
 	}
 }
 

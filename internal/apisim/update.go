@@ -23,7 +23,7 @@ func (x *exchange) update() (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := x.admitted(obj, x.r.body); err != nil {
+	if err := x.checkSchema(obj, x.r.body); err != nil {
 		return nil, err
 	}
 	have := x.t.objects[x.r.key()]
@@ -63,7 +63,8 @@ func wrongUID(t *table, r *request, want, have string) error {
 		t.res.Resource, r.key(), want, have))
 }
 
-// replace commits the result of an update or a patch, and returns the stored object.
+// replace commits the result of an update or a patch, and returns the stored
+// object.
 func (x *exchange) replace(have *stored, obj object) (*stored, error) {
 	if err := checkVersion(x.t, x.r, have, obj); err != nil {
 		return nil, err
@@ -86,14 +87,15 @@ func (x *exchange) replace(have *stored, obj object) (*stored, error) {
 	x.s.version++
 	if finished(fresh) {
 		x.s.commit(x.t, x.r, have, nil)
-		return fresh.at(have.version) // as the real server answers: the deletion has a version, the answer not
+		return fresh.withVersion(have.version) // like the real server, which does not answer with the version of the deletion
 	}
 	x.s.commit(x.t, x.r, have, fresh)
 	return fresh, nil
 }
 
-// onlyTimesDiffer reports whether only the times of field owners have changed, which the server does not store. An
-// apply of a Secret's stringData is such a case: the Secret has no such field, and the data stays the same.
+// onlyTimesDiffer reports whether only the times of field owners have changed,
+// which the server does not store. For example, an apply of a Secret's
+// stringData changes no stored field if the data stays the same.
 func onlyTimesDiffer(obj, old object) bool {
 	untimed := func(entry any) object {
 		fields, _ := entry.(object)
@@ -102,25 +104,27 @@ func onlyTimesDiffer(obj, old object) bool {
 		return fields
 	}
 	owners, _ := metaOf(obj)["managedFields"].([]any)
-	before, _ := metaOf(old)["managedFields"].([]any)
-	if len(owners) == 0 || !slices.EqualFunc(owners, before, func(a, b any) bool {
+	oldOwners, _ := metaOf(old)["managedFields"].([]any)
+	if len(owners) == 0 || !slices.EqualFunc(owners, oldOwners, func(a, b any) bool {
 		return reflect.DeepEqual(untimed(a), untimed(b))
 	}) {
 		return false
 	}
 	same, meta := maps.Clone(obj), maps.Clone(metaOf(obj))
-	same["metadata"], meta["managedFields"] = meta, before
+	same["metadata"], meta["managedFields"] = meta, oldOwners
 	return reflect.DeepEqual(same, old)
 }
 
-// finished reports whether an object that is being deleted has no finalizer and no grace period left.
+// finished reports whether an object that is being deleted has no finalizer and
+// no grace period left.
 func finished(o *stored) bool {
 	m := o.meta()
 	return m["deletionTimestamp"] != nil && number(m, "deletionGracePeriodSeconds") == 0 &&
 		len(finalizersOf(o.obj)) == 0
 }
 
-// brokenVersion is how the server fails at a resourceVersion that is not a number.
+// brokenVersion returns the server's error for a resourceVersion that is not a
+// number.
 func brokenVersion(rv string) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusInternalServerError,
@@ -130,7 +134,7 @@ func brokenVersion(rv string) error {
 
 func checkVersion(t *table, r *request, have *stored, obj object) error {
 	rv := text(metaOf(obj), "resourceVersion")
-	if rv == "0" { // says as little as none
+	if rv == "0" { // means the same as no version
 		rv = ""
 	}
 	if _, err := strconv.ParseUint(rv, 10, 64); rv != "" && err != nil {
@@ -148,7 +152,8 @@ func checkVersion(t *table, r *request, have *stored, obj object) error {
 	return nil
 }
 
-// merge takes the fields of obj that this call may change, and sets those that the server sets.
+// merge takes the fields of obj that this call may change, and sets the fields
+// that the server maintains.
 func (x *exchange) merge(have *stored, obj object) (object, error) {
 	old := have.obj
 	switch {
@@ -157,15 +162,15 @@ func (x *exchange) merge(have *stored, obj object) (object, error) {
 	case x.t.res.Status:
 		carry(obj, old, "status")
 	}
-	was := have.meta()
-	keepMeta(metaOf(obj), was)
+	oldMeta := have.meta()
+	keepMeta(metaOf(obj), oldMeta)
 	var err error
 	switch x.t.res.groupResource() {
 	case schema.GroupResource{Resource: "namespaces"}:
 		prepareNamespace(metaOf(obj))
 		carry(obj, old, "spec")
 	case schema.GroupResource{Resource: "services"}:
-		err = serve(x, obj, old)
+		err = allocateService(x, obj, old)
 	case schema.GroupResource{Group: schedulingv1.GroupName, Resource: "priorityclasses"}:
 		err = admitClass(x, obj)
 	}
@@ -183,33 +188,34 @@ func (x *exchange) merge(have *stored, obj object) (object, error) {
 	}
 	if counts := !x.t.res.builtin.noGeneration && !x.t.res.builtin.fixedGeneration; counts &&
 		specChanged(&x.t.res, old, obj) {
-		metaOf(obj)["generation"] = number(was, "generation") + 1
+		metaOf(obj)["generation"] = number(oldMeta, "generation") + 1
 	}
 	return obj, nil
 }
 
 // keepMeta keeps the metadata that an update cannot change or does not mention.
-func keepMeta(m, was object) {
-	carry(m, was, "creationTimestamp", "generation", "selfLink")
+func keepMeta(m, old object) {
+	carry(m, old, "creationTimestamp", "generation", "selfLink")
 	for _, f := range []string{"uid", "name", "namespace"} {
 		if text(m, f) == "" {
-			carry(m, was, f)
+			carry(m, old, f)
 		}
 	}
-	if was["deletionTimestamp"] != nil {
-		carry(m, was, "deletionTimestamp")
+	if old["deletionTimestamp"] != nil {
+		carry(m, old, "deletionTimestamp")
 		if m["deletionGracePeriodSeconds"] == nil {
-			carry(m, was, "deletionGracePeriodSeconds")
+			carry(m, old, "deletionGracePeriodSeconds")
 		}
 	}
 }
 
-// statusOnly is the old object with the new status, and for built-in kinds the new metadata.
+// statusOnly returns the old object with the new status, and for built-in kinds
+// with the new metadata.
 func statusOnly(t *table, old, obj object) object {
 	fresh := clone(old)
 	carry(fresh, obj, "status")
 	m, sent := metaOf(fresh), metaOf(obj)
-	if t.res.builtin.typed { // these kinds take metadata along
+	if t.res.builtin.typed { // updates of their status also change metadata
 		fresh["metadata"] = sent
 		switch t.res.Resource {
 		case "deployments":
@@ -223,7 +229,8 @@ func statusOnly(t *table, old, obj object) object {
 	return fresh
 }
 
-// specChanged compares all but metadata and, where it is apart, status.
+// specChanged compares all fields except for metadata and, if it is a
+// subresource, status.
 func specChanged(r *Resource, old, obj object) bool {
 	// The labels of an EndpointSlice count as its spec.
 	if r.Resource == "endpointslices" && !reflect.DeepEqual(metaOf(obj)["labels"], metaOf(old)["labels"]) {

@@ -12,7 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// validNew holds a new object against the rules for metadata, and against those of its kind that programs run into.
+// validNew checks a new object against the rules for metadata, and against the
+// rules of its kind that programs violate most.
 func (x *exchange) validNew(obj object) error {
 	meta := &unstructured.Unstructured{Object: obj}
 	errs := validation.ValidateObjectMetaAccessor(meta, x.t.res.Namespaced, anyName, field.NewPath("metadata"))
@@ -31,11 +32,11 @@ func (x *exchange) validNew(obj object) error {
 	return x.invalid(obj, errs)
 }
 
-// anyName accepts every name: [store.name] has looked.
+// anyName accepts every name, because [store.checkName] has checked it.
 func anyName(string, bool) []string { return nil }
 
-// validUpdate holds an update against the rules for metadata and for fields of its kind that cannot change. Both are in
-// their canonical form.
+// validUpdate checks an update against the rules for metadata and for immutable
+// fields of its kind. Both objects must be in their canonical form.
 func (x *exchange) validUpdate(obj, old object) error {
 	var errs field.ErrorList
 	if !sameMeta(metaOf(obj), metaOf(old)) {
@@ -62,7 +63,8 @@ func (x *exchange) invalid(obj object, errs field.ErrorList) error {
 	return apierrors.NewInvalid(x.t.res.groupKind(), text(metaOf(obj), "name"), errs)
 }
 
-// sameMeta reports whether the metadata differs only in fields that the server itself maintains.
+// sameMeta reports whether the metadata differs at most in fields that the
+// server maintains.
 func sameMeta(a, b object) bool {
 	differs := func(a, b object) bool {
 		for k, v := range a {
@@ -76,17 +78,18 @@ func sameMeta(a, b object) bool {
 }
 
 func metaErrors(obj, old object) field.ErrorList {
-	fresh, had := &unstructured.Unstructured{Object: obj}, &unstructured.Unstructured{Object: old}
+	fresh, previous := &unstructured.Unstructured{Object: obj}, &unstructured.Unstructured{Object: old}
 	if fresh.GetResourceVersion() == "" { // the update is unconditional
-		fresh = &unstructured.Unstructured{Object: object{"metadata": withVersion(metaOf(obj), had.GetResourceVersion())}}
+		fresh = &unstructured.Unstructured{Object: object{"metadata": metaWithVersion(metaOf(obj), previous.GetResourceVersion())}}
 	}
 	path := field.NewPath("metadata")
-	errs := validation.ValidateObjectMetaAccessorUpdate(fresh, had, path)
-	errs = append(errs, errs...) // the real server looks twice
+	errs := validation.ValidateObjectMetaAccessorUpdate(fresh, previous, path)
+	errs = append(errs, errs...) // the real server checks twice
 	return append(errs, validation.ValidateFinalizers(fresh.GetFinalizers(), path.Child("finalizers"))...)
 }
 
-// unqualified are the finalizers without a domain that are not Kubernetes' own: of built-in kinds only.
+// unqualified returns an error for each finalizer without a domain that is not
+// one of Kubernetes. It applies only to built-in kinds.
 func unqualified(obj object) field.ErrorList {
 	if slices.Contains([]string{
 		"Event", "Lease", "PodDisruptionBudget", "RuntimeClass", "ValidatingWebhookConfiguration",
@@ -105,17 +108,18 @@ func unqualified(obj object) field.ErrorList {
 	return errs
 }
 
-func withVersion(m object, rv string) object {
-	all := object{"resourceVersion": rv}
+func metaWithVersion(m object, rv string) object {
+	result := object{"resourceVersion": rv}
 	for k, v := range m {
 		if k != "resourceVersion" {
-			all[k] = v
+			result[k] = v
 		}
 	}
-	return all
+	return result
 }
 
-// rules are the server's checks of a built-in kind beyond its metadata; nil means none.
+// rules are the server's checks of a built-in kind beyond its metadata. Each
+// may be nil.
 type rules struct {
 	create func(obj object) field.ErrorList
 	update func(obj, old object) field.ErrorList

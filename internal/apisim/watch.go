@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// watch opens a stream. The lock is held.
+// watch opens a stream. The lock must be held.
 func (s *Server) watch(ctx context.Context, r *request) (*watcher, error) {
 	t, err := s.table(r)
 	if err != nil {
@@ -41,8 +41,8 @@ func (s *Server) watch(ctx context.Context, r *request) (*watcher, error) {
 	w.id = s.watchIDs
 	if seconds, _ := strconv.Atoi(r.query.Get("timeoutSeconds")); seconds > 0 {
 		w.timer = time.AfterFunc(time.Duration(seconds)*time.Second, w.timeout)
-		if seconds > 2 && w.bookmarks && !w.gated { // of a gated watch the scheduler decides
-			w.goodbye = time.AfterFunc(time.Duration(seconds-2)*time.Second, w.farewell)
+		if seconds > 2 && w.bookmarks && !w.gated { // the scheduler decides about gated watches
+			w.farewellTimer = time.AfterFunc(time.Duration(seconds-2)*time.Second, w.farewell)
 		}
 	}
 	s.watches = append(s.watches, w)
@@ -58,21 +58,21 @@ func (s *store) startWatch(w *watcher, r *request) error {
 				"sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"),
 		})
 	}
-	from, err := s.watchFrom(r.query.Get("resourceVersion"))
+	version, err := s.watchFrom(r.query.Get("resourceVersion"))
 	if err != nil {
 		return err
 	}
-	if initial && from > s.version {
-		return tooLarge(from, s.version)
+	if initial && version > s.version {
+		return tooLarge(version, s.version)
 	}
-	if initial || from == 0 {
-		return s.startAnew(w, r)
+	if initial || version == 0 {
+		return s.startFromState(w, r)
 	}
-	w.seen = from
-	missed, there := w.table.since(from)
-	if !there {
-		w.push(delivery{typ: watch.Error, failure: expired(from, w.table.compacted)})
-		w.last = true
+	w.seen = version
+	missed, available := w.table.historyAfter(version)
+	if !available {
+		w.push(delivery{typ: watch.Error, failure: expired(version, w.table.compacted)})
+		w.closing = true
 		return nil
 	}
 	for _, e := range missed {
@@ -81,13 +81,14 @@ func (s *store) startWatch(w *watcher, r *request) error {
 	return nil
 }
 
-// startAnew queues the present objects, and the events since they were cached.
-func (s *store) startAnew(w *watcher, r *request) error {
+// startFromState queues the present objects, and the events since they were
+// cached.
+func (s *store) startFromState(w *watcher, r *request) error {
 	version := s.version
 	if r.query.Get("resourceVersion") == "0" {
 		version = s.cached(w.table, r.Client)
 	}
-	for _, o := range w.table.at(version) {
+	for _, o := range w.table.objectsAt(version) {
 		if w.match.matches(o) {
 			w.push(delivery{typ: watch.Added, obj: o, version: version})
 		}
@@ -97,33 +98,34 @@ func (s *store) startAnew(w *watcher, r *request) error {
 		w.complete = version
 	}
 	w.seen = version
-	missed, _ := w.table.since(version)
+	missed, _ := w.table.historyAfter(version)
 	for _, e := range missed {
 		w.offer(e)
 	}
 	return nil
 }
 
-// watchFrom reads the version after which a watch starts; 0: with the state that is there. It may be one to come: the
-// cache of the real server waits for that, and says nothing.
+// watchFrom parses the version after which a watch starts. 0 means that it
+// starts with the present state. The version may be in the future: like the
+// real server's cache, the watch then waits without an error.
 func (s *store) watchFrom(rv string) (int64, error) {
 	if rv == "" {
 		return 0, nil
 	}
-	from, err := strconv.ParseInt(rv, 10, 64)
-	if err != nil || from < 0 {
+	version, err := strconv.ParseInt(rv, 10, 64)
+	if err != nil || version < 0 {
 		return 0, brokenVersion(rv)
 	}
-	return from, nil
+	return version, nil
 }
 
-func expired(from, compacted int64) *metav1.Status {
-	err := apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", from, compacted+1))
+func expired(version, compacted int64) *metav1.Status {
+	err := apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", version, compacted+1))
 	status := statusOf(err)
 	return &status
 }
 
-// delivery is one event on its way to a watcher.
+// delivery is one event that a watcher has not received yet.
 type delivery struct {
 	typ        watch.EventType
 	obj        *stored
@@ -173,7 +175,8 @@ func (d *delivery) payload(w *watcher) ([]byte, error) {
 	return d.obj.raw, nil
 }
 
-// Compact forgets the history of a resource, or of all for "": watches that resume from before get 410.
+// Compact drops the history of a resource, or of all resources for "". Watches
+// that resume from before get 410.
 func (s *store) Compact(resource string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,7 +187,8 @@ func (s *store) Compact(resource string) {
 	}
 }
 
-// Bookmark sends every watch that takes bookmarks and has nothing to come the version of the server.
+// Bookmark sends the server's version to every watch that accepts bookmarks and
+// has no pending events.
 func (s *store) Bookmark() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,8 +199,8 @@ func (s *store) Bookmark() {
 	}
 }
 
-// DropWatches ends the open watches of a client on a resource ("" for all), as a server that restarts does:
-// the clients resume.
+// DropWatches ends the open watches of a client on a resource, as a restart of
+// the server does. "" means all clients or all resources. The clients resume.
 func (s *store) DropWatches(client, resource string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -208,7 +212,7 @@ func (s *store) DropWatches(client, resource string) {
 	s.reap()
 }
 
-// reap forgets watches that ended.
+// reap removes watches that have ended.
 func (s *store) reap() {
 	s.watches = slices.DeleteFunc(s.watches, func(w *watcher) bool { return w.ended })
 }

@@ -15,51 +15,53 @@ type interest struct {
 	bookmarks    bool
 }
 
-// backlog has the events that a watch has not sent yet.
+// backlog holds the events that a watch has not sent yet.
 type backlog struct {
 	pending  []delivery // not released yet
 	ready    []byte     // released, not read yet
-	seen     int64      // the version up to which all was released
-	complete int64      // resourceVersion of the bookmark after the initial objects; or 0
-	last     bool       // the stream ends after its pending events
+	seen     int64      // the version up to which all events were released
+	complete int64      // resourceVersion of the bookmark after the initial objects, or 0
+	closing  bool       // the stream ends after its pending events
 }
 
-// watcher is one open watch: the body of its response. The server's lock guards it.
+// watcher is one open watch, which is the body of its response. The server's
+// lock guards it.
 type watcher struct {
 	interest
 	backlog
-	server         *store
-	table          *table
-	call           Call
-	id             int
-	gated          bool
-	ctx            context.Context //nolint:containedctx // the request's: it ends the stream
-	timer, goodbye *time.Timer
-	wake           chan struct{}
-	ended          bool
-	cause          error // why it ended; nil: properly
+	server               *store
+	table                *table
+	call                 Call
+	id                   int
+	gated                bool
+	ctx                  context.Context //nolint:containedctx // the request's context ends the stream
+	timer, farewellTimer *time.Timer
+	wake                 chan struct{}
+	ended                bool
+	cause                error // the error that ended it; nil for a regular end
 }
 
-// offer queues the event of a commit for this watcher, whose selection the object may enter or leave. A watch from a
-// version that a restored server has not reached again passes over the events before it.
+// offer queues the event of a commit for this watcher, if it concerns the
+// selection. The object may enter or leave the selection. After a restore, a
+// watch from a future version ignores events before that version.
 func (w *watcher) offer(e *entry) {
-	if w.ended || w.last || e.version <= w.seen {
+	if w.ended || w.closing || e.version <= w.seen {
 		return
 	}
-	had, has := w.match.matches(e.old), w.match.matches(e.new)
+	matched, matches := w.match.matches(e.old), w.match.matches(e.new)
 	d := delivery{version: e.version, obj: e.new}
 	switch {
-	case has && had:
+	case matches && matched:
 		d.typ = watch.Modified
-	case has:
+	case matches:
 		d.typ = watch.Added
-	case had:
-		last, err := e.old.at(e.version)
+	case matched:
+		final, err := e.old.withVersion(e.version)
 		if err != nil {
 			w.end(err)
 			return
 		}
-		d.typ, d.obj = watch.Deleted, last
+		d.typ, d.obj = watch.Deleted, final
 	default:
 		return
 	}
@@ -73,7 +75,7 @@ func (w *watcher) push(d delivery) {
 	}
 }
 
-// release lets the next event go to the client.
+// release sends the next event to the client.
 func (w *watcher) release() {
 	d := w.pending[0]
 	w.pending = w.pending[1:]
@@ -84,14 +86,14 @@ func (w *watcher) release() {
 	}
 	w.ready = append(w.ready, line...)
 	w.seen = max(w.seen, d.version)
-	if w.last && len(w.pending) == 0 || d.typ == watch.Error {
+	if w.closing && len(w.pending) == 0 || d.typ == watch.Error {
 		w.ended = true
 	}
 	w.signal()
 }
 
 func (w *watcher) wantsBookmark() bool {
-	return w.bookmarks && !w.ended && !w.last && len(w.pending) == 0 && w.seen < w.server.version
+	return w.bookmarks && !w.ended && !w.closing && len(w.pending) == 0 && w.seen < w.server.version
 }
 
 func (w *watcher) signal() {
@@ -101,7 +103,7 @@ func (w *watcher) signal() {
 	}
 }
 
-// end closes the stream after its released events; pending ones are lost.
+// end closes the stream after its released events. Pending events are lost.
 func (w *watcher) end(cause error) {
 	if w.ended {
 		return
@@ -110,19 +112,19 @@ func (w *watcher) end(cause error) {
 	if w.timer != nil {
 		w.timer.Stop()
 	}
-	if w.goodbye != nil {
-		w.goodbye.Stop()
+	if w.farewellTimer != nil {
+		w.farewellTimer.Stop()
 	}
 	w.signal()
 }
 
-// farewell is the bookmark that comes two seconds before the end. It is left out if nothing has changed since
-// the one that ended the initial state.
+// farewell sends a bookmark two seconds before the end. It sends none if no
+// event has occurred since the bookmark that ended the initial state.
 func (w *watcher) farewell() {
 	w.server.mu.Lock()
 	defer w.server.mu.Unlock()
-	since, there := w.table.since(w.complete)
-	if !w.ended && !w.last && (w.complete == 0 || !there || len(since) > 0) {
+	missed, available := w.table.historyAfter(w.complete)
+	if !w.ended && !w.closing && (w.complete == 0 || !available || len(missed) > 0) {
 		w.push(delivery{typ: watch.Bookmark, version: w.server.version})
 	}
 }
@@ -134,7 +136,8 @@ func (w *watcher) timeout() {
 	w.server.reap()
 }
 
-// Read blocks until an event was released, the stream ended, or the request's context did.
+// Read blocks until an event is released, the stream ends, or the request's
+// context ends.
 func (w *watcher) Read(p []byte) (int, error) {
 	for {
 		w.server.mu.Lock()
@@ -158,7 +161,7 @@ func (w *watcher) Read(p []byte) (int, error) {
 	}
 }
 
-// Close is the client's end of the stream.
+// Close is called by the client and ends the stream.
 func (w *watcher) Close() error {
 	w.server.mu.Lock()
 	defer w.server.mu.Unlock()

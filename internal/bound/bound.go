@@ -1,5 +1,5 @@
-// Package bound finds the client that reaches an object. A client of a different
-// namespace would write to an object of the same name there.
+// Package bound finds the client that reaches an object. A client of a
+// different namespace would write to the object with the same name there.
 package bound
 
 import (
@@ -10,11 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ClientFor returns the client that reaches obj. A client that shows its
-// namespace, as generated, gentype and fake ones do, must be of that of obj.
-func ClientFor[C any](of func(namespace string) C, obj metav1.Object) (C, error) {
+// ClientFor returns the client that reaches obj. It returns an error if the
+// client shows that its namespace is not obj's. Generated, gentype and fake
+// clients show their namespace.
+func ClientFor[C any](clients func(namespace string) C, obj metav1.Object) (C, error) {
 	namespace := obj.GetNamespace()
-	c := of(namespace)
+	c := clients(namespace)
 	if IsNil(c) {
 		return c, fmt.Errorf("there is no client for namespace %q: pass clientset.CoreV1().Pods for a namespaced kind, "+
 			"patch.ClusterScoped(clientset.CoreV1().Nodes()) for a cluster-scoped one", namespace)
@@ -28,13 +29,15 @@ func ClientFor[C any](of func(namespace string) C, obj metav1.Object) (C, error)
 
 // Clients that show their namespace.
 type (
-	// generated is a client of package gentype, or one that embeds it.
+	// generated is implemented by clients of package gentype and by types that
+	// embed one.
 	generated interface{ GetNamespace() string }
-	// faked is the fake of one.
+	// faked is implemented by fake clients.
 	faked interface{ Namespace() string }
 )
 
-// NamespaceOf returns the namespace of a client that shows it.
+// NamespaceOf returns the namespace of a client. visible is false if the client
+// does not show it.
 func NamespaceOf(client any) (namespace string, visible bool) {
 	switch c := client.(type) {
 	case generated:
@@ -51,8 +54,8 @@ func KeyOf(obj metav1.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
 }
 
-// IsNil reports whether value is nil or an interface that holds a nil pointer, function, map,
-// slice or channel.
+// IsNil reports whether value is nil or an interface that holds a nil pointer,
+// function, map, slice or channel.
 func IsNil(value any) bool {
 	v := reflect.ValueOf(value)
 	switch v.Kind() {

@@ -12,11 +12,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// plans holds the plan of every type that was ever compared, nil if it has none. It is filled once
-// per type and never changes a plan, as encoding/json does with its encoders.
+// plans maps each type that was ever compared to its plan, or to nil if a plan
+// cannot be made for it. A type is compiled once and its plan never changes,
+// like the encoders of encoding/json.
 var plans sync.Map
 
-// planOf returns the compiled plan of t, nil if there is none.
+// planOf returns the compiled plan of t, or nil if t cannot be compiled.
 func planOf(t reflect.Type) *node {
 	got, ok := plans.Load(t)
 	if !ok {
@@ -30,10 +31,10 @@ func planOf(t reflect.Type) *node {
 	return got.(*node)
 }
 
-// compiler makes the plans of one root type and of all that it holds.
+// compiler makes the plans of one root type and of all types inside it.
 type compiler struct {
 	seen    map[reflect.Type]*node
-	refused bool // a type has a JSON that no plan has
+	refused bool // the JSON of one of the types cannot be described by a plan
 }
 
 func (c *compiler) compile(t reflect.Type) *node {
@@ -48,7 +49,7 @@ func (c *compiler) compile(t reflect.Type) *node {
 	case kindMap:
 		e := t.Elem()
 		if marshals(reflect.PointerTo(e)) && !marshals(e) {
-			c.refused = true // values of a map cannot use the MarshalJSON of their pointer
+			c.refused = true // encoding/json cannot take the address of a map's value
 		}
 		n.elem = c.compile(e)
 	case kindStruct:
@@ -96,7 +97,9 @@ func kindFor(t reflect.Type) kind {
 	return kindOpaque
 }
 
-// collect adds the JSON members of struct t, which lies at offset inside n, as encoding/json sees them.
+// collect adds the JSON members of struct t, which lies at offset inside n, by
+// the rules of encoding/json. For example, it adds the members of an embedded
+// struct to n itself.
 func (c *compiler) collect(n *node, t reflect.Type, offset uintptr, depth int) {
 	for sf := range t.Fields() {
 		name, options, _ := strings.Cut(sf.Tag.Get("json"), ",")
@@ -124,15 +127,15 @@ func (c *compiler) collect(n *node, t reflect.Type, offset uintptr, depth int) {
 	}
 }
 
-// add appends f to n unless a shallower member of the same name hides it.
+// add appends f to n, unless a shallower member of the same name hides it.
 func (c *compiler) add(n *node, f field) {
-	was := n.member(f.name)
+	existing := n.member(f.name)
 	switch {
-	case was == nil:
+	case existing == nil:
 		n.fields = append(n.fields, f)
-	case was.depth == f.depth:
-		c.refused = true // neither is in the JSON
-	case was.depth > f.depth:
-		*was = f
+	case existing.depth == f.depth:
+		c.refused = true // encoding/json writes neither
+	case existing.depth > f.depth:
+		*existing = f
 	}
 }

@@ -104,7 +104,8 @@ type broken struct{ N int }
 
 func (broken) MarshalJSON() ([]byte, error) { return nil, errors.New("no JSON") }
 
-// shy has a JSON of its own only by its pointer, which encoding/json does not use in maps.
+// shy has a JSON of its own only by its pointer, which encoding/json does not
+// use in maps.
 type shy struct{ N int }
 
 func (*shy) MarshalJSON() ([]byte, error) { return []byte(`"shy"`), nil }

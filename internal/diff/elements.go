@@ -5,48 +5,53 @@ import (
 	"slices"
 )
 
-// identities are the members that identify the elements of a list, where its type does not
-// say which, if every element has one and no two have the same.
+// identities are members that may identify the elements of a list whose type
+// does not declare a merge key. A member is used if every element has it and
+// its values are unique.
 var identities = []string{"name", "type", "key", "id"}
 
-// maxCompared bounds how many elements are compared with how many others.
+// maxCompared limits the number of element pairs that are compared in one gap.
 const maxCompared = 1 << 12
 
-// A pairing says which elements of a list became which ones of another.
+// A pairing says which element of the old list became which element of the new
+// list.
 type pairing struct {
-	// from has for each element of the new list its index in the old one, or -1.
-	from []int
-	// to has for each element of the old list its index in the new one, or -1.
-	to []int
-	// doubtful are old elements that may have been edited or removed. Either way gives
-	// the same list only if the Go type knows all of their members.
+	// oldIndex has, for each element of the new list, its index in the old one,
+	// or -1.
+	oldIndex []int
+	// newIndex has, for each element of the old list, its index in the new one,
+	// or -1.
+	newIndex []int
+	// doubtful lists old elements that may have been either edited or removed.
+	// Both give the same list only if the Go type has all of their members.
 	doubtful []int
 }
 
-// pair finds out what an edit did to the elements of a list:
+// pair finds out how an edit changed the elements of a list:
 //
-//   - Equal elements are the same, in whatever order.
-//   - Elements with the same key are the same.
-//   - Without a key, elements are the same that stand between the same others and
-//     have most in common.
+//   - Equal elements are the same element, in any order.
+//   - Elements with the same key are the same element.
+//   - Without a key, the elements between the same neighbours are compared, and
+//     the ones with the most in common are the same element.
 func pair(a, b *tree) pairing {
-	p := pairing{from: slices.Repeat([]int{-1}, len(b.elements)), to: slices.Repeat([]int{-1}, len(a.elements))}
-	p.equal(a.elements, b.elements)
+	p := pairing{oldIndex: slices.Repeat([]int{-1}, len(b.elements)), newIndex: slices.Repeat([]int{-1}, len(a.elements))}
+	p.joinEqual(a.elements, b.elements)
 	if key := keyFor(a, b); key != nil {
-		p.byKey(a.elements, b.elements, key)
+		p.joinByKey(a.elements, b.elements, key)
 	} else {
-		p.byPlace(a.elements, b.elements)
+		p.joinByPlace(a.elements, b.elements)
 	}
 	slices.Sort(p.doubtful)
 	p.doubtful = slices.Compact(p.doubtful)
 	return p
 }
 
-func (p *pairing) join(i, j int) { p.to[i], p.from[j] = j, i }
+func (p *pairing) join(i, j int) { p.newIndex[i], p.oldIndex[j] = j, i }
 
-// equal joins equal elements, at the same index first. If there were several, or are now,
-// nobody knows which of them moved, are new or were removed.
-func (p *pairing) equal(a, b []*tree) {
+// joinEqual joins equal elements, first the ones at the same index. If either
+// list has several equal elements, it cannot be known which of them moved, are
+// new or were removed, so that they are doubtful.
+func (p *pairing) joinEqual(a, b []*tree) {
 	olds, news := map[string][]int{}, map[string][]int{}
 	for i, e := range a {
 		text := string(e.append(nil, false))
@@ -56,19 +61,19 @@ func (p *pairing) equal(a, b []*tree) {
 		text := string(e.append(nil, false))
 		news[text] = append(news[text], j)
 	}
-	for text, was := range olds {
-		is := news[text]
-		if len(is) > 0 && (len(was) != len(is) || len(was) > 1 && !slices.Equal(was, is)) {
-			p.doubtful = append(p.doubtful, was...)
+	for text, oldPlaces := range olds {
+		newPlaces := news[text]
+		if len(newPlaces) > 0 && (len(oldPlaces) != len(newPlaces) || len(oldPlaces) > 1 && !slices.Equal(oldPlaces, newPlaces)) {
+			p.doubtful = append(p.doubtful, oldPlaces...)
 		}
-		both := slices.DeleteFunc(slices.Clone(was), func(i int) bool { return !slices.Contains(is, i) })
-		for _, i := range both {
+		unmoved := slices.DeleteFunc(slices.Clone(oldPlaces), func(i int) bool { return !slices.Contains(newPlaces, i) })
+		for _, i := range unmoved {
 			p.join(i, i)
 		}
-		was = slices.DeleteFunc(was, func(i int) bool { return slices.Contains(both, i) })
-		is = slices.DeleteFunc(is, func(j int) bool { return slices.Contains(both, j) })
-		for n := range min(len(was), len(is)) {
-			p.join(was[n], is[n])
+		oldPlaces = slices.DeleteFunc(oldPlaces, func(i int) bool { return slices.Contains(unmoved, i) })
+		newPlaces = slices.DeleteFunc(newPlaces, func(j int) bool { return slices.Contains(unmoved, j) })
+		for n := range min(len(oldPlaces), len(newPlaces)) {
+			p.join(oldPlaces[n], newPlaces[n])
 		}
 	}
 }
@@ -76,7 +81,7 @@ func (p *pairing) equal(a, b []*tree) {
 // keyFor returns the members that identify the elements of both lists, or nil.
 func keyFor(a, b *tree) []string {
 	var candidates [][]string
-	if a.mergeKey != "" { // ports are identified by their protocol, too
+	if a.mergeKey != "" { // ports need their protocol, too
 		candidates = [][]string{{a.mergeKey}, {a.mergeKey, "protocol"}}
 	}
 	for _, name := range identities {
@@ -90,6 +95,8 @@ func keyFor(a, b *tree) []string {
 	return nil
 }
 
+// unique reports whether every element has the key and no two have the same
+// one.
 func unique(elements []*tree, key []string) bool {
 	seen := make(map[string]bool, len(elements))
 	for _, e := range elements {
@@ -102,7 +109,8 @@ func unique(elements []*tree, key []string) bool {
 	return true
 }
 
-// key returns the JSON of those members, or "" if one is missing or may be.
+// key returns the JSON of the members of the given names, or "" if one of them
+// is missing or may be missing.
 func (t *tree) key(names []string) string {
 	var text []byte
 	for _, name := range names {
@@ -115,29 +123,31 @@ func (t *tree) key(names []string) string {
 	return string(text)
 }
 
-// byKey joins elements of the same key. An element that was removed may have been renamed
-// instead, if a new one has something of it.
-func (p *pairing) byKey(a, b []*tree, key []string) {
-	at := make(map[string]int, len(b))
+// joinByKey joins elements that have the same key. An element whose key has
+// disappeared was either removed or renamed. It is doubtful if a new element
+// shares some of its values. For example, a container that disappears while one
+// with the same image is added may have been renamed.
+func (p *pairing) joinByKey(a, b []*tree, key []string) {
+	places := make(map[string]int, len(b))
 	for j, e := range b {
-		at[e.key(key)] = j
+		places[e.key(key)] = j
 	}
 	for i, e := range a {
-		if j, ok := at[e.key(key)]; ok && p.to[i] < 0 && p.from[j] < 0 {
+		if j, ok := places[e.key(key)]; ok && p.newIndex[i] < 0 && p.oldIndex[j] < 0 {
 			p.join(i, j)
 		}
 	}
 	for i := range a {
 		for j := range b {
-			if p.to[i] < 0 && (p.from[j] < 0 && mayBeRenamed(key, a[i], b[j]) || onlyDiffersIn(key, a[i], b[j])) {
+			if p.newIndex[i] < 0 && (p.oldIndex[j] < 0 && mayBeRenamed(key, a[i], b[j]) || onlyDiffersIn(key, a[i], b[j])) {
 				p.doubtful = append(p.doubtful, i)
 			}
 		}
 	}
 }
 
-// mayBeRenamed reports whether b has one of the values of a that are not its key, or a has
-// no other values.
+// mayBeRenamed reports whether b shares a value with a outside the key, or a
+// has no values outside the key.
 func mayBeRenamed(key []string, a, b *tree) bool {
 	hasValues := false
 	for n, name := range a.names {
@@ -152,6 +162,7 @@ func mayBeRenamed(key []string, a, b *tree) bool {
 	return !hasValues
 }
 
+// onlyDiffersIn reports whether a and b are equal except for their keys.
 func onlyDiffersIn(key []string, a, b *tree) bool {
 	for _, names := range [][]string{a.names, b.names} {
 		for _, name := range names {
@@ -163,41 +174,43 @@ func onlyDiffersIn(key []string, a, b *tree) bool {
 	return true
 }
 
-// byPlace joins elements between the same neighbours. What was removed while others were
-// added may have been edited instead.
-func (p *pairing) byPlace(a, b []*tree) {
-	olds := gaps(p.to, func(i int) int { return p.to[i] })
-	news := gaps(p.from, func(j int) int { return j })
-	for after, was := range olds {
-		p.gap(a, b, was, news[after])
+// joinByPlace joins elements between the same neighbours. If elements were both
+// removed and added, the removed ones are doubtful, because they may have been
+// edited instead.
+func (p *pairing) joinByPlace(a, b []*tree) {
+	olds := gaps(p.newIndex, func(i int) int { return p.newIndex[i] })
+	news := gaps(p.oldIndex, func(j int) int { return j })
+	for predecessor, elements := range olds {
+		p.joinGap(a, b, elements, news[predecessor])
 	}
-	if !slices.Contains(p.from, -1) {
+	if !slices.Contains(p.oldIndex, -1) {
 		return
 	}
-	for i, j := range p.to {
+	for i, j := range p.newIndex {
 		if j < 0 {
 			p.doubtful = append(p.doubtful, i)
 		}
 	}
 }
 
-// gaps returns the elements without a partner, by the index in the new list of the last one
-// before them that has a partner.
+// gaps groups the elements without a partner. The key of a group is the index,
+// in the new list, of the last element before the group that has a partner.
 func gaps(partners []int, inNew func(int) int) map[int][]int {
-	out, last := map[int][]int{}, -1
+	groups, predecessor := map[int][]int{}, -1
 	for i, partner := range partners {
 		if partner >= 0 {
-			last = inNew(i)
+			predecessor = inNew(i)
 		} else {
-			out[last] = append(out[last], i)
+			groups[predecessor] = append(groups[predecessor], i)
 		}
 	}
-	return out
+	return groups
 }
 
-// gap joins elements of one gap: in their order if there are as many as there were, and
-// otherwise those that have more in common with each other than with any other.
-func (p *pairing) gap(a, b []*tree, olds, news []int) {
+// joinGap joins elements of one gap. If the gap has as many elements as before,
+// they are joined in order. Otherwise two elements are joined if they have more
+// in common with each other than with any other element.
+func (p *pairing) joinGap(a, b []*tree, olds, news []int) {
 	if len(olds)*len(news) > maxCompared {
 		return
 	}
@@ -218,18 +231,19 @@ func (p *pairing) gap(a, b []*tree, olds, news []int) {
 	}
 }
 
-// best returns which of n has the highest value, or -1 if that is zero or not one alone.
+// best returns the index below n with the highest value, or -1 if the highest
+// value is zero or not unique.
 func best(n int, value func(int) int) int {
-	at, highest := -1, 0
+	winner, highest := -1, 0
 	for i := range n {
 		switch v := value(i); {
 		case v > highest:
-			at, highest = i, v
+			winner, highest = i, v
 		case v == highest:
-			at = -1
+			winner = -1
 		}
 	}
-	return at
+	return winner
 }
 
 // alike counts the flat values that two elements have in common.

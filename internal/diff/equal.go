@@ -9,21 +9,23 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// comparer compares values by their JSON, without making it where it can. It keeps the first error.
+// comparer compares values by their JSON, and avoids encoding them where it
+// can. It keeps the first error.
 type comparer struct {
 	style Style
 	err   error
 }
 
-// fail keeps err, which may be nil.
+// fail records err, which may be nil, unless an earlier error is recorded.
 func (c *comparer) fail(err error) {
 	if c.err == nil {
 		c.err = err
 	}
 }
 
-// equal reports whether the JSON of both is the same. Strategic style does not tell an empty list or map
-// from none: neither does what a server stores.
+// equal reports whether both values have the same JSON. In the strategic style
+// an empty list or map equals a missing one, because the server's storage does
+// not distinguish them either.
 func (c *comparer) equal(n *node, a, b place) bool {
 	switch n.kind {
 	case kindString:
@@ -52,7 +54,7 @@ func (c *comparer) equal(n *node, a, b place) bool {
 }
 
 func (c *comparer) equalStructs(n *node, a, b place) bool {
-	if bytes.Equal(n.bytes(a), n.bytes(b)) { // as most are after a deep copy: they have the same JSON
+	if bytes.Equal(n.bytes(a), n.bytes(b)) { // most structs of a deep copy: equal memory has equal JSON
 		return true
 	}
 	for i := range n.fields {
@@ -64,14 +66,15 @@ func (c *comparer) equalStructs(n *node, a, b place) bool {
 	return true
 }
 
-// equalFields compares two members, either of which may be left out. A null is the same as a member that is left
-// out: a pointer to a zero time as no pointer.
+// equalFields compares two members, either of which the JSON may omit. A member
+// that is null equals an omitted one. For example, a pointer to a zero time
+// equals a nil pointer.
 func (c *comparer) equalFields(f *field, a, b place) bool {
 	if !c.equal(f.node, a, b) {
 		noA, noB := f.omitted(a), f.omitted(b)
 		return noA && noB || noA && c.null(f.node, b) || noB && c.null(f.node, a)
 	}
-	// Values with the same JSON may be left out on one side alone: json.Number "0" and "", both written as 0.
+	// Values with the same JSON may be omitted on one side only. For example,
 	return f.node.kind != kindOpaque && !f.omitZero || f.omitted(a) == f.omitted(b) || c.null(f.node, a)
 }
 
@@ -122,12 +125,12 @@ func (c *comparer) equalMaps(n *node, a, b place) bool {
 	}
 	ea, eb := reflect.New(n.elem.typ), reflect.New(n.elem.typ)
 	for it := va.MapRange(); it.Next(); {
-		other := vb.MapIndex(it.Key())
-		if !other.IsValid() {
+		counterpart := vb.MapIndex(it.Key())
+		if !counterpart.IsValid() {
 			return false
 		}
 		ea.Elem().Set(it.Value())
-		eb.Elem().Set(other)
+		eb.Elem().Set(counterpart)
 		if !c.equal(n.elem, ea.UnsafePointer(), eb.UnsafePointer()) {
 			return false
 		}
@@ -135,7 +138,9 @@ func (c *comparer) equalMaps(n *node, a, b place) bool {
 	return true
 }
 
-// sameQuantity compares what is written: one value can be written in several formats.
+// sameQuantity compares the encoded forms, since one value can be written in
+// several formats. For example, 1Ki and 1024 are the same value but are written
+// differently.
 func sameQuantity(a, b resource.Quantity) bool {
 	if a == b {
 		return true

@@ -114,8 +114,8 @@ type verdict struct {
 	refused       bool // by a test of ours, since the Go type cannot tell what the server has
 }
 
-// judge fails unless our patch gives exactly the object that was asked for, which is also what
-// apimachinery's patch gives, unless that one is wrong.
+// judge fails unless our patch gives exactly the object that was asked for,
+// which is also what apimachinery's patch gives, unless that one is wrong.
 func judge(before, after any, s diff.Style) (verdict, error) {
 	var v verdict
 	keep := roundTrip(before)
@@ -147,7 +147,7 @@ func judge(before, after any, s diff.Style) (verdict, error) {
 // gives says why applying p to before does not give want.
 func gives(before, want any, p diff.Patch) error {
 	got, err := apply(before, p.Data, p.Style)
-	for _, other := range p.Others {
+	for _, other := range p.Fallbacks {
 		if err == nil {
 			break
 		}

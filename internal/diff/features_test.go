@@ -9,7 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// features are the parts of a kitchen, so small that very many of them can be tried.
+// features are the parts of a kitchen, so small that very many of them can be
+// tried.
 var features = []reflect.Type{
 	reflect.TypeFor[struct {
 		inline

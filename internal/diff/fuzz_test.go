@@ -9,7 +9,8 @@ import (
 	"github.com/homeostat/homeostat/internal/diff"
 )
 
-// entropy is a source of numbers: those of data, then ones that follow from the last.
+// entropy is a source of numbers. It returns the numbers of data, and then
+// numbers derived from the last one.
 type entropy struct {
 	data  []byte
 	state uint64
@@ -41,8 +42,8 @@ func style(strategic bool) diff.Style {
 	return diff.JSON
 }
 
-// FuzzEveryFeature edits a small object that has every feature of a plan: applying the patch must
-// give the edited object.
+// FuzzEveryFeature edits a small object that has every feature of a plan:
+// applying the patch must give the edited object.
 func FuzzEveryFeature(f *testing.F) {
 	for i := range 32 {
 		f.Add([]byte{byte(i), 1, 2, 3, 4, 5, 6, 7}, byte(i), i%2 == 0)
@@ -59,7 +60,8 @@ func FuzzEveryFeature(f *testing.F) {
 	})
 }
 
-// FuzzOneFeature does the same with objects of a single feature, many times as fast.
+// FuzzOneFeature does the same with objects of a single feature, many times as
+// fast.
 func FuzzOneFeature(f *testing.F) {
 	for i := range 64 {
 		f.Add([]byte{byte(i), 1, 2, 3, 4, 5, 6, 7}, byte(i), byte(4*i), i%2 == 0)
@@ -80,8 +82,8 @@ func oneFeature(e *entropy, feature, chance byte, strategic bool) error {
 	return gives(before, roundTrip(after), p)
 }
 
-// BenchmarkRandomPairs does what FuzzOneFeature does, without the cost of being guided by coverage:
-// for very many pairs, run it with -benchtime 10000000x.
+// BenchmarkRandomPairs does what FuzzOneFeature does, without the cost of being
+// guided by coverage: for very many pairs, run it with -benchtime 10000000x.
 func BenchmarkRandomPairs(b *testing.B) {
 	for n := rand.Uint64(); b.Loop(); n++ {
 		e := &entropy{state: n}

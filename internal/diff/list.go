@@ -1,31 +1,33 @@
 package diff
 
-// listDiff writes a list that the server merges, by the key of its elements or by the elements themselves.
+// listDiff writes the change of a list that the server merges. It merges
+// objects by their key, and strings by their values.
 func (w *writer) listDiff(f *field, a, b *slice) {
-	l := listWriter{writer: w, field: f, a: a, b: b, before: w.keys(f, a), after: w.keys(f, b)}
+	l := listWriter{writer: w, field: f, a: a, b: b, oldKeys: w.keys(f, a), newKeys: w.keys(f, b)}
 	if w.err != nil {
 		return
 	}
 	if f.node.elem.kind == kindString {
-		l.scalars()
+		l.writeScalars()
 	} else {
-		l.list("", func() {
-			l.changed()
-			l.removed()
+		l.writeList("", func() {
+			l.writeChanged()
+			l.writeRemoved()
 		})
 	}
-	if l.after.needsOrder(l.before) {
-		l.order()
+	if l.newKeys.needsOrder(l.oldKeys) {
+		l.writeOrder()
 	}
 }
 
-// keyed is the keys of a list, each a string or an int64, in the order of its elements.
+// keyed holds the keys of a list's elements in their order. Each key is a
+// string or an int64.
 type keyed struct {
 	keys  []any
 	index map[any]int
 }
 
-// find is the position of key in the list, or -1.
+// find returns the position of key in the list, or -1.
 func (k *keyed) find(key any) int {
 	if i, ok := k.index[key]; ok {
 		return i
@@ -33,26 +35,28 @@ func (k *keyed) find(key any) int {
 	return -1
 }
 
-// needsOrder reports whether the server could not find the order by itself: it keeps its own order for
-// the elements it has, and puts new ones first.
-func (k *keyed) needsOrder(before keyed) bool {
-	if len(before.keys) == 0 {
+// needsOrder reports whether the patch must tell the server the order. Without
+// it, the server keeps its own order for the elements that it has, and puts new
+// ones first.
+func (k *keyed) needsOrder(original keyed) bool {
+	if len(original.keys) == 0 {
 		return false
 	}
-	last := -1
+	previous := -1
 	for _, key := range k.keys {
-		at := before.find(key)
-		if at < last {
+		position := original.find(key)
+		if position < previous {
 			return true
 		}
-		last = at
+		previous = position
 	}
 	return false
 }
 
-// keys reads the keys of s. Every element must have one, and no two the same.
+// keys reads the keys of s. It fails if an element has no key or two elements
+// have the same one.
 func (w *writer) keys(f *field, s *slice) keyed {
-	out := keyed{index: make(map[any]int, s.len)}
+	result := keyed{index: make(map[any]int, s.len)}
 	elem := f.node.elem
 	var member *field
 	if elem.kind == kindStruct {
@@ -60,21 +64,21 @@ func (w *writer) keys(f *field, s *slice) keyed {
 	}
 	if member == nil && elem.kind != kindString {
 		w.fail(errUnmergeable)
-		return out
+		return result
 	}
 	for i := range s.len {
 		key := keyOf(elem, member, f.node.index(s, i))
-		if key == nil || out.find(key) >= 0 {
+		if key == nil || result.find(key) >= 0 {
 			w.fail(errUnmergeable)
-			return out
+			return result
 		}
-		out.keys = append(out.keys, key)
-		out.index[key] = i
+		result.keys = append(result.keys, key)
+		result.index[key] = i
 	}
-	return out
+	return result
 }
 
-// keyOf returns the key of the element at p, or nil.
+// keyOf returns the key of the element at p, or nil if the element has no key.
 func keyOf(elem *node, member *field, p place) any {
 	n := elem
 	if member != nil {
@@ -93,49 +97,50 @@ func keyOf(elem *node, member *field, p place) any {
 	}
 }
 
-// listWriter writes how one list becomes another.
+// listWriter writes how the list a becomes the list b.
 type listWriter struct {
 	*writer
 
-	field         *field
-	a, b          *slice
-	before, after keyed // the elements of a and b
+	field            *field
+	a, b             *slice
+	oldKeys, newKeys keyed // the elements of a and b
 }
 
-func (l *listWriter) scalars() {
-	l.list("", func() { l.without(l.b, l.after, l.before) })
-	l.list(deleteScalars, func() { l.without(l.a, l.before, l.after) })
+func (l *listWriter) writeScalars() {
+	l.writeList("", func() { l.writeMissing(l.b, l.newKeys, l.oldKeys) })
+	l.writeList(deleteScalars, func() { l.writeMissing(l.a, l.oldKeys, l.newKeys) })
 }
 
-// list writes the output of f, if any, as a list.
-func (l *listWriter) list(prefix string, f func()) {
+// writeList writes the output of f as a list, unless f writes no output.
+func (l *listWriter) writeList(prefix string, f func()) {
 	l.pair(prefix, l.field.name, func() { l.nested('[', ']', f) })
 }
 
-// without writes the elements of s, whose keys are own, that are not in other.
-func (l *listWriter) without(s *slice, own, other keyed) {
-	for i, key := range own.keys {
-		if other.find(key) < 0 {
+// writeMissing writes those elements of s that others does not have. elements
+// holds the keys of s.
+func (l *listWriter) writeMissing(s *slice, elements, others keyed) {
+	for i, key := range elements.keys {
+		if others.find(key) < 0 {
 			l.comma()
 			l.whole(l.field.node.elem, l.field.node.index(s, i))
 		}
 	}
 }
 
-func (l *listWriter) changed() {
+func (l *listWriter) writeChanged() {
 	list := l.field.node
-	for i, key := range l.after.keys {
+	for i, key := range l.newKeys.keys {
 		p, start := list.index(l.b, i), len(l.buf)
 		l.comma()
-		at := l.before.find(key)
-		if at < 0 {
+		position := l.oldKeys.find(key)
+		if position < 0 {
 			l.whole(list.elem, p)
 			continue
 		}
 		l.buf = append(l.buf, '{')
 		l.keyMember(p)
 		inner := len(l.buf)
-		l.structDiff(list.elem, list.index(l.a, at), p, l.field.retain)
+		l.structDiff(list.elem, list.index(l.a, position), p, l.field.retain)
 		if len(l.buf) == inner {
 			l.buf = l.buf[:start]
 			continue
@@ -144,9 +149,9 @@ func (l *listWriter) changed() {
 	}
 }
 
-func (l *listWriter) removed() {
-	for i, key := range l.before.keys {
-		if l.after.find(key) >= 0 {
+func (l *listWriter) writeRemoved() {
+	for i, key := range l.oldKeys.keys {
+		if l.newKeys.find(key) >= 0 {
 			continue
 		}
 		l.comma()
@@ -163,8 +168,8 @@ func (l *listWriter) keyMember(p place) {
 	l.whole(m.node, m.at(p))
 }
 
-// order writes the wanted order of the elements of b.
-func (l *listWriter) order() {
+// writeOrder writes the keys of b, which give the wanted order.
+func (l *listWriter) writeOrder() {
 	list := l.field.node
 	l.key(setOrder, l.field.name)
 	l.buf = append(l.buf, '[')

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// mapDiff writes the keys that differ, in their order.
+// mapDiff writes the keys that differ, sorted.
 func (w *writer) mapDiff(n *node, a, b place) {
 	if n.typ == reflect.TypeFor[map[string]string]() {
 		x, y := *(*map[string]string)(a), *(*map[string]string)(b)
@@ -25,12 +25,12 @@ func (w *writer) mapDiff(n *node, a, b place) {
 	}
 }
 
-// stringsDiff writes the keys that differ, of which there is one.
+// stringsDiff writes the keys that differ, sorted. At least one must differ.
 func (w *writer) stringsDiff(a, b map[string]string) {
 	var space [8]string
 	changed := space[:0]
 	for k, v := range b {
-		if was, ok := a[k]; !ok || was != v {
+		if old, ok := a[k]; !ok || old != v {
 			changed = append(changed, k)
 		}
 	}
@@ -83,13 +83,14 @@ func keysOf(a, b reflect.Value) []string {
 	return names
 }
 
-// entry writes one key of a map. a and b are read only if hasA and hasB.
+// entry writes one key of a map if its value differs. hasA and hasB say whether
+// the maps have the key; a and b are read only if they do.
 func (w *writer) entry(n *node, name string, hasA, hasB bool, a, b place) {
 	if w.pair("", name, func() {
 		switch {
 		case !hasB:
 			w.null()
-		case n.emptyJSON() != "" && n.null(b): // null would remove the key, which has an empty value
+		case n.emptyJSON() != "" && n.null(b): // null would remove the key
 			if !hasA || !n.empty(a) {
 				w.raw([]byte(n.emptyJSON()))
 			}
@@ -106,7 +107,8 @@ func (w *writer) entry(n *node, name string, hasA, hasB bool, a, b place) {
 	}
 }
 
-// emptyJSON returns the JSON of a nil value of a map, or "" if it is null.
+// emptyJSON returns the JSON that a nil value of a map is written as, or "" if
+// that is null.
 func (n *node) emptyJSON() string {
 	switch n.kind {
 	case kindBytes:
@@ -120,7 +122,8 @@ func (n *node) emptyJSON() string {
 	}
 }
 
-// wholeMap writes a map. Its values are empty where encoding/json writes null, which would remove their keys.
+// wholeMap writes a map. Where encoding/json would write null for a nil value
+// it writes an empty value, because null would remove the key.
 func (o *output) wholeMap(n *node, p place) {
 	m := n.value(p)
 	if n.elem.emptyJSON() == "" || m.IsNil() {
@@ -140,11 +143,12 @@ func (o *output) wholeMap(n *node, p place) {
 	o.marshalNew(filled.Interface())
 }
 
-// wholeUnlessNull writes a value that was not there before: null would ask to remove it.
+// wholeUnlessNull writes a value that was missing before. It does not write
+// null, which would ask the server to remove the value.
 func (o *output) wholeUnlessNull(n *node, p place) {
-	at := len(o.buf)
+	start := len(o.buf)
 	o.fresh(n, p)
-	if string(o.buf[at:]) == "null" {
-		o.buf = o.buf[:at]
+	if string(o.buf[start:]) == "null" {
+		o.buf = o.buf[:start]
 	}
 }

@@ -5,24 +5,30 @@ import (
 	"unsafe"
 )
 
-// The only file of this package that imports unsafe. It assumes of Go's memory, in the order of [TestLayout]:
+// This is the only file of the package that imports unsafe. It makes these
+// assumptions about Go's memory, in the order of [TestLayout]:
 //
-//   - Fields and the elements of a list lie where package reflect says.
-//   - A slice is a pointer, a length and a capacity; nil has no pointer.
-//   - A pointer and a map are one word, which is zero in nil; equal words are the same pointer or map.
-//   - Equal bytes are equal values: never the reverse, since values have pointers and padding.
+//   - Fields and the elements of a list lie where package reflect reports them.
+//   - A slice is a pointer, a length and a capacity. A nil slice has a nil
+//     pointer.
+//   - A pointer and a map are one word, which is zero if it is nil. Equal words
+//     are the same pointer or map.
+//   - Equal bytes are equal values. The reverse does not hold, because values
+//     contain pointers and padding.
 //
-// And of its callers: at each place is a value of the type of the node that comes with it, and nothing moves or
-// changes it meanwhile.
+// It assumes of its callers that each place holds a value of the type of the
+// node that is passed with it, and that the value does not change during the
+// call.
 
-// place is the address of a value. The node that comes with it has its type.
+// place is the address of a value, whose type is known from the node that is
+// passed with it.
 type place = unsafe.Pointer
 
-// kind selects how a node's memory is read.
+// kind selects how a node reads its memory.
 type kind uint8
 
 const (
-	kindOpaque kind = iota // known only by its JSON
+	kindOpaque kind = iota // known only by its JSON encoding
 	kindScalar             // bool, unsigned, float
 	kindInt
 	kindString
@@ -34,7 +40,8 @@ const (
 	kindAny
 )
 
-// node is the compiled plan of one Go type. Plans are immutable once they are published.
+// node is the compiled plan of one Go type. Plans are immutable once they are
+// published.
 type node struct {
 	kind   kind
 	typ    reflect.Type
@@ -52,12 +59,12 @@ type field struct {
 	omitEmpty bool
 	omitZero  bool
 
-	// From the patch tags; used by strategic patches only.
+	// The fields below are from the patch tags, for strategic patches.
 	merge    bool
 	retain   bool
 	replace  bool
 	mergeKey string
-	// emptied maps lose their keys one by one, in patches of any style.
+	// byKey says that an emptied map loses its keys one by one, in any style.
 	byKey bool
 }
 
@@ -84,12 +91,12 @@ func (n *node) index(s *slice, i int) place {
 	return unsafe.Add(s.data, uintptr(i)*n.elem.typ.Size())
 }
 
-// omitted reports whether encoding/json leaves the member out of its object.
+// omitted reports whether encoding/json omits the member from its object.
 func (f *field) omitted(p place) bool {
 	return f.omitEmpty && f.node.empty(p) || f.omitZero && f.node.zero(p)
 }
 
-// empty reports whether omitempty leaves the value at p out.
+// empty reports whether omitempty omits the value at p.
 func (n *node) empty(p place) bool {
 	switch n.kind {
 	case kindString:
@@ -112,8 +119,9 @@ func (n *node) empty(p place) bool {
 // zeroer is the method that omitzero calls.
 type zeroer = interface{ IsZero() bool }
 
-// zero reports whether omitzero leaves the value at p out: by the type's IsZero method, if it has
-// one. The type of a value in an interface does not count.
+// zero reports whether omitzero omits the value at p. It calls the type's
+// IsZero method if the type has one. The type of a value in an interface does
+// not count, as in encoding/json.
 func (n *node) zero(p place) bool {
 	v := n.value(p)
 	switch {
@@ -139,7 +147,8 @@ func (n *node) bytes(p place) []byte { return unsafe.Slice((*byte)(p), n.typ.Siz
 // pointer returns p as a pointer to the node's type.
 func (n *node) pointer(p place) any { return reflect.NewAt(n.typ, p).Interface() }
 
-// null reports whether the JSON of the memory at p is null, for all kinds but the opaque ones.
+// null reports whether the JSON of the value at p is null. It must not be
+// called for opaque kinds.
 func (n *node) null(p place) bool {
 	switch n.kind {
 	case kindPointer, kindMap:
@@ -153,7 +162,7 @@ func (n *node) null(p place) bool {
 	}
 }
 
-// flat reports whether the JSON of the node is never an object or a list.
+// flat reports whether the JSON of the type is never an object or a list.
 func (n *node) flat() bool {
 	switch n.kind {
 	case kindScalar, kindInt, kindString, kindBytes:

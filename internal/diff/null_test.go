@@ -13,7 +13,8 @@ import (
 	"github.com/homeostat/homeostat/internal/diff"
 )
 
-// setNulls sets each pointer to something whose zero is null in JSON, to that zero or to nil, and returns how many.
+// setNulls sets each pointer whose zero value is null in JSON, at random, to a
+// pointer to that zero value or to nil. It returns how many it has set.
 func setNulls(v reflect.Value, toNil bool) (n int) {
 	switch v.Kind() {
 	case reflect.Struct:
@@ -42,8 +43,8 @@ func setNulls(v reflect.Value, toNil bool) (n int) {
 	return n
 }
 
-// A pointer to a zero time is written as null, and none is not written: a patch from one to the other
-// would be sent forever.
+// A pointer to a zero time is written as null, and a nil pointer is omitted. A
+// patch from one to the other would be sent again and again.
 func TestNullIsNoDifferenceToNothing(t *testing.T) {
 	nulls := 0
 	for _, kind := range builtIn() {

@@ -66,7 +66,7 @@ func (s *shapes) apply(document []byte, p diff.Patch) ([]byte, error) {
 		return nil, err
 	}
 	pt := types.MergePatchType
-	for _, data := range append([][]byte{p.Data}, p.Others...) {
+	for _, data := range append([][]byte{p.Data}, p.Fallbacks...) {
 		if p.Style == diff.Operations {
 			pt = types.JSONPatchType
 			data = diff.WithOperations(data, "resourceVersion", stored.GetResourceVersion(), "uid", string(stored.GetUID()))

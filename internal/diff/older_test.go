@@ -15,8 +15,9 @@ import (
 	"github.com/homeostat/homeostat/internal/diff"
 )
 
-// An older pair is a random type as a CustomResourceDefinition has it, and the type of a program that
-// is older: some fields are missing in it, at every depth.
+// An older pair is a random type as a CustomResourceDefinition has it, and the
+// type of a program that is older: some fields are missing in it, at every
+// depth.
 type older struct {
 	r          *rand.Rand
 	all, known reflect.Type
@@ -79,7 +80,8 @@ func (o older) types(depth int) (all, known reflect.Type) {
 	}
 }
 
-// edit changes one thing of both values, the object as it is and as the older program knows it.
+// edit changes one thing of both values, the object as it is and as the older
+// program knows it.
 func (o older) edit(all, known reflect.Value) {
 	switch known.Kind() {
 	case reflect.Struct:
@@ -187,8 +189,9 @@ func (o older) entry(all, known reflect.Value) {
 	known.SetMapIndex(k, b)
 }
 
-// withoutZeros removes, at random, what may be missing in an object that no Go program has made; with a nil
-// source it removes all of it.
+// withoutZeros removes, at random, the zero values that may be missing in an
+// object that was not made by a Go program. With a nil source it removes all of
+// them.
 func withoutZeros(r *rand.Rand, v any) any {
 	missing := func(v any) bool {
 		switch v := v.(type) {
@@ -227,9 +230,11 @@ func treeOf(data []byte) (v any) {
 	return v
 }
 
-// ambiguous reports whether another element of a list has become what an edited one was, or is more like it: the
-// program may have edited both, or have inserted one, and only the fields that it does not know would tell. Nor is
-// an element the same that has another name, and nothing of its values.
+// ambiguous reports whether the edit cannot be told from another one by the
+// fields that the program knows. For example, another element of a list has
+// become equal to the edited one, or more alike: the program may have edited
+// both, or may have inserted one. An element with a new name and all new values
+// is not the same element either.
 func ambiguous(before, after any) bool {
 	switch before := before.(type) {
 	case map[string]any:
@@ -288,14 +293,14 @@ func inCommon(a, b any) (n int) {
 	return n
 }
 
-// A patchServer stores a document, applies the first patch that it does not refuse, and returns the
-// document afterwards.
+// A patchServer stores a document, applies the first patch that it does not
+// refuse, and returns the document afterwards.
 type patchServer func(document []byte, p diff.Patch) ([]byte, error)
 
 func local(document []byte, p diff.Patch) ([]byte, error) {
 	got, err := onServer(document, p.Data, p.Style, nil)
-	for i := 0; err != nil && i < len(p.Others); i++ {
-		got, err = onServer(document, p.Others[i], p.Style, nil)
+	for i := 0; err != nil && i < len(p.Fallbacks); i++ {
+		got, err = onServer(document, p.Fallbacks[i], p.Style, nil)
 	}
 	return got, err
 }
@@ -303,8 +308,9 @@ func local(document []byte, p diff.Patch) ([]byte, error) {
 // outcome of one edit by an older program.
 type outcome struct{ sent, operations, refused int }
 
-// olderEdit edits an object that has more fields than the program knows, and returns an error if the
-// server's object afterwards is not the one that a program with all fields would have made.
+// olderEdit edits an object that has more fields than the program knows, and
+// returns an error if the server's object afterwards is not the one that a
+// program with all fields would have made.
 func olderEdit(r *rand.Rand, edits int, server patchServer, count *outcome) error {
 	o := newOlder(r)
 	o.alone = edits == 1
@@ -362,8 +368,8 @@ func TestWhatAnOlderTypeDoesNotKnowSurvives(t *testing.T) {
 	}
 }
 
-// One edit makes an element what another one was, and a further one makes that what this one was: the program
-// inserts an element.
+// One edit makes an element what another one was, and a further one makes that
+// what this one was: the program inserts an element.
 func TestAnEditThatLooksLikeAnotherOneIsNotJudged(t *testing.T) {
 	var count outcome
 	for _, seed := range []int64{1975224803313800660, 8664389287869291895} {
@@ -373,7 +379,8 @@ func TestAnEditThatLooksLikeAnotherOneIsNotJudged(t *testing.T) {
 	}
 }
 
-// An element is renamed, and one of its lists gets another element: it may be a different one.
+// An element is renamed, and one of its lists gets another element: it may be a
+// different one.
 func TestARenamedElementLosesNothing(t *testing.T) {
 	var count outcome
 	if err := olderEdit(rand.New(rand.NewSource(1167226826703843410)), 2, local, &count); err != nil || count.refused != 1 {

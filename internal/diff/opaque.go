@@ -24,7 +24,8 @@ func isFlat(t reflect.Type) bool {
 	}
 }
 
-// equalOpaque compares the JSON of two values, without making it where equal memory proves equal JSON.
+// equalOpaque compares the JSON of two values. It does not encode them where
+// equal memory proves that the JSON is equal.
 func (c *comparer) equalOpaque(n *node, a, b place) bool {
 	if n.typ == reflect.TypeFor[metav1.FieldsV1]() && (*metav1.FieldsV1)(a).Equal(*(*metav1.FieldsV1)(b)) {
 		return true
@@ -40,7 +41,7 @@ func (c *comparer) opaque(n *node, p place) []byte {
 	return data
 }
 
-// opaqueDiff writes the difference of two values with a custom JSON.
+// opaqueDiff writes the difference of two values with custom JSON.
 func (w *writer) opaqueDiff(n *node, a, b place) {
 	x, y := w.opaque(n, a), w.opaque(n, b)
 	if w.err != nil {
@@ -60,7 +61,7 @@ func (w *writer) opaqueDiff(n *node, a, b place) {
 	w.anyDiff(w.decode(x), w.decode(y))
 }
 
-// structured reports whether data, which is JSON, is an object or a list.
+// structured reports whether data, which must be JSON, is an object or a list.
 func structured(data []byte) bool { return data[0] == '{' || data[0] == '[' }
 
 func (c *comparer) decode(data []byte) any {
@@ -69,15 +70,16 @@ func (c *comparer) decode(data []byte) any {
 	return v
 }
 
-// decode is [json.Unmarshal], but leaves numbers in an interface as they are written.
-func decode(data []byte, into any) error {
+// decode is [json.Unmarshal], except that numbers in an interface stay as they
+// are written.
+func decode(data []byte, target any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
-	return d.Decode(into)
+	return d.Decode(target)
 }
 
-// equalAny compares two values as they come out of a JSON decoder. Others are compared by their JSON, and so are
-// numbers such as 1 and 1.0.
+// equalAny compares two values from a JSON decoder. Values of other types, and
+// numbers such as 1 and 1.0, are compared by their JSON.
 func (c *comparer) equalAny(a, b any) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -91,7 +93,8 @@ func (c *comparer) equalAny(a, b any) bool {
 	return bytes.Equal(x, y)
 }
 
-// anyDiff writes the JSON merge patch from a to b, or nothing.
+// anyDiff writes the JSON merge patch from a to b. It writes no bytes if they
+// are equal.
 func (w *writer) anyDiff(a, b any) {
 	x, _ := a.(map[string]any)
 	y, _ := b.(map[string]any)
@@ -105,19 +108,19 @@ func (w *writer) anyDiff(a, b any) {
 		w.null()
 		return
 	}
-	was, errA := json.Marshal(a)
-	is, errB := json.Marshal(b)
+	oldJSON, errA := json.Marshal(a)
+	newJSON, errB := json.Marshal(b)
 	switch err := errors.Join(errA, errB); {
 	case err != nil:
 		w.fail(err)
-	case was[0] == '{' && is[0] == '{': // of a Go type
-		w.anyDiff(w.decode(was), w.decode(is))
+	case oldJSON[0] == '{' && newJSON[0] == '{': // values of a Go type
+		w.anyDiff(w.decode(oldJSON), w.decode(newJSON))
 	default:
-		w.raw(is)
+		w.raw(newJSON)
 	}
 }
 
-// objectDiff writes the members that differ, in their order, without braces.
+// objectDiff writes the members that differ, sorted, without braces.
 func (w *writer) objectDiff(a, b map[string]any) {
 	names := slices.Collect(maps.Keys(b))
 	for k := range a {
@@ -127,16 +130,16 @@ func (w *writer) objectDiff(a, b map[string]any) {
 	}
 	slices.Sort(names)
 	for _, k := range names {
-		was, had := a[k]
-		is, has := b[k]
+		old, existed := a[k]
+		value, exists := b[k]
 		w.pair("", k, func() {
 			switch {
-			case !has:
+			case !exists:
 				w.null()
-			case had:
-				w.anyDiff(was, is)
-			case is != nil:
-				w.marshal(is)
+			case existed:
+				w.anyDiff(old, value)
+			case value != nil:
+				w.marshal(value)
 			}
 		})
 	}

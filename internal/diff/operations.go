@@ -8,46 +8,49 @@ import (
 )
 
 const (
-	// maxOperations is how many operations of a JSON patch a server accepts.
+	// maxOperations is the largest number of operations that a server accepts.
 	maxOperations = 10_000
-	// maxTested bounds the length of a value that identifies an element.
+	// maxTested limits the length of a value that identifies an element.
 	maxTested = 256
-	// maxGuesses bounds how many patches are tried for one edit.
+	// maxGuesses limits how many patches are tried for one edit.
 	maxGuesses = 3
 )
 
-// operations writes a JSON patch, RFC 6902, from one tree to another. It is meant for an
-// object that is as it was read, which the caller makes a condition of the request. The
-// patch then fails, instead of losing something, where the server's object has more than
-// the tree can tell:
+// operations writes a JSON patch, RFC 6902, from one tree to another. The
+// caller must make it a condition of the request that the server's object is
+// still the one that was read. The server's object may have more members than
+// the Go type knows. Where such members would be lost, the patch fails instead:
 //
-//   - Elements of lists are addressed by their index, and tested before.
+//   - Elements of lists are addressed by their index, and are tested first.
 //   - A list or an object that is new is tested to be missing.
-//   - An element that was edited or removed, nobody knows which, is tested to have no
+//   - An element that may have been either edited or removed is tested to have no
 //     members that the Go type does not know.
 type operations struct {
 	buf   []byte
 	path  []byte
-	n     int
-	exact bool // the server has what the JSON of the Go type has
+	count int
+	exact bool // servers encode the object by the same Go type
 	guess
-	guessedEmpty, guessedNil bool // such objects were met, and taken to be missing
-	// fields are the lists and new objects that the patch depends on.
+	guessedEmpty, guessedNil bool // the patch takes such objects for missing
+	// fields holds the paths of the lists and new objects that the patch
+	// depends on.
 	fields []string
 }
 
 // A guess says which objects exist on the server where the Go type cannot tell.
 type guess struct {
-	// empty structs exist that are in fewer than so many other ones.
-	empty int
-	// hidden says that nil pointers and maps are objects that were cut out of the cache.
+	// maxEmpty says that an empty struct exists on the server if it is inside
+	// fewer than maxEmpty other empty structs.
+	maxEmpty int
+	// hidden says that nil pointers and maps stand for objects that were cut
+	// out of the cache.
 	hidden bool
 }
 
-// listsByIndex returns the patch from before to after, and in Others the patches to try if
-// the server refuses it.
-func listsByIndex(before, after any, s Style) (Patch, error) {
-	a, b, err := treesOf(before, after, s)
+// listsByIndex returns the patch from original to edited. Its Fallbacks are the
+// patches to try if the server refuses it.
+func listsByIndex(original, edited any, s Style) (Patch, error) {
+	a, b, err := treesOf(original, edited, s)
 	if err != nil {
 		return Patch{}, err
 	}
@@ -55,21 +58,21 @@ func listsByIndex(before, after any, s Style) (Patch, error) {
 	for g, more := (guess{}), true; more; {
 		o := operations{buf: []byte{'['}, exact: s == Strategic, guess: g}
 		o.object(a, b, 0)
-		if o.n > maxOperations {
+		if o.count > maxOperations {
 			return Patch{}, fmt.Errorf("the edit of %s takes %d operations, a server accepts %d: edit in several steps",
-				strings.Join(o.fields, ", "), o.n, maxOperations)
+				strings.Join(o.fields, ", "), o.count, maxOperations)
 		}
-		if o.n == 0 {
+		if o.count == 0 {
 			return Patch{}, nil
 		}
-		p.Fields = o.fields // the last ones are the most precise
+		p.Fields = o.fields // the last guess names the most fields
 		o.buf = append(o.buf, ']')
 		if p.Data == nil {
 			p.Data = o.buf
 		} else {
-			p.Others = append(p.Others, o.buf)
+			p.Fallbacks = append(p.Fallbacks, o.buf)
 		}
-		g, more = o.next()
+		g, more = o.nextGuess()
 	}
 	for _, names := range [][]string{a.names, b.names} {
 		for _, name := range names {
@@ -79,11 +82,12 @@ func listsByIndex(before, after any, s Style) (Patch, error) {
 	return p, nil
 }
 
-// next returns the guess to try after that of o.
-func (o *operations) next() (guess, bool) {
+// nextGuess returns the guess to try after the guess of o, and false if there
+// are no more.
+func (o *operations) nextGuess() (guess, bool) {
 	switch {
-	case o.guessedEmpty && o.empty < maxGuesses:
-		return guess{o.empty + 1, o.hidden}, true
+	case o.guessedEmpty && o.maxEmpty < maxGuesses:
+		return guess{o.maxEmpty + 1, o.hidden}, true
 	case o.guessedNil:
 		return guess{0, true}, true
 	default:
@@ -91,9 +95,10 @@ func (o *operations) next() (guess, bool) {
 	}
 }
 
-// op writes one operation on the current path. value is JSON, if there is one.
+// op writes one operation on the current path. value is JSON, or nil for an
+// operation without a value.
 func (o *operations) op(name string, value []byte) {
-	if o.n++; o.n > 1 {
+	if o.count++; o.count > 1 {
 		o.buf = append(o.buf, ',')
 	}
 	o.buf = append(append(append(o.buf, `{"op":"`...), name...), `","path":`...)
@@ -104,75 +109,79 @@ func (o *operations) op(name string, value []byte) {
 	o.buf = append(o.buf, '}')
 }
 
-// move moves an element of the list at the current path.
-func (o *operations) move(from, to int) {
-	source := fmt.Appendf(nil, `%s/%d`, o.path, from)
-	o.at(strconv.Itoa(to), func() {
+// move moves an element of the list at the current path from index source to
+// index target.
+func (o *operations) move(source, target int) {
+	from := fmt.Sprintf("%s/%d", o.path, source)
+	o.atMember(strconv.Itoa(target), func() {
 		o.op("move", nil)
 		o.buf = append(o.buf[:len(o.buf)-1], `,"from":`...)
-		o.buf = append(AppendString(o.buf, string(source)), '}')
+		o.buf = append(AppendString(o.buf, from), '}')
 	})
 }
 
 var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
 
-// at calls f with the path of a member or an element.
-func (o *operations) at(name string, f func()) {
+// atMember calls f with the path of a member or an element as the current path.
+func (o *operations) atMember(name string, f func()) {
 	n := len(o.path)
 	o.path = append(append(o.path, '/'), pointerEscapes.Replace(name)...)
 	f()
 	o.path = o.path[:n]
 }
 
-func (o *operations) depends() {
+// addDependency records that the patch depends on the value at the current
+// path.
+func (o *operations) addDependency() {
 	field := strings.ReplaceAll(strings.TrimPrefix(string(o.path), "/"), "/", ".")
 	if !slices.Contains(o.fields, field) {
 		o.fields = append(o.fields, field)
 	}
 }
 
-// object writes the members that differ. unsure is how many of the objects above may be
-// missing on the server.
+// object writes the members that differ. unsure is how many of the objects
+// above may be missing on the server.
 func (o *operations) object(a, b *tree, unsure int) {
 	for i, name := range b.names {
 		if b.members[i].shape != shapeNull {
-			o.at(name, func() { o.value(a.member(name), b.members[i], unsure) })
+			o.atMember(name, func() { o.value(a.member(name), b.members[i], unsure) })
 		}
 	}
 	for i, name := range a.names {
 		if b.member(name) == nil {
-			o.at(name, func() { o.value(a.members[i], nil, unsure) })
+			o.atMember(name, func() { o.value(a.members[i], nil, unsure) })
 		}
 	}
 }
 
-// value writes how the value at the current path changes.
+// value writes the change of the value at the current path.
 func (o *operations) value(a, b *tree, unsure int) {
 	switch {
 	case sameTree(a, b):
-	case b.none():
+	case b.absent():
 		o.remove(a)
 	case b.shape == shapeFlat:
 		o.op("add", b.append(nil, false))
 	case b.shape == shapeList && a != nil && a.shape == shapeList:
 		o.list(a, b, unsure)
 	case b.shape == shapeObject && (a == nil || a.shape == shapeNull || a.shape == shapeObject):
-		o.within(a, b, unsure)
+		o.nested(a, b, unsure)
 	case a == nil || a.shape == shapeNull:
 		o.create(b.append(nil, false))
-	default: // of another shape
+	default: // the shapes differ
 		o.op("add", b.append(nil, false))
 	}
 }
 
-// within writes the changes in an object, or the object itself if it is not there yet.
-func (o *operations) within(a, b *tree, unsure int) {
+// nested writes the changes inside an object, or creates the object if it is
+// missing.
+func (o *operations) nested(a, b *tree, unsure int) {
 	isNil := a == nil || a.shape == shapeNull
 	switch {
 	case !isNil && a.sure:
 		o.object(a, b, unsure)
 		return
-	case !isNil && unsure < o.empty:
+	case !isNil && unsure < o.maxEmpty:
 		o.object(a, b, unsure+1)
 		return
 	case isNil && o.hidden:
@@ -183,45 +192,46 @@ func (o *operations) within(a, b *tree, unsure int) {
 	default:
 		o.guessedEmpty = true
 	}
-	o.create(b.without(a).append(nil, false))
+	o.create(b.difference(a).append(nil, false))
 }
 
-// without returns an object with those members of t that are not the same in a.
-func (t *tree) without(a *tree) *tree {
+// difference returns an object with the members of t that differ from a.
+func (t *tree) difference(a *tree) *tree {
 	if t.shape != shapeObject || a == nil || a.shape != shapeObject {
 		return t
 	}
-	out := &tree{shape: shapeObject}
+	result := &tree{shape: shapeObject}
 	for i, name := range t.names {
-		if was := a.member(name); was == nil || !sameTree(was, t.members[i]) {
-			out.add(name, t.members[i].without(was))
+		if old := a.member(name); old == nil || !sameTree(old, t.members[i]) {
+			result.add(name, t.members[i].difference(old))
 		}
 	}
-	return out
+	return result
 }
 
-// create writes a list or an object that must not be there yet.
+// create writes a list or an object that must be missing on the server.
 func (o *operations) create(value []byte) {
-	o.depends()
+	o.addDependency()
 	o.op("test", []byte("null"))
 	o.op("add", value)
 }
 
-// remove removes the value at the current path. Of a list it removes what was read.
+// remove removes the value at the current path. From a list it removes only the
+// elements that were read.
 func (o *operations) remove(a *tree) {
 	switch {
 	case a.byKey && a.shape == shapeObject:
 		for _, name := range a.names {
-			o.at(name, func() { o.op("remove", nil) })
+			o.atMember(name, func() { o.op("remove", nil) })
 		}
 	case a.byMember:
 		for i, name := range a.names {
-			if m := a.members[i]; !m.none() && !m.zero() {
-				o.at(name, func() { o.remove(m) })
+			if m := a.members[i]; !m.absent() && !m.zero() {
+				o.atMember(name, func() { o.remove(m) })
 			}
 		}
 	case a.shape == shapeList && a.flatList():
-		o.depends()
+		o.addDependency()
 		o.testFlat(a)
 		o.op("remove", nil)
 	case a.shape == shapeList:
@@ -233,9 +243,10 @@ func (o *operations) remove(a *tree) {
 	}
 }
 
-// list writes how a list changes: edited elements, then removed ones, then new and moved ones.
+// list writes the change of a list: first edited elements, then removed ones,
+// then new and moved ones.
 func (o *operations) list(a, b *tree, unsure int) {
-	o.depends()
+	o.addDependency()
 	if a.flatList() && b.flatList() {
 		o.testFlat(a)
 		o.op("add", b.append(nil, false))
@@ -243,68 +254,71 @@ func (o *operations) list(a, b *tree, unsure int) {
 	}
 	p := pair(a, b)
 	steps := arrange(p)
-	o.tests(a, b, p, steps)
-	for i, j := range p.to {
+	o.testTouched(a, b, p, steps)
+	for i, j := range p.newIndex {
 		if j >= 0 {
-			o.at(strconv.Itoa(i), func() { o.value(a.elements[i], b.elements[j], unsure) })
+			o.atMember(strconv.Itoa(i), func() { o.value(a.elements[i], b.elements[j], unsure) })
 		}
 	}
-	for i, j := range slices.Backward(p.to) {
+	for i, j := range slices.Backward(p.newIndex) {
 		if j < 0 {
-			o.at(strconv.Itoa(i), func() { o.op("remove", nil) })
+			o.atMember(strconv.Itoa(i), func() { o.op("remove", nil) })
 		}
 	}
 	for _, s := range steps {
 		switch {
-		case s.from >= 0:
-			o.move(s.from, s.at)
-		case s.last:
-			o.at("-", func() { o.op("add", b.elements[s.at].append(nil, true)) })
+		case s.source >= 0:
+			o.move(s.source, s.index)
+		case s.appends:
+			o.atMember("-", func() { o.op("add", b.elements[s.index].append(nil, true)) })
 		default:
-			o.at(strconv.Itoa(s.at), func() { o.op("add", b.elements[s.at].append(nil, true)) })
+			o.atMember(strconv.Itoa(s.index), func() { o.op("add", b.elements[s.index].append(nil, true)) })
 		}
 	}
 }
 
-// testFlat tests a list of which no element has parts, if servers write all of them like us.
+// testFlat tests a list of flat elements as a whole, if servers write all of
+// them exactly as this package does.
 func (o *operations) testFlat(a *tree) {
 	if !a.fromNil && !slices.ContainsFunc(a.elements, func(e *tree) bool { return !e.plain }) {
 		o.op("test", a.append(nil, false))
 	}
 }
 
-// flatList reports whether no element of the list has parts.
+// flatList reports whether all elements of the list are flat.
 func (t *tree) flatList() bool {
 	return !slices.ContainsFunc(t.elements, func(e *tree) bool { return e.shape != shapeFlat })
 }
 
-// step adds an element of the new list at its index, or moves one there.
+// step adds an element of the new list at its index, or moves an element to its
+// index.
 type step struct {
-	at, from int // from is -1 for a new one
-	last     bool
-	touched  int // the element of the old list that is moved or stands there; -1 if there is none
+	index, source int // source is -1 for a new element
+	appends       bool
+	touched       int // the old element that is moved or is at index, or -1
 }
 
-// arrange returns the steps that put the remaining elements and the new ones into their order.
+// arrange returns the steps that put the remaining elements and the new ones
+// into the order of the new list.
 func arrange(p pairing) []step {
-	var now []int // the elements of the new list, -1 for none, in the order of the moment
-	for _, j := range p.to {
+	var order []int // indices into the new list, in the present order
+	for _, j := range p.newIndex {
 		if j >= 0 {
-			now = append(now, j)
+			order = append(order, j)
 		}
 	}
 	var steps []step
-	for j, i := range p.from {
-		s := step{at: j, from: -1, last: j == len(now), touched: -1}
+	for j, i := range p.oldIndex {
+		s := step{index: j, source: -1, appends: j == len(order), touched: -1}
 		switch {
 		case i < 0:
-			if !s.last {
-				s.touched = p.from[now[j]]
+			if !s.appends {
+				s.touched = p.oldIndex[order[j]]
 			}
-			now = slices.Insert(now, j, j)
-		case now[j] != j:
-			s.from, s.touched = slices.Index(now, j), i
-			now = slices.Insert(slices.Delete(now, s.from, s.from+1), j, j)
+			order = slices.Insert(order, j, j)
+		case order[j] != j:
+			s.source, s.touched = slices.Index(order, j), i
+			order = slices.Insert(slices.Delete(order, s.source, s.source+1), j, j)
 		default:
 			continue
 		}
@@ -313,10 +327,11 @@ func arrange(p pairing) []step {
 	return steps
 }
 
-// tests identifies the elements that the patch touches, before it changes any.
-func (o *operations) tests(a, b *tree, p pairing, steps []step) {
+// testTouched identifies the elements that the patch touches, before it changes
+// any of them.
+func (o *operations) testTouched(a, b *tree, p pairing, steps []step) {
 	touched := make([]bool, len(a.elements))
-	for i, j := range p.to {
+	for i, j := range p.newIndex {
 		touched[i] = j < 0 || !sameTree(a.elements[i], b.elements[j])
 	}
 	for _, s := range steps {
@@ -325,7 +340,7 @@ func (o *operations) tests(a, b *tree, p pairing, steps []step) {
 		}
 	}
 	for i, e := range a.elements {
-		o.at(strconv.Itoa(i), func() {
+		o.atMember(strconv.Itoa(i), func() {
 			switch {
 			case slices.Contains(p.doubtful, i) && e.shape == shapeObject:
 				o.op("test", e.append(nil, o.exact))
@@ -336,8 +351,8 @@ func (o *operations) tests(a, b *tree, p pairing, steps []step) {
 	}
 }
 
-// identify tests the flat values of an element, also those in lists if asked for. It
-// returns false if there are none.
+// identify tests the flat values of an element, including the ones inside lists
+// if inLists is set. It reports whether it found any.
 func (o *operations) identify(e *tree, inLists bool) (found bool) {
 	switch e.shape {
 	case shapeFlat:
@@ -348,12 +363,12 @@ func (o *operations) identify(e *tree, inLists bool) (found bool) {
 		return true
 	case shapeObject:
 		for i, m := range e.members {
-			o.at(e.names[i], func() { found = o.identify(m, inLists) || found })
+			o.atMember(e.names[i], func() { found = o.identify(m, inLists) || found })
 		}
 	case shapeList:
 		for i, m := range e.elements {
 			if inLists {
-				o.at(strconv.Itoa(i), func() { found = o.identify(m, inLists) || found })
+				o.atMember(strconv.Itoa(i), func() { found = o.identify(m, inLists) || found })
 			}
 		}
 	}

@@ -9,12 +9,13 @@ import (
 	"strings"
 )
 
-// errUnmergeable ends a strategic patch that could be misread: lists
-// without a unique merge key, values whose shape the server does not know.
+// errUnmergeable ends a strategic patch that the server could misread. Examples
+// are lists without a unique merge key, and values whose shape the server does
+// not know.
 var errUnmergeable = errors.New("cannot be merged by key")
 
-// errWholeList ends a patch that would replace a list as a whole, and with it what the Go
-// type does not know of its elements.
+// errWholeList ends a patch that would replace a whole list, and would so
+// remove members of its elements that the Go type does not know.
 var errWholeList = errors.New("replaces a list")
 
 // output is JSON that is being written.
@@ -25,7 +26,7 @@ type output struct {
 	strict bool // no list may be replaced
 }
 
-// key writes the name of a member of the current object.
+// key writes the name of a member of the current object, with a colon.
 func (o *output) key(prefix, name string) {
 	o.comma()
 	if prefix == "" {
@@ -37,7 +38,7 @@ func (o *output) key(prefix, name string) {
 }
 
 func (o *output) comma() {
-	if last := o.buf[len(o.buf)-1]; last != '{' && last != '[' {
+	if previous := o.buf[len(o.buf)-1]; previous != '{' && previous != '[' {
 		o.buf = append(o.buf, ',')
 	}
 }
@@ -53,7 +54,7 @@ func (o *output) text(s string) { o.buf = AppendString(o.buf, s) }
 func AppendString(buf []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
-			quoted, _ := json.Marshal(s) // which fails for no string
+			quoted, _ := json.Marshal(s) // never fails for a string
 			return append(buf, quoted...)
 		}
 	}
@@ -85,27 +86,28 @@ func (o *output) whole(n *node, p place) {
 	}
 }
 
-// marshalNew writes a value that may hold maps, with keys of any kind.
+// marshalNew writes a value that may contain maps, and checks their keys.
 func (o *output) marshalNew(v any) {
 	start := len(o.buf)
 	o.marshal(v)
 	o.checkKeys(o.buf[start:])
 }
 
-// pair writes the name of a member and, by f, its value. If f writes nothing, it removes
-// the name and returns false.
+// pair writes the name of a member and calls f to write its value. If f writes
+// no bytes, pair removes the name and returns false.
 func (o *output) pair(prefix, name string, f func()) bool {
 	start := len(o.buf)
 	o.key(prefix, name)
-	at := len(o.buf)
-	if f(); len(o.buf) > at {
+	valueStart := len(o.buf)
+	if f(); len(o.buf) > valueStart {
 		return true
 	}
 	o.buf = o.buf[:start]
 	return false
 }
 
-// nested writes open, then f, then closing. If f writes nothing, it removes open.
+// nested writes open, the output of f, and closing. If f writes no bytes,
+// nested removes open.
 func (o *output) nested(open, closing byte, f func()) {
 	o.buf = append(o.buf, open)
 	start := len(o.buf)
@@ -123,10 +125,10 @@ func (o *output) checkKey(k string) {
 	}
 }
 
-// directive matches a member whose name begins with a dollar.
+// directive matches a member whose name begins with a dollar sign.
 var directive = regexp.MustCompile(`"(\$|\\u0024)([^"\\]|\\.)*":`)
 
-// checkKeys refuses JSON with such a key, at any depth. It may refuse a few
+// checkKeys refuses JSON with such a key at any depth. It may refuse some
 // strings that only look like one.
 func (o *output) checkKeys(data []byte) {
 	if o.style == Strategic && (bytes.Contains(data, []byte(`"$`)) || bytes.Contains(data, []byte(`"\u0024`))) &&
@@ -135,22 +137,23 @@ func (o *output) checkKeys(data []byte) {
 	}
 }
 
-// fresh writes a value that the server does not have yet, as far as is known.
+// fresh writes a value that, as far as is known, is new to the server.
 func (o *output) fresh(n *node, p place) {
 	start := len(o.buf)
 	o.whole(n, p)
 	o.noList(start)
 }
 
-// noList refuses a strategic patch that has a list in what was written from start on. All
-// of a JSON merge patch is checked at its end.
+// noList fails if a strict strategic patch has a list in the output from start
+// on. A JSON merge patch is checked as a whole at its end.
 func (o *output) noList(start int) {
 	if o.strict && o.style == Strategic && hasList(o.buf[start:]) {
 		o.fail(errWholeList)
 	}
 }
 
-// hasList reports whether JSON, which may be cut off anywhere but in a string, has a list.
+// hasList reports whether data contains a list. data is JSON and may be cut off
+// anywhere except inside a string.
 func hasList(data []byte) bool {
 	for i := 0; i < len(data); i++ {
 		switch data[i] {

@@ -22,43 +22,50 @@ type Patch struct {
 	Style Style
 	// Status says that the patch changes the object's status.
 	Status bool
-	// Other is a member besides status that the patch changes.
-	Other string
-	// Others are patches to try, in this order, if the server refuses Data. Only the server
-	// knows which objects exist that are empty as far as the Go type can tell.
-	Others [][]byte
-	// Fields are what a patch of style Operations depends on: it is refused if the server
-	// has there more than the object that it was made from.
+	// Member is a member other than status that the patch changes.
+	Member string
+	// Fallbacks are patches to try, in this order, if the server refuses Data.
+	// They differ in which empty objects they expect on the server, because the
+	// Go type cannot tell an empty object from a missing one.
+	Fallbacks [][]byte
+	// Fields lists the paths that a patch of style Operations depends on. The
+	// server refuses the patch if its object has more members there than the
+	// object that the patch was made from.
 	Fields []string
 }
 
-// Make returns a patch from before to after, two objects of the same kind, neither of which
-// is nil. Only what differs is sent:
+// Make returns a patch from original to edited, two non-nil objects of the same
+// kind. It sends only the differences:
 //
-//   - of style s, or JSON where Strategic could be misread, if no list is sent as a
-//     whole: what it does not mention stays as it is,
-//   - otherwise of style Operations, which addresses the elements of lists by their index.
-//     The object must be as it was read: make its resourceVersion a condition.
-func Make(before, after any, s Style) (Patch, error) {
-	p, err := fast(before, after, s, true)
+//   - If no list has to be sent as a whole, the patch has style s, or JSON where
+//     Strategic could be misread. Fields that it does not mention are unchanged.
+//   - Otherwise it has style Operations, which addresses the elements of lists by
+//     their index. The object must still be as it was read: make its
+//     resourceVersion a condition.
+//
+// For example, an edit of one label of a custom resource is a merge patch, and
+// an edit of one element of its list is a patch of style Operations.
+func Make(original, edited any, s Style) (Patch, error) {
+	p, err := fast(original, edited, s, true)
 	if errors.Is(err, errUnmergeable) {
-		p, err = fast(before, after, JSON, true)
+		p, err = fast(original, edited, JSON, true)
 	}
 	if errors.Is(err, errNoPlan) {
-		p, err = encoded(before, after, true)
+		p, err = encoded(original, edited, true)
 	}
 	if errors.Is(err, errWholeList) {
-		return listsByIndex(before, after, s)
+		return listsByIndex(original, edited, s)
 	}
 	return p, err
 }
 
-// Compare returns the JSON merge patch from before to after, with whole lists. It is to be
-// read: a server that applied it would lose what the Go type does not know of the elements.
-func Compare(before, after any) (Patch, error) {
-	p, err := fast(before, after, JSON, false)
+// Compare returns the JSON merge patch from original to edited, with whole
+// lists. It is meant to be read, not sent: a server that applied it would lose
+// members of elements that the Go type does not know.
+func Compare(original, edited any) (Patch, error) {
+	p, err := fast(original, edited, JSON, false)
 	if errors.Is(err, errNoPlan) {
-		return encoded(before, after, false)
+		return encoded(original, edited, false)
 	}
 	return p, err
 }
@@ -66,17 +73,20 @@ func Compare(before, after any) (Patch, error) {
 // errNoPlan is the error for a type that cannot be compared in memory.
 var errNoPlan = errors.New("no plan")
 
+// firstBytes is the initial capacity of the buffer for a patch.
 const firstBytes = 256
 
-func fast(before, after any, s Style, strict bool) (Patch, error) {
-	if u, ok := before.(*unstructured.Unstructured); ok {
-		edited, ok := after.(*unstructured.Unstructured)
+// fast compares two objects in memory. It returns errNoPlan for types that have
+// no plan.
+func fast(original, edited any, s Style, strict bool) (Patch, error) {
+	if u, ok := original.(*unstructured.Unstructured); ok {
+		e, ok := edited.(*unstructured.Unstructured)
 		if !ok {
 			return Patch{}, errNoPlan
 		}
-		return untyped(u.Object, edited.Object, strict)
+		return untyped(u.Object, e.Object, strict)
 	}
-	va, vb := reflect.ValueOf(before), reflect.ValueOf(after)
+	va, vb := reflect.ValueOf(original), reflect.ValueOf(edited)
 	if va.Kind() != reflect.Pointer || va.Type() != vb.Type() {
 		return Patch{}, errNoPlan
 	}
@@ -98,10 +108,10 @@ func fast(before, after any, s Style, strict bool) (Patch, error) {
 		w.member(f, x, y, false)
 		p.note(f.name, len(w.buf) > start)
 	}
-	return p.done(&w)
+	return p.finish(&w)
 }
 
-// begin prepares the buffer for the first member of the patch.
+// begin opens the patch if it is empty, and returns the length of the buffer.
 func (o *output) begin() int {
 	if o.buf == nil {
 		o.buf = append(make([]byte, 0, firstBytes), '{')
@@ -109,17 +119,19 @@ func (o *output) begin() int {
 	return len(o.buf)
 }
 
+// note records that the member of the given name is changed.
 func (p *Patch) note(name string, changed bool) {
 	switch {
 	case !changed:
 	case name == "status":
 		p.Status = true
 	default:
-		p.Other = name
+		p.Member = name
 	}
 }
 
-func (p *Patch) done(w *writer) (Patch, error) {
+// finish closes the patch and returns it.
+func (p *Patch) finish(w *writer) (Patch, error) {
 	if w.err != nil {
 		return Patch{}, w.err
 	}
@@ -133,7 +145,7 @@ func (p *Patch) done(w *writer) (Patch, error) {
 	return *p, nil
 }
 
-// untyped compares two trees as they come out of a JSON decoder.
+// untyped compares two trees from a JSON decoder.
 func untyped(a, b map[string]any, strict bool) (Patch, error) {
 	var p Patch
 	var w writer
@@ -142,31 +154,32 @@ func untyped(a, b map[string]any, strict bool) (Patch, error) {
 	w.objectDiff(keepMaps(a, b))
 	if w.err == nil && len(w.buf) > 1 {
 		var members map[string]json.RawMessage
-		_ = json.Unmarshal(append(w.buf, '}'), &members) // it is JSON
+		_ = json.Unmarshal(append(w.buf, '}'), &members) // the writer's output is valid JSON
 		for name := range members {
 			p.note(name, true)
 		}
 	}
-	return p.done(&w)
+	return p.finish(&w)
 }
 
-// keepMaps gives b an empty map of labels or annotations where it has none and a has one: then their
-// keys are removed one by one, and keys that other clients have added since survive.
+// keepMaps gives b an empty map of labels or annotations where b has none and a
+// has one. Then the patch removes the keys of a one by one, and keys that other
+// clients have added since remain.
 func keepMaps(a, b map[string]any) (map[string]any, map[string]any) {
-	was, _ := a["metadata"].(map[string]any)
-	is, ok := b["metadata"].(map[string]any)
+	oldMetadata, _ := a["metadata"].(map[string]any)
+	newMetadata, ok := b["metadata"].(map[string]any)
 	if !ok {
 		return a, b
 	}
 	var copied map[string]any
 	for _, name := range []string{"labels", "annotations"} {
-		before, _ := was[name].(map[string]any)
-		if after, _ := is[name].(map[string]any); len(before) == 0 || len(after) > 0 {
+		old, _ := oldMetadata[name].(map[string]any)
+		if after, _ := newMetadata[name].(map[string]any); len(old) == 0 || len(after) > 0 {
 			continue
 		}
 		if copied == nil {
 			copied = map[string]any{}
-			maps.Copy(copied, is)
+			maps.Copy(copied, newMetadata)
 		}
 		copied[name] = map[string]any{}
 	}
@@ -190,12 +203,12 @@ const (
 	Operations
 )
 
-// StyleOf returns the style that the server understands for obj: strategic for the
-// types of Kubernetes itself, which servers know by their Go struct, JSON for
-// everything else.
+// StyleOf returns the style that the server understands for obj. This is
+// Strategic for the built-in types of Kubernetes, which servers know by their
+// Go structs, and JSON for all other types.
 //
-// The package of the Go type decides, not a scheme: programs register their
-// custom types in client-go's scheme as well.
+// The package of the Go type decides, because programs register their custom
+// types in client-go's scheme as well.
 func StyleOf(obj any) Style {
 	t := reflect.TypeOf(obj)
 	for t.Kind() == reflect.Pointer {
@@ -207,35 +220,38 @@ func StyleOf(obj any) Style {
 	return JSON
 }
 
-// WithOperations returns a patch of style Operations that first sets fields of the metadata,
-// which makes conditions of them: members are their names and values.
+// WithOperations returns a patch of style Operations that first sets fields of
+// the metadata, so that the server checks them as conditions. members
+// alternates names and values.
 func WithOperations(patch []byte, members ...string) []byte {
-	first := []byte{'['}
+	tests := []byte{'['}
 	for i := 0; i < len(members); i += 2 {
-		first = append(first, `{"op":"add","path":"/metadata/`...)
-		first = append(append(first, members[i]...), `","value":`...)
-		first = append(AppendString(first, members[i+1]), "},"...)
+		tests = append(tests, `{"op":"add","path":"/metadata/`...)
+		tests = append(append(tests, members[i]...), `","value":`...)
+		tests = append(AppendString(tests, members[i+1]), "},"...)
 	}
-	return append(first, patch[1:]...)
+	return append(tests, patch[1:]...)
 }
 
 const metadataMember = `"metadata":{`
 
-// WithMetadata returns patch with members, written as JSON without braces, added
-// to its metadata object. It may overwrite both. patch must be compact JSON.
+// WithMetadata returns patch with members added to its metadata object. members
+// is JSON without braces, and patch must be compact JSON. The call may
+// overwrite both.
 func WithMetadata(patch, members []byte) []byte {
-	at := metadataAt(patch)
-	if at == 0 {
-		at = 1
+	position := metadataAt(patch)
+	if position == 0 {
+		position = 1
 		members = append(append([]byte(metadataMember), members...), '}')
 	}
-	if patch[at] != '}' {
+	if patch[position] != '}' {
 		members = append(members, ',')
 	}
-	return slices.Insert(patch, at, members...)
+	return slices.Insert(patch, position, members...)
 }
 
-// metadataAt returns the index of the first byte inside the metadata object, or 0.
+// metadataAt returns the index of the first byte inside the metadata object, or
+// 0 if the patch has no metadata.
 func metadataAt(patch []byte) int {
 	if bytes.HasPrefix(patch[1:], []byte(metadataMember)) {
 		return 1 + len(metadataMember)
@@ -256,20 +272,22 @@ func metadataAt(patch []byte) int {
 	return 0
 }
 
-// encoded compares two objects by their JSON, for types that have no plan. The patch is a JSON merge patch.
-func encoded(before, after any, strict bool) (Patch, error) {
-	a, err := treeOf(before)
+// encoded compares two objects by their JSON, for types without a plan. It
+// returns a JSON merge patch.
+func encoded(original, edited any, strict bool) (Patch, error) {
+	a, err := treeOf(original)
 	if err != nil {
 		return Patch{}, fmt.Errorf("encoding the object before the edit: %w", err)
 	}
-	b, err := treeOf(after)
+	b, err := treeOf(edited)
 	if err != nil {
 		return Patch{}, fmt.Errorf("encoding the object after the edit: %w", err)
 	}
 	return untyped(a, b, strict)
 }
 
-// treeOf returns the JSON of o, which must be an object, with its numbers as they are written.
+// treeOf returns the JSON of o, which must be an object. Numbers stay as they
+// are written.
 func treeOf(o any) (tree map[string]any, err error) {
 	data, err := json.Marshal(o)
 	if err == nil {

@@ -25,7 +25,8 @@ func newMutator(source rand.Source, chance float64) *mutator {
 	return &mutator{r: rand.New(source), fill: filler().RandSource(source), chance: chance}
 }
 
-// filler is made once: making one takes longer than filling a small object. Its source is reset for each.
+// filler is made once: making one takes longer than filling a small object. Its
+// source is reset for each.
 var filler = sync.OnceValue(func() *randfill.Filler {
 	return randfill.New().NilChance(.4).NumElements(0, 3).MaxDepth(12).Funcs(
 		func(s *string, c randfill.Continue) { *s = word(c.Rand) },

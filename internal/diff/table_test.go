@@ -8,8 +8,9 @@ import (
 	"github.com/homeostat/homeostat/internal/diff"
 )
 
-// behaviours are those that apimachinery's own tables hold: JSON of a kitchen before and after, and the strategic
-// and the JSON merge patch between them. "" is no patch; "=" is the same patch as the strategic one.
+// behaviours are the cases of apimachinery's own tables. Each has the JSON of a
+// kitchen before and after, the strategic patch, and the JSON merge patch
+// between them. "" is no patch; "=" is the same patch as the strategic one.
 var behaviours = []struct{ name, before, after, strategic, merge string }{
 	{"nothing changed", `{"text":"a"}`, `{"text":"a"}`, ``, `=`},
 	{"a field added", `{}`, `{"text":"a"}`, `{"text":"a"}`, `=`},

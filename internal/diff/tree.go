@@ -21,36 +21,39 @@ const (
 	shapeList
 )
 
-// tree is a JSON value together with what its Go type tells of the server's value.
+// tree is a JSON value, together with what its Go type reveals about the
+// server's value.
 type tree struct {
 	shape shape
 	// text is the JSON of a flat value.
 	text []byte
-	// plain says that servers write this flat value exactly as in text. For example, a
-	// quantity is not plain: a server may have 1000m where its type writes 1.
+	// plain says that servers write this flat value exactly as in text. For
+	// example, a quantity is not plain: a server may have 1000m where its type
+	// writes 1.
 	plain bool
-	// sure says that the server has this object. For example, an empty struct may stand
-	// for no object at all.
+	// sure says that the server has this object. For example, an empty struct
+	// may stand for a missing object.
 	sure bool
-	// blank says that the server has this empty list or object, which the JSON of the
-	// type leaves out.
+	// blank says that the server has this empty list or object, although the
+	// JSON of the type omits it.
 	blank bool
 	// fromNil says that the server may have null for this empty value of a map.
 	fromNil bool
 	// byKey says that this object loses its members one by one.
 	byKey bool
-	// byMember says that this object is a struct that its parent may leave out: what the Go
-	// type does not know of it stays.
+	// byMember says that this object is a struct that its parent may omit.
+	// Members of it that the Go type does not know must remain.
 	byMember bool
 	// names of an object's members, and the members.
 	names   []string
 	members []*tree
-	// elements of a list, and the member that identifies each of them, if it is known.
+	// elements of a list, and the member that identifies each of them, if it is
+	// known.
 	elements []*tree
 	mergeKey string
 }
 
-// member returns the member of that name, and nil if there is none or it is null.
+// member returns the member of the given name, or nil if it is missing or null.
 func (t *tree) member(name string) *tree {
 	if t == nil {
 		return nil
@@ -70,8 +73,8 @@ func (t *tree) add(name string, value *tree) {
 type planter struct {
 	comparer
 
-	exact bool // the server has what the JSON of the type has
-	after bool // the object is the edited one
+	exact  bool // servers encode the object by the same Go type
+	edited bool // the object is the edited one
 }
 
 // typed returns the tree of the value at p.
@@ -104,17 +107,17 @@ func (l *planter) typed(n *node, p place) *tree {
 	}
 }
 
-// structTree returns the tree of a struct, without the members that are left out.
+// structTree returns the tree of a struct, without the omitted members.
 func (l *planter) structTree(n *node, p place) *tree {
 	t := &tree{shape: shapeObject, sure: l.exact || !n.value(p).IsZero()}
 	for i := range n.fields {
 		f := &n.fields[i]
-		at := f.at(p)
-		omitted, container := f.omitted(at), f.node.kind == kindSlice || f.node.kind == kindMap
-		if omitted && (l.exact || l.after || !container || f.node.null(at)) {
+		q := f.at(p)
+		omitted, container := f.omitted(q), f.node.kind == kindSlice || f.node.kind == kindMap
+		if omitted && (l.exact || l.edited || !container || f.node.null(q)) {
 			continue
 		}
-		m := l.typed(f.node, at)
+		m := l.typed(f.node, q)
 		m.blank = omitted || l.exact && m.empty()
 		m.mergeKey = f.mergeKey
 		m.byKey = m.byKey || f.byKey
@@ -124,7 +127,8 @@ func (l *planter) structTree(n *node, p place) *tree {
 	return t
 }
 
-// empty reports whether t is an empty list or map, which built-in kinds do not tell from none.
+// empty reports whether t is an empty list or map. Built-in kinds do not
+// distinguish it from a missing one.
 func (t *tree) empty() bool {
 	return t.shape == shapeList && len(t.elements) == 0 || t.shape == shapeObject && len(t.names) == 0 && t.byKey
 }
@@ -146,7 +150,7 @@ func (l *planter) mapTree(n *node, p place) *tree {
 	return t
 }
 
-// flatTree returns the tree of a value with a JSON of its own, and of all that have no parts.
+// flatTree returns the tree of a scalar value, or of a value with custom JSON.
 func (l *planter) flatTree(n *node, p place) *tree {
 	var o output
 	if n.kind == kindOpaque {
@@ -165,7 +169,7 @@ func (l *planter) flatTree(n *node, p place) *tree {
 	return &tree{shape: shapeFlat, text: o.buf, plain: plain}
 }
 
-// untyped returns the tree of a value as it comes out of a JSON decoder.
+// untyped returns the tree of a value from a JSON decoder.
 func (l *planter) untyped(v any) *tree {
 	switch v := v.(type) {
 	case nil:
@@ -188,7 +192,7 @@ func (l *planter) untyped(v any) *tree {
 	switch {
 	case err != nil:
 		return &tree{}
-	case structured(data): // of a Go type
+	case structured(data): // a value of a Go type
 		return l.untyped(l.decode(data))
 	}
 	var plain bool
@@ -199,7 +203,8 @@ func (l *planter) untyped(v any) *tree {
 	return &tree{shape: shapeFlat, text: data, plain: plain}
 }
 
-// doubt marks as unsure what the JSON of a Go type, from which t was decoded, may have made up.
+// doubt marks the objects of t as unsure that the JSON of a Go type may have
+// added by itself. It reports whether t has only zero values.
 func (t *tree) doubt() (zero bool) {
 	switch t.shape {
 	case shapeNull:
@@ -221,49 +226,50 @@ func (t *tree) doubt() (zero bool) {
 	return zero
 }
 
-// zero reports whether t is a flat value that a Go type may have made up.
+// zero reports whether t is a flat zero value, which a Go type may have added
+// by itself.
 func (t *tree) zero() bool {
 	text := string(t.text)
 	return text == `""` || text == "0" || text == "false"
 }
 
-// none reports whether the JSON of the type has no such value.
-func (t *tree) none() bool { return t == nil || t.shape == shapeNull || t.blank }
+// absent reports whether the JSON of the type has no such value.
+func (t *tree) absent() bool { return t == nil || t.shape == shapeNull || t.blank }
 
 // treesOf returns the trees of two objects.
-func treesOf(before, after any, s Style) (a, b *tree, err error) {
+func treesOf(original, edited any, s Style) (a, b *tree, err error) {
 	l := planter{exact: s == Strategic}
-	edited := planter{exact: l.exact, after: true}
-	if x, ok := before.(*unstructured.Unstructured); ok {
-		if y, ok := after.(*unstructured.Unstructured); ok {
-			a, b = l.untyped(x.Object), edited.untyped(y.Object)
-			byKey(a)
-			return a, b, cmp.Or(l.err, edited.err)
+	m := planter{exact: l.exact, edited: true}
+	if x, ok := original.(*unstructured.Unstructured); ok {
+		if y, ok := edited.(*unstructured.Unstructured); ok {
+			a, b = l.untyped(x.Object), m.untyped(y.Object)
+			markByKey(a)
+			return a, b, cmp.Or(l.err, m.err)
 		}
 	}
-	va, vb := reflect.ValueOf(before), reflect.ValueOf(after)
+	va, vb := reflect.ValueOf(original), reflect.ValueOf(edited)
 	if va.Kind() == reflect.Pointer && va.Type() == vb.Type() {
 		if n := planOf(va.Type().Elem()); n != nil && n.kind == kindStruct {
-			a, b = l.typed(n, va.UnsafePointer()), edited.typed(n, vb.UnsafePointer())
-			return a, b, cmp.Or(l.err, edited.err)
+			a, b = l.typed(n, va.UnsafePointer()), m.typed(n, vb.UnsafePointer())
+			return a, b, cmp.Or(l.err, m.err)
 		}
 	}
-	x, err := treeOf(before)
+	x, err := treeOf(original)
 	if err != nil {
 		return nil, nil, err
 	}
-	y, err := treeOf(after)
+	y, err := treeOf(edited)
 	if err != nil {
 		return nil, nil, err
 	}
-	a, b = l.untyped(x), edited.untyped(y)
+	a, b = l.untyped(x), m.untyped(y)
 	a.doubt()
-	byKey(a)
-	return a, b, cmp.Or(l.err, edited.err)
+	markByKey(a)
+	return a, b, cmp.Or(l.err, m.err)
 }
 
-// byKey marks the labels and annotations of an object.
-func byKey(object *tree) {
+// markByKey marks the labels and annotations of an object.
+func markByKey(object *tree) {
 	for _, name := range []string{"labels", "annotations"} {
 		if t := object.member("metadata").member(name); t != nil {
 			t.byKey = true
@@ -271,11 +277,12 @@ func byKey(object *tree) {
 	}
 }
 
-// sameTree reports whether a and b are the same JSON. Nil and null are the same.
+// sameTree reports whether a and b are the same JSON. Nil and null are the
+// same.
 func sameTree(a, b *tree) bool {
 	switch {
-	case a.none() || b.none():
-		return a.none() && b.none()
+	case a.absent() || b.absent():
+		return a.absent() && b.absent()
 	case a.shape != b.shape || !bytes.Equal(a.text, b.text):
 		return false
 	case a.shape == shapeList:
@@ -287,15 +294,16 @@ func sameTree(a, b *tree) bool {
 		}
 	}
 	for i, name := range b.names {
-		if !b.members[i].none() && a.member(name).none() {
+		if !b.members[i].absent() && a.member(name).absent() {
 			return false
 		}
 	}
 	return true
 }
 
-// append appends the JSON of t, with the nulls of an object only where withNulls says so: a list keeps
-// what its elements have.
+// append appends the JSON of t. It writes the nulls of objects only inside
+// lists, or if withNulls is set, since a list keeps its elements as they are
+// written.
 func (t *tree) append(buf []byte, withNulls bool) []byte {
 	switch t.shape {
 	case shapeNull:

@@ -20,25 +20,26 @@ func (w *writer) structDiff(n *node, a, b place, retain bool) {
 		f := &n.fields[i]
 		w.member(f, f.at(a), f.at(b), retain)
 	}
-	if retain && len(w.buf) > start && n.loses(a, b) {
-		w.retained(n, b)
+	if retain && len(w.buf) > start && n.losesMember(a, b) {
+		w.writeRetained(n, b)
 	}
 }
 
 // loses reports whether b lacks a member that a has.
-func (n *node) loses(a, b place) bool {
+func (n *node) losesMember(a, b place) bool {
 	return slices.ContainsFunc(n.fields, func(f field) bool { return f.has(a) && !f.has(b) })
 }
 
 // has reports whether the struct at p has a value for the member.
 func (f *field) has(p place) bool {
-	at := f.at(p)
-	return !f.omitted(at) && !f.node.null(at)
+	value := f.at(p)
+	return !f.omitted(value) && !f.node.null(value)
 }
 
-// retained names the members that b has, if any: the server clears all others, those that the Go type
-// does not know, too. So it is written only if the edit has exchanged one member of a union for another.
-func (w *writer) retained(n *node, b place) {
+// writeRetained names the members that b has, if any. The server then clears
+// all other members, including the ones that the Go type does not know. So it
+// is called only if the edit has replaced one member of a union by another.
+func (w *writer) writeRetained(n *node, b place) {
 	var names []string
 	for i := range n.fields {
 		f := &n.fields[i]
@@ -54,8 +55,9 @@ func (w *writer) retained(n *node, b place) {
 	w.marshal(names)
 }
 
-// member writes one member of an object, if it differs. Either side may be left out of the JSON. If it is
-// retained, the patch names all members that are to stay, and no other may have a value.
+// member writes one member of an object if it differs. Either side may be
+// omitted from the JSON. If retained is set, the patch names all members that
+// remain, and no others may have a value.
 func (w *writer) member(f *field, a, b place, retained bool) {
 	if w.equalFields(f, a, b) {
 		return
@@ -63,30 +65,31 @@ func (w *writer) member(f *field, a, b place, retained bool) {
 	noA, noB := f.omitted(a), f.omitted(b)
 	switch {
 	case noB:
-		w.removed(f, a, b, retained)
+		w.writeRemoval(f, a, b, retained)
 	case noA && w.style == Strategic && f.merge && f.node.kind == kindSlice:
-		w.change(f, a, b)
+		w.writeChange(f, a, b)
 	case noA:
 		w.pair("", f.name, func() { w.wholeUnlessNull(f.node, b) })
 	default:
-		w.change(f, a, b)
+		w.writeChange(f, a, b)
 	}
 }
 
-// removed writes a member that is now left out. Of a struct only those members are removed that the Go type has.
-func (w *writer) removed(f *field, a, b place, retained bool) {
+// writeRemoval writes a member that the edited object omits. From a struct it
+// removes only the members that the Go type has.
+func (w *writer) writeRemoval(f *field, a, b place, retained bool) {
 	switch {
 	case w.style == JSON && f.byKey:
 		w.key("", f.name)
 		w.stringsDiff(*(*map[string]string)(a), nil)
 	case !retained && w.emptied(f):
-		w.change(f, a, b)
+		w.writeChange(f, a, b)
 	case !retained && w.strict && f.node.kind == kindStruct:
 		w.pair("", f.name, func() {
 			w.nested('{', '}', func() {
 				for i := range f.node.fields {
 					if m := &f.node.fields[i]; m.has(a) {
-						w.removed(m, m.at(a), m.at(b), false)
+						w.writeRemoval(m, m.at(a), m.at(b), false)
 					}
 				}
 			})
@@ -100,14 +103,14 @@ func (w *writer) removed(f *field, a, b place, retained bool) {
 	}
 }
 
-// emptied reports whether a container that is now left out loses its elements one by one, so that
-// elements that other clients have added since it was read survive.
+// emptied reports whether an omitted container loses its elements one by one,
+// so that elements that other clients have added since remain.
 func (w *writer) emptied(f *field) bool {
 	return w.style == Strategic && !f.replace && (f.node.kind == kindMap || f.node.kind == kindSlice && f.merge)
 }
 
-// change writes the member, of which both a and b are there.
-func (w *writer) change(f *field, a, b place) {
+// writeChange writes the change of a member that both a and b have.
+func (w *writer) writeChange(f *field, a, b place) {
 	if w.style == Strategic && f.merge && f.node.kind == kindSlice {
 		w.listDiff(f, (*slice)(a), (*slice)(b))
 		return
@@ -115,7 +118,7 @@ func (w *writer) change(f *field, a, b place) {
 	w.pair("", f.name, func() {
 		if w.style == Strategic && f.replace {
 			if w.strict {
-				w.fail(errWholeList) // servers replace all of it
+				w.fail(errWholeList) // servers replace the whole value
 			}
 			w.whole(f.node, b)
 		} else {
@@ -124,7 +127,7 @@ func (w *writer) change(f *field, a, b place) {
 	})
 }
 
-// valueDiff writes the difference of two values, which are not equal.
+// valueDiff writes the difference of two values that are not equal.
 func (w *writer) valueDiff(n *node, a, b place, retain bool) {
 	switch n.kind {
 	case kindPointer:

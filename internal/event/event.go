@@ -1,5 +1,6 @@
-// Package event makes Events such that the API server takes them. Those that break a rule of its validation are
-// refused, and client-go drops what was refused: the rules are in
+// Package event makes Events acceptable to the API server. The server refuses
+// Events that break a rule of its validation, and client-go drops refused
+// Events. The rules are in
 // https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/apis/core/validation/events.go.
 package event
 
@@ -11,17 +12,18 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 )
 
-// The most bytes that the API server takes.
+// The API server's limits, in bytes.
 const (
 	maxNote = 1024
-	maxWord = 128 // a reason, an action, a reporting instance
+	maxWord = 128 // limit of a reason, an action and a reporting instance
 )
 
 // ellipsis shows where a note was cut.
 const ellipsis = "…"
 
-// Fit returns a copy of e that the API server takes: texts that are too long are cut, and a reason or an action that is
-// missing is filled in. For example, a note of 2,000 bytes becomes its first 1,021 and "…".
+// Fit returns a copy of e that the API server accepts. It cuts texts that are
+// too long, and fills in a missing reason or action. For example, a note of
+// 2,000 bytes becomes its first 1,021 bytes and "…".
 func Fit(e *eventsv1.Event) *eventsv1.Event {
 	fit := *e
 	fit.Note = Note(e.Note)
@@ -31,7 +33,8 @@ func Fit(e *eventsv1.Event) *eventsv1.Event {
 	return &fit
 }
 
-// Note returns text, or as much of its beginning as a note may have and "…".
+// Note returns text if it fits into a note. Otherwise it returns the beginning
+// of text that fits, followed by "…".
 func Note(text string) string {
 	text = strings.ToValidUTF8(text, string(utf8.RuneError))
 	if len(text) <= maxNote {

@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// Unstructured content is made of strings, int64, float64, bool, nil, and maps
-// and lists of such. Other values stay as they are.
+// Unstructured content consists of strings, int64, float64, bool, nil, and maps
+// and lists of these. Other values stay unchanged.
 
-// anyOr returns the content at p: nil if p is nil.
+// anyOr returns the content at p, or nil if p is nil.
 func anyOr(p place) any {
 	if p == nil {
 		return nil
@@ -25,15 +25,16 @@ func contentOr(p place) any {
 	return *mapAt[any](p)
 }
 
-// any returns v, or an equal value of old, of twin or of the table. An interface
-// holds the place of its value: that of a map, or of a string's or list's header.
-func (w walk) any(v, old, twin any) any {
-	if w.depth == deepest {
+// shareContent returns v, or an equal value from old, from twin or from the
+// table. The data word of an interface is the place of its value: a map itself,
+// or the header of a string or list.
+func (w walk) shareContent(v, old, twin any) any {
+	if w.depth == maxDepth {
 		return v
 	}
-	for _, other := range [...]any{old, twin} {
-		if other != nil && equalAny(v, other) {
-			return other
+	for _, candidate := range [...]any{old, twin} {
+		if candidate != nil && equalAny(v, candidate) {
+			return candidate
 		}
 	}
 	switch t := v.(type) {
@@ -41,69 +42,74 @@ func (w walk) any(v, old, twin any) any {
 		if len(t) < worthKnowingText {
 			return v
 		}
-		v, again, hash, what := w.shareAny(v, dynamicText, len(t))
-		if again {
-			w.learn(hash, what, dataOf(v))
+		v, repeated, hash, key := w.shareAny(v, dynamicText, len(t))
+		if repeated {
+			w.learn(hash, key, dataOf(v))
 		}
 		return v
 	case map[string]any:
-		return w.content(v, t, old, twin)
+		return w.shareMap(v, t, old, twin)
 	case []any:
-		return w.items(v, t, old, twin)
+		return w.shareList(v, t, old, twin)
 	default:
 		return v
 	}
 }
 
-// shareAny returns v or what is known that equals it. If it is not known but
-// should become so, again is true.
-func (w walk) shareAny(v any, k kind, length int) (shared any, again bool, hash uint64, what shape) {
+// shareAny returns a known value that equals v, or v itself if no such value is
+// known. If v should enter the table, repeated is true, and hash and key
+// identify it.
+func (w walk) shareAny(v any, k kind, length int) (shared any, repeated bool, hash uint64, key shape) {
 	hash, ok := w.hashAny(v)
 	if !ok {
 		return v, false, 0, shape{}
 	}
-	what = shapeOf(k, nil, length)
-	known, again := w.look(hash, what, w.object, w.learns)
+	key = shapeOf(k, nil, length)
+	known, repeated := w.lookup(hash, key, w.object, w.learning)
 	if known != nil {
-		if other := withData(v, known); equalAny(v, other) {
-			return other, false, 0, shape{}
+		if candidate := withData(v, known); equalAny(v, candidate) {
+			return candidate, false, 0, shape{}
 		}
 	}
-	return v, again, hash, what
+	return v, repeated, hash, key
 }
 
-func (w walk) content(v any, m map[string]any, old, twin any) any {
+// shareMap returns a known map that equals m, or shares the entries of m. v is
+// m in an interface.
+func (w walk) shareMap(v any, m map[string]any, old, twin any) any {
 	if len(m) == 0 {
 		return v
 	}
-	shared, again, hash, what := w.shareAny(v, dynamicMap, len(m))
+	shared, repeated, hash, shape := w.shareAny(v, dynamicMap, len(m))
 	if dataOf(shared) != dataOf(v) {
 		return shared
 	}
-	inner := w.inside(again)
-	before, _ := old.(map[string]any)
-	other, _ := twin.(map[string]any)
-	for key, value := range before {
+	inner := w.inside(repeated)
+	oldContent, _ := old.(map[string]any)
+	twinContent, _ := twin.(map[string]any)
+	for key, value := range oldContent {
 		if own, ok := m[key]; ok {
-			m[key] = inner.any(own, value, other[key]) // and the key, which may be in another place
+			m[key] = inner.shareContent(own, value, twinContent[key]) // replaces the key's memory, too
 		}
 	}
 	for key, value := range m {
-		if _, ok := before[key]; !ok {
-			m[key] = inner.any(value, nil, other[key])
+		if _, ok := oldContent[key]; !ok {
+			m[key] = inner.shareContent(value, nil, twinContent[key])
 		}
 	}
-	if again {
-		w.learn(hash, what, placeOf(m))
+	if repeated {
+		w.learn(hash, shape, placeOf(m))
 	}
 	return v
 }
 
-func (w walk) items(v any, l []any, old, twin any) any {
+// shareList returns a known list that equals l, or shares the elements of l. v
+// is l in an interface.
+func (w walk) shareList(v any, l []any, old, twin any) any {
 	if len(l) == 0 {
 		return v
 	}
-	shared, again, hash, what := w.shareAny(v, dynamicList, len(l))
+	shared, repeated, hash, key := w.shareAny(v, dynamicList, len(l))
 	if dataOf(shared) != dataOf(v) {
 		return shared
 	}
@@ -111,23 +117,23 @@ func (w walk) items(v any, l []any, old, twin any) any {
 		l = slices.Clone(l)
 		v = l
 	}
-	inner := w.inside(again)
-	before, _ := old.([]any)
-	other, _ := twin.([]any)
+	inner := w.inside(repeated)
+	oldItems, _ := old.([]any)
+	twinItems, _ := twin.([]any)
 	for n := range l {
 		var old, twin any
-		if n < len(before) {
-			old = before[n]
+		if n < len(oldItems) {
+			old = oldItems[n]
 		}
 		if n > 0 {
 			twin = l[n-1]
-		} else if len(other) > 0 {
-			twin = other[0]
+		} else if len(twinItems) > 0 {
+			twin = twinItems[0]
 		}
-		l[n] = inner.any(l[n], old, twin)
+		l[n] = inner.shareContent(l[n], old, twin)
 	}
-	if again {
-		w.learn(hash, what, dataOf(v))
+	if repeated {
+		w.learn(hash, key, dataOf(v))
 	}
 	return v
 }
@@ -151,6 +157,8 @@ func equalAny(a, b any) bool {
 	}
 }
 
+// equalContent reports whether two maps of unstructured content are deeply
+// equal.
 func equalContent(a, b map[string]any) bool {
 	return (a == nil) == (b == nil) && (len(a) > 0 && placeOf(a) == placeOf(b) || maps.EqualFunc(a, b, equalAny))
 }

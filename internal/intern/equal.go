@@ -9,33 +9,35 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Alike reports whether two pointers of one type point to values that are deeply
-// equal, bit by bit, apart from lazy values: it does not look at them, so that
-// others may be reading both. Quantities in maps are equal if their amounts are.
-// It may report false where it does not understand the type.
+// Alike reports whether two pointers of one type point to values that are
+// deeply equal, bit by bit. It ignores lazy values and does not read them, so
+// that others may be reading both objects. Quantities in maps are equal if
+// their amounts are equal. Alike may return false for types that this package
+// does not understand.
 func Alike(a, b any) bool {
 	x, p := pointee(a)
 	y, q := pointee(b)
 	return p != nil && p == q && equal(x, y, p, apart)
 }
 
-// A mode says what is made of lazy values, which are read in neither.
+// A mode says how lazy values are compared. They are never read.
 type mode uint8
 
 const (
-	exact mode = iota // they are equal to nothing
-	apart             // they do not count
+	exact mode = iota // lazy values are never equal
+	apart             // lazy values are ignored
 )
 
-// equal reports whether two values of p are deeply equal, bit by bit. Only the
-// places of slices, maps and targets of pointers do not count.
+// equal reports whether two values of type p are deeply equal, bit by bit. It
+// compares slices, maps and the targets of pointers by their contents and not
+// by their addresses.
 func equal(a, b place, p *plan, m mode) bool {
 	if a == b {
 		return true
 	}
 	for i := range p.fields {
 		f := &p.fields[i]
-		if !equalField(at(a, f.offset), at(b, f.offset), f, m) {
+		if !equalField(offsetBy(a, f.offset), offsetBy(b, f.offset), f, m) {
 			return false
 		}
 	}
@@ -50,10 +52,10 @@ func equalField(a, b place, f *field, m mode) bool {
 		return *textAt(a) == *textAt(b)
 	case list:
 		x, y := listAt(a), listAt(b)
-		return x.len == y.len && (x.data == nil) == (y.data == nil) && equalElements(x.data, y.data, x.len, f.to, m)
+		return x.len == y.len && (x.data == nil) == (y.data == nil) && equalElements(x.data, y.data, x.len, f.elem, m)
 	case pointer:
 		x, y := *pointerAt(a), *pointerAt(b)
-		return x == y || x != nil && y != nil && equal(x, y, f.to, m)
+		return x == y || x != nil && y != nil && equal(x, y, f.elem, m)
 	case dynamic:
 		return equalAny(*anyAt(a), *anyAt(b))
 	case dynamicMap:
@@ -84,7 +86,7 @@ func equalElements(a, b place, length int, elem *plan, m mode) bool {
 		return equalBytes(a, b, uintptr(length)*elem.size)
 	}
 	for n := range uintptr(length) {
-		if !equal(at(a, n*elem.size), at(b, n*elem.size), elem, m) {
+		if !equal(offsetBy(a, n*elem.size), offsetBy(b, n*elem.size), elem, m) {
 			return false
 		}
 	}
@@ -105,14 +107,15 @@ func equalMaps(a, b place, k kind, m mode) bool {
 		return maps.EqualFunc(mapOf[[]byte](a), mapOf[[]byte](b), equalData)
 	default:
 		return maps.EqualFunc(mapOf[resource.Quantity](a), mapOf[resource.Quantity](b), func(x, y resource.Quantity) bool {
-			// Digits beyond 64 bits are in different places. Cmp has copies of both to write to.
+			// Digits beyond 64 bits have different addresses. Cmp may write to
+			// its copies.
 			return x == y || m == apart && x.Format == y.Format && x.Cmp(y) == 0
 		})
 	}
 }
 
-// alike compares values of which there is no plan: maps of other types, whose
-// values are compared as if they were in lists.
+// alike compares maps of types that have no plan. It compares their values like
+// elements of lists.
 func alike(a, b reflect.Value) bool {
 	if a.Kind() != reflect.Map || a.IsNil() != b.IsNil() || a.Len() != b.Len() {
 		return false
@@ -120,12 +123,12 @@ func alike(a, b reflect.Value) bool {
 	elem := a.Type().Elem()
 	x, y := reflect.New(elem), reflect.New(elem)
 	for entries := a.MapRange(); entries.Next(); {
-		other := b.MapIndex(entries.Key())
-		if !other.IsValid() {
+		counterpart := b.MapIndex(entries.Key())
+		if !counterpart.IsValid() {
 			return false
 		}
 		x.Elem().SetIterValue(entries)
-		y.Elem().Set(other)
+		y.Elem().Set(counterpart)
 		if !equal(x.UnsafePointer(), y.UnsafePointer(), planOf(elem), apart) {
 			return false
 		}
@@ -133,30 +136,30 @@ func alike(a, b reflect.Value) bool {
 	return true
 }
 
-// Lazy reports whether obj, a pointer, holds a lazy value outside of maps: one
-// that methods write to when they read it, as [resource.Quantity] keeps its text.
-// Two objects must not have such a value in common.
+// Lazy reports whether obj, a pointer, holds a lazy value outside of maps,
+// which is a value that methods write to when they read it. For example, a
+// [resource.Quantity] caches its text. Two objects must not share such a value.
 func Lazy(obj any) bool {
-	p, of := pointee(obj)
-	return of != nil && of.lazyAt(p)
+	p, typ := pointee(obj)
+	return typ != nil && typ.lazyAt(p)
 }
 
-// lazyAt reports whether the value at p is lazy or points to one that is.
-func (of *plan) lazyAt(p place) bool {
-	if of.lazy || !of.holds {
-		return of.lazy
+// lazyAt reports whether the value at p is lazy or points to a lazy value.
+func (typ *plan) lazyAt(p place) bool {
+	if typ.lazy || !typ.holds {
+		return typ.lazy
 	}
-	for n := range of.fields {
-		switch f := &of.fields[n]; {
-		case f.to == nil || !f.to.holds:
+	for n := range typ.fields {
+		switch f := &typ.fields[n]; {
+		case f.elem == nil || !f.elem.holds:
 		case f.kind == pointer:
-			if to := *pointerAt(at(p, f.offset)); to != nil && f.to.lazyAt(to) {
+			if target := *pointerAt(offsetBy(p, f.offset)); target != nil && f.elem.lazyAt(target) {
 				return true
 			}
 		default:
-			h := listAt(at(p, f.offset))
+			h := listAt(offsetBy(p, f.offset))
 			for i := range uintptr(h.len) {
-				if f.to.lazyAt(at(h.data, i*f.to.size)) {
+				if f.elem.lazyAt(offsetBy(h.data, i*f.elem.size)) {
 					return true
 				}
 			}

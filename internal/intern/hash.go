@@ -8,30 +8,30 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// All hashes are keyed with a seed that is different in each Pool, so that
-// no tenant can make objects whose parts have hashes of their choice. Functions
-// report false for values that must not be shared: those that are lazy, or that this
-// package does not understand.
+// All hashes are keyed with a seed that is different in each Pool, so that no
+// tenant can make objects whose parts have hashes of the tenant's choice. The
+// functions return false for values that must not be shared, because they are
+// lazy or of a type that this package does not understand.
 
-// mix is a hash of three numbers.
+// mix returns a hash of three numbers.
 func (s *Pool) mix(a, b, c uint64) uint64 {
-	var all [24]byte
-	binary.LittleEndian.PutUint64(all[:], a)
-	binary.LittleEndian.PutUint64(all[8:], b)
-	binary.LittleEndian.PutUint64(all[16:], c)
-	return maphash.Bytes(s.seed, all[:])
+	var data [24]byte
+	binary.LittleEndian.PutUint64(data[:], a)
+	binary.LittleEndian.PutUint64(data[8:], b)
+	binary.LittleEndian.PutUint64(data[16:], c)
+	return maphash.Bytes(s.seed, data[:])
 }
 
 func (s *Pool) textHash(t string) uint64 { return maphash.String(s.seed, t) }
 
 func (s *Pool) dataHash(data []byte) uint64 { return maphash.Bytes(s.seed, data) }
 
-// hash returns the hash of the value at p: of its fields that are not zero.
-func (s *Pool) hash(p place, of *plan) (sum uint64, ok bool) {
-	sum = uint64(of.number)
-	for i := range of.fields {
-		f := &of.fields[i]
-		place := at(p, f.offset)
+// hash returns the hash of the value at p. Only fields that are not zero count.
+func (s *Pool) hash(p place, typ *plan) (sum uint64, ok bool) {
+	sum = uint64(typ.number)
+	for i := range typ.fields {
+		f := &typ.fields[i]
+		place := offsetBy(p, f.offset)
 		if f.kind != lazy && zero(place, f.size) {
 			continue
 		}
@@ -44,7 +44,7 @@ func (s *Pool) hash(p place, of *plan) (sum uint64, ok bool) {
 	return sum, true
 }
 
-// hashField returns the hash of the field at p, which is not zero.
+// hashField returns the hash of the field at p, which must not be zero.
 func (s *Pool) hashField(p place, f *field) (sum uint64, ok bool) {
 	switch f.kind {
 	case raw, instant:
@@ -52,9 +52,9 @@ func (s *Pool) hashField(p place, f *field) (sum uint64, ok bool) {
 	case text:
 		return s.textHash(*textAt(p)), true
 	case list:
-		return s.hashList(listAt(p), f.to)
+		return s.hashList(listAt(p), f.elem)
 	case pointer:
-		return s.hash(*pointerAt(p), f.to)
+		return s.hash(*pointerAt(p), f.elem)
 	case opaque, lazy:
 		return 0, false
 	case dynamic:
@@ -72,11 +72,11 @@ func (s *Pool) hashList(h *header, elem *plan) (sum uint64, ok bool) {
 	}
 	sum = uint64(h.len)
 	for n := range uintptr(h.len) {
-		next, ok := s.hash(at(h.data, n*elem.size), elem)
+		elemHash, ok := s.hash(offsetBy(h.data, n*elem.size), elem)
 		if !ok {
 			return 0, false
 		}
-		sum = s.mix(uint64(list), sum, next)
+		sum = s.mix(uint64(list), sum, elemHash)
 	}
 	return sum, true
 }
@@ -89,13 +89,15 @@ func (s *Pool) hashMap(m place, k kind) (sum uint64, ok bool) {
 		return hashEntries(s, m, k, func(value []byte) (uint64, bool) { return s.dataHash(value), true })
 	default:
 		return hashEntries(s, m, k, func(value resource.Quantity) (uint64, bool) {
-			// In a map it is not lazy: what reads it has a copy. But copies of a big number share its digits.
+			// It is not lazy in a map, whose readers have copies. But copies of
+			// a big number share its digits.
 			return s.hash(placeOfValue(&value), quantityPlan)
 		})
 	}
 }
 
-// hashEntries adds up the hashes of the entries, whose order is different each time.
+// hashEntries adds up the hashes of the entries, because the order of a map is
+// random.
 func hashEntries[V any](s *Pool, m place, k kind, hash func(V) (uint64, bool)) (sum uint64, ok bool) {
 	for key, value := range mapOf[V](m) {
 		h, ok := hash(value)
@@ -107,10 +109,10 @@ func hashEntries[V any](s *Pool, m place, k kind, hash func(V) (uint64, bool)) (
 	return s.mix(uint64(k), sum, uint64(length(m))), true
 }
 
-// hashAny hashes unstructured content: strings, int64, float64, bool, nil, and
-// maps and lists of such.
+// hashAny returns the hash of unstructured content: strings, int64, float64,
+// bool, nil, and maps and lists of these.
 func (s *Pool) hashAny(v any) (sum uint64, ok bool) {
-	const truth, whole, float = 101, 102, 103 // beside the kinds
+	const truth, whole, float = 101, 102, 103 // differ from all kinds
 	switch v := v.(type) {
 	case nil:
 		return 0, true

@@ -93,7 +93,7 @@ func samples() []sample {
 	return all
 }
 
-// A hash that says less than it could costs nothing but sharing: nothing that users see would tell.
+// A weak hash costs only sharing, which no other test would notice.
 func TestDifferentPartsHaveDifferentHashes(t *testing.T) {
 	g, s := gomega.NewWithT(t), New()
 	found := map[uint64]sample{}
@@ -173,7 +173,7 @@ func TestEqualHashesOfDifferentPartsDoNoHarm(t *testing.T) {
 			hash, ok := c.hash(s)
 			g.Expect(ok).To(gomega.BeTrue())
 			s.learn(hash, c.what, c.different)
-			g.Expect(s.look(hash, c.what, 0, false)).To(gomega.Equal(c.different))
+			g.Expect(s.lookup(hash, c.what, 0, false)).To(gomega.Equal(c.different))
 			for range 3 {
 				object := c.object(long)
 				s.Object(object)

@@ -131,7 +131,8 @@ func mix(random *rand.Rand, to, from reflect.Value) {
 	}
 }
 
-// replica returns a Pod that shares nothing with others: each of its texts has been decoded.
+// replica returns a Pod that shares nothing with others: each of its texts has
+// been decoded.
 func replica(n int) *corev1.Pod {
 	data, err := template(n).Marshal()
 	p := &corev1.Pod{}
@@ -243,7 +244,8 @@ func TestUnstructuredIsShared(t *testing.T) {
 	t.Error(missed)
 }
 
-// unshared returns what s does not share, or shares wrongly, of equal contents.
+// unshared returns the parts with equal contents that s does not share, or
+// shares wrongly.
 func unshared(t *testing.T, s *intern.Pool) (missed []string) {
 	var all []map[string]any
 	for n := range 6 {
@@ -294,8 +296,8 @@ func TestOddArguments(t *testing.T) {
 	}
 }
 
-// What is gone leaves the table, however much of it there was: a million objects
-// come, and all but a few go.
+// Dead parts leave the table even if there were many: a million objects are
+// added, and all but a few are deleted.
 func TestTableKeepsNoGarbage(t *testing.T) {
 	const (
 		objects = churned / 2
@@ -386,7 +388,7 @@ func BenchmarkObject(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(pods)), "ns/object")
 }
 
-// Nothing has to be called for that.
+// The caller need not call any method for this.
 func TestATableOfDeadPartsShrinksByItself(t *testing.T) {
 	s := intern.New()
 	var kept []*corev1.ConfigMap

@@ -86,7 +86,8 @@ func TestLazyValuesAreNotShared(t *testing.T) {
 }
 
 // Each object has a reader of its own, as keys have workers, and none of them
-// may meet memory that a reader of another object writes to. The race detector looks.
+// may meet memory that a reader of another object writes to. The race detector
+// looks.
 func TestReadersOfDifferentObjectsDoNotMeet(t *testing.T) {
 	const objects, rounds = 8, 20
 	g := NewWithT(t)
@@ -148,7 +149,7 @@ func TestAlikeKnowsMapsWithBigNumbers(t *testing.T) {
 	g.Expect(intern.Alike(with("1"), with("2"))).To(BeFalse())
 }
 
-// A change of nothing but a lazy value is not seen by Alike, any other is.
+// Alike ignores a change of a lazy value and sees all other changes.
 func TestAlikeDoesNotLookAtLazyValues(t *testing.T) {
 	g := NewWithT(t)
 	a, b := measured(1), measured(1)

@@ -5,24 +5,25 @@ import (
 	"unsafe"
 )
 
-// Everything that this package assumes about how Go lays out memory is in this
-// file, the only one that imports unsafe, and [TestLayout] fails when an
+// This file has all assumptions of the package about how Go lays out memory,
+// and is the only one that imports unsafe. [TestLayout] fails when an
 // assumption breaks:
 //
 //   - An interface is two words: its type, then a pointer to its value. If the
-//     value is a pointer or a map, the second word is that value itself.
+//     value is a pointer or a map, the second word is the value itself.
 //   - A slice is a pointer, a length and a capacity; a string begins with a
 //     pointer; a map is one pointer.
-//   - The places of fields are what package reflect says, and memory does not
-//     move. A weak pointer may point into the middle of an allocation.
+//   - Package reflect reports the offsets of fields, and memory does not move. A
+//     weak pointer may point into the middle of an allocation.
 
-// A place is the address of a value. The plan that comes with it has its type.
+// A place is the address of a value, whose type is known from the plan that is
+// passed with it.
 type place = unsafe.Pointer
 
-// eface is how an interface lies in memory.
+// eface is the memory of an interface.
 type eface struct{ typ, data place }
 
-// header is how a slice lies in memory.
+// header is the memory of a slice.
 type header struct {
 	data     place
 	len, cap int
@@ -36,8 +37,8 @@ const (
 	anySize  = unsafe.Sizeof(eface{})
 )
 
-// at returns the place that is n bytes behind p: nil if p is nil.
-func at(p place, offset uintptr) place {
+// offsetBy returns the place that is offset bytes after p, or nil if p is nil.
+func offsetBy(p place, offset uintptr) place {
 	if p == nil {
 		return nil
 	}
@@ -58,20 +59,21 @@ func placeOfValue[T any](v *T) place       { return place(v) }
 func textOf(p place, length int) string    { return unsafe.String((*byte)(p), length) }
 func byteAt(p place) *byte                 { return (*byte)(p) }
 
-// length is the length of a map, whatever its values are.
+// length returns the length of a map with values of any type.
 func length(m place) int { return len(mapOf[string](m)) }
 
-// dataOf returns the content of the interface v: a pointer, a map, or the place of a value.
+// dataOf returns the data word of the interface v: a pointer, a map, or the
+// place of another value.
 func dataOf(v any) place { return (*eface)(unsafe.Pointer(&v)).data }
 
-// withData returns an interface of v's type that holds data instead.
+// withData returns an interface of v's type with data as its data word.
 func withData(v any, data place) any {
 	(*eface)(unsafe.Pointer(&v)).data = data
 	return v
 }
 
-// pointee returns where obj, a pointer, points to and the plan of that: nil if
-// obj is nil or something else.
+// pointee returns the place that obj points to, and the plan for it. It returns
+// nil if obj is nil or not a pointer.
 func pointee(obj any) (place, *plan) {
 	t := reflect.TypeOf(obj)
 	if t == nil || t.Kind() != reflect.Pointer || t.Elem().Size() == 0 || dataOf(obj) == nil {

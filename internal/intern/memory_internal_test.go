@@ -43,8 +43,8 @@ func TestLayout(t *testing.T) {
 
 	// Fields are where package reflect says.
 	p := planOf(reflect.TypeFor[pair]())
-	g.Expect(*textAt(at(place(value), p.fields[1].offset))).To(gomega.Equal("b"))
-	g.Expect(uintptr(at(nil, 8))).To(gomega.BeZero())
+	g.Expect(*textAt(offsetBy(place(value), p.fields[1].offset))).To(gomega.Equal("b"))
+	g.Expect(uintptr(offsetBy(nil, 8))).To(gomega.BeZero())
 	g.Expect([]uintptr{reflect.TypeFor[string]().Size(), reflect.TypeFor[[]int]().Size(), reflect.TypeFor[any]().Size()}).
 		To(gomega.Equal([]uintptr{textSize, listSize, anySize}))
 

@@ -32,7 +32,8 @@ func TestListsHaveNoRoomToSpare(t *testing.T) {
 	g.Expect(u.Object).To(Equal(map[string]any{"list": []any{"a"}}))
 }
 
-// The closest relative of a Pod is one of the same controller, even if a different one came first.
+// The closest relative of a Pod is one of the same controller, even if a
+// different one came first.
 func TestAReplicaTakesSmallPartsFromOneOfItsController(t *testing.T) {
 	g, s := NewWithT(t), intern.New()
 	yes := true
@@ -49,7 +50,8 @@ func TestAReplicaTakesSmallPartsFromOneOfItsController(t *testing.T) {
 	g.Expect(textPlace(all[3].Spec.Hostname)).To(Equal(textPlace(all[0].Spec.Hostname)))
 }
 
-// Two containers often differ in their name alone, and the first has no element before it.
+// Two containers often differ in their name alone, and the first has no element
+// before it.
 func TestAnElementTakesSmallPartsFromTheOneBefore(t *testing.T) {
 	g, s := NewWithT(t), intern.New()
 	container := func(name string, period int32) corev1.Container {
@@ -114,7 +116,7 @@ func TestPartsOfDifferentContentAreShared(t *testing.T) {
 	g.Expect(place(all[3].Object["list"])).NotTo(Equal(place(all[2].Object["list"])))
 }
 
-// Values that a decoder never makes are equal to nothing.
+// Values that a decoder never makes are equal to no value.
 func TestContentOfOtherTypesStaysAsItIs(t *testing.T) {
 	g, s := NewWithT(t), intern.New()
 	old := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"n": 1, "list": []any{int32(1)}}}}
@@ -143,7 +145,7 @@ func TestInterfacesInStructsAreShared(t *testing.T) {
 	g.Expect(all[2]).To(Equal(&holder{Name: "2", Value: map[string]any{"a": strings.Repeat("b", 100)}}))
 }
 
-// What is empty where another object has something does not stand in the way.
+// An empty value whose counterpart in another object is not empty causes no fault.
 func TestStructsWithEmptyOpaqueFieldsAreShared(t *testing.T) {
 	type inner struct {
 		Words [10]int64
@@ -180,7 +182,7 @@ func TestListsOfNumbersAreShared(t *testing.T) {
 	g.Expect(place(groups[5])).NotTo(Equal(place(groups[4])))
 }
 
-// What is within a part that becomes known costs no entry of its own.
+// The parts inside a part that enters the table have no entries of their own.
 func TestAPartThatBecomesKnownCostsOneEntry(t *testing.T) {
 	g, s := NewWithT(t), intern.New()
 	long := strings.Repeat("long ", 20)
@@ -193,7 +195,8 @@ func TestAPartThatBecomesKnownCostsOneEntry(t *testing.T) {
 	}
 }
 
-// Quantities in maps are shared, but for numbers so big that copies have them together.
+// Quantities in maps are shared, but for numbers so big that copies have them
+// together.
 func TestMapsOfQuantitiesAreShared(t *testing.T) {
 	for text, shared := range map[string]bool{"100m": true, "123456789012345678901234567890": false} {
 		g, s := NewWithT(t), intern.New()
@@ -211,7 +214,7 @@ func TestMapsOfQuantitiesAreShared(t *testing.T) {
 	}
 }
 
-// Below ten parts within parts nothing is looked at, and all stays.
+// Parts nested deeper than ten levels stay unchanged.
 func TestDeepContentStaysAsItIs(t *testing.T) {
 	g, s := NewWithT(t), intern.New()
 	for n := range 3 {
@@ -228,7 +231,8 @@ func TestDeepContentStaysAsItIs(t *testing.T) {
 	}
 }
 
-// The first element has none before it: it takes from the first of the list at the same place of the element around.
+// The first element of a list has no predecessor: it shares with the first
+// element of the same list one element earlier in the outer list.
 func TestAFirstElementTakesSmallPartsFromThatOfTheListBefore(t *testing.T) {
 	g, s := NewWithT(t), intern.New()
 	p := &corev1.Pod{}
@@ -251,7 +255,7 @@ func TestAFirstElementTakesSmallPartsFromThatOfTheListBefore(t *testing.T) {
 	g.Expect(textPlace(small(1).(string))).To(Equal(textPlace(small(0).(string))))
 }
 
-// What cannot be shared would only fill the table.
+// Parts that cannot be shared would only fill the table.
 func TestPartsThatHoldWhatIsNotSharedAreNotKnown(t *testing.T) {
 	type (
 		part struct {
@@ -316,7 +320,7 @@ func TestLongTextsOfContentAreShared(t *testing.T) {
 	g.Expect(texts[5]).NotTo(Equal(texts[4]))
 }
 
-// Certificates of one authority are in Secrets that are different else.
+// Secrets that differ otherwise hold the certificates of one authority.
 func TestValuesOfMapsOfBytesAreShared(t *testing.T) {
 	g, s := NewWithT(t), intern.New()
 	var all []*corev1.Secret
@@ -334,7 +338,8 @@ func TestValuesOfMapsOfBytesAreShared(t *testing.T) {
 	g.Expect(place(all[5].Data["ca.crt"])).NotTo(Equal(place(all[4].Data["ca.crt"])))
 }
 
-// From 48 bytes on a text is worth an entry, from 64 on a part behind a pointer; and only one that two objects have.
+// A string enters the table from 48 bytes on, and the target of a pointer from
+// 64 bytes on, once two objects have it.
 func TestPartsThatAreWorthAnEntry(t *testing.T) {
 	type large struct{ Words [8]int64 }
 	type small struct{ Words [7]int64 }
@@ -373,7 +378,7 @@ func twoPlaces[T any](n int) (places [2]*T) {
 	return places
 }
 
-// Each value adds what it takes.
+// Each value adds its own size.
 func TestSizeCountsEveryPart(t *testing.T) {
 	g := NewWithT(t)
 	sizeOf := func(v any) int64 {

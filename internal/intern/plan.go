@@ -14,7 +14,7 @@ import (
 type kind uint8
 
 const (
-	raw         kind = iota // bytes that are what they are, without pointers
+	raw         kind = iota // bytes without pointers
 	instant                 // a constant with pointers, such as a time.Time with its location
 	text                    // a string
 	list                    // a slice
@@ -23,40 +23,40 @@ const (
 	bytesMap                // a map of byte slices
 	quantityMap             // a map of quantities
 	dynamic                 // an interface that holds unstructured content
-	dynamicMap              // a map of such
-	dynamicText             // what an interface that holds a string points to
-	dynamicList             // the same for a list of unstructured content
+	dynamicMap              // a map of unstructured content
+	dynamicText             // the target of an interface that holds a string
+	dynamicList             // the target of an interface that holds a list
 	object                  // a whole object
 	lazy                    // a value that its own methods write to when they read it
-	opaque                  // what this package does not understand
+	opaque                  // a type that this package does not understand
 )
 
-// A plan tells how to walk values of one type. Structs within the type have
-// been flattened into its fields.
+// A plan describes how to walk values of one type. The fields of nested structs
+// are fields of the plan itself.
 type plan struct {
-	list   reflect.Type // of slices of it
+	list   reflect.Type // the type of slices of it
 	number uint32       // from 1
 	size   uintptr
 	fields []field
-	plain  bool // raw fields alone: bytes can be compared
-	lazy   bool // a value is lazy or has a field that is
-	holds  bool // values may point to lazy ones, or be such
+	plain  bool // has raw fields only, so that bytes can be compared
+	lazy   bool // a value is lazy or has a lazy field
+	holds  bool // values may be lazy or point to lazy values
 }
 
 type field struct {
 	kind   kind
 	offset uintptr
 	size   uintptr
-	to     *plan        // of the elements or of the target of a pointer
+	elem   *plan        // of the elements or of the target of a pointer
 	typ    reflect.Type // of an opaque value
 }
 
-// plans holds the plan of every type that was ever walked. There is one of each,
-// made once, and none changes after it was added.
+// plans maps every type that was ever walked to its plan. A plan is made once
+// and does not change after it was added.
 var (
-	plans  sync.Map   // of reflect.Type to *plan
-	making sync.Mutex // held while plans are made; guards made
-	made   uint32     // plans
+	plans     sync.Map   // from reflect.Type to *plan
+	plansMu   sync.Mutex // held while plans are made; guards planCount
+	planCount uint32     // number of the last plan
 )
 
 // planOf returns the plan of t.
@@ -64,11 +64,11 @@ func planOf(t reflect.Type) *plan {
 	if p, ok := plans.Load(t); ok {
 		return p.(*plan)
 	}
-	making.Lock()
-	defer making.Unlock()
+	plansMu.Lock()
+	defer plansMu.Unlock()
 	c := compiler{made: map[reflect.Type]*plan{}}
 	p := c.planOf(t)
-	c.spread()
+	c.propagate()
 	for t, p := range c.made {
 		plans.Store(t, p)
 	}
@@ -80,37 +80,38 @@ var (
 	quantityPlan = planInMap(quantityType)
 )
 
-// planInMap returns a plan of a lazy type for values in maps. Go lets nothing
-// point into a map, so that their methods have copies to write to. What they
-// point to, the copies share: that remains opaque.
+// planInMap returns the plan of a lazy type for values in maps. Go has no
+// pointers into maps, so that the methods of such values have copies to write
+// to. The copies share the targets of their pointers, which therefore remain
+// opaque.
 func planInMap(t reflect.Type) *plan {
-	making.Lock()
-	defer making.Unlock()
+	plansMu.Lock()
+	defer plansMu.Unlock()
 	c := compiler{made: map[reflect.Type]*plan{}, inMap: true}
 	return c.planOf(t)
 }
 
-// A compiler makes the plan of a type and of all that it holds.
+// A compiler makes the plan of a type and of all types inside it.
 type compiler struct {
 	made  map[reflect.Type]*plan
 	inMap bool // see planInMap
 }
 
-// spread completes holds of the plans.
-func (c *compiler) spread() {
-	for again := true; again; {
-		again = false
+// propagate sets holds in all plans whose values may point to lazy values.
+func (c *compiler) propagate() {
+	for changed := true; changed; {
+		changed = false
 		for _, p := range c.made {
 			if !p.holds && slices.ContainsFunc(p.fields, func(f field) bool {
-				return f.kind == lazy || f.to != nil && f.to.holds
+				return f.kind == lazy || f.elem != nil && f.elem.holds
 			}) {
-				p.holds, again = true, true
+				p.holds, changed = true, true
 			}
 		}
 	}
 }
 
-// planOf compiles the plan of t. A type that contains itself ends at the plan
+// planOf compiles the plan of t. A type that contains itself refers to the plan
 // that is being made.
 func (c *compiler) planOf(t reflect.Type) *plan {
 	if p, ok := c.made[t]; ok {
@@ -119,8 +120,8 @@ func (c *compiler) planOf(t reflect.Type) *plan {
 	if p, ok := plans.Load(t); ok && !c.inMap {
 		return p.(*plan)
 	}
-	made++
-	p := &plan{list: reflect.SliceOf(t), number: made, size: t.Size()}
+	planCount++
+	p := &plan{list: reflect.SliceOf(t), number: planCount, size: t.Size()}
 	c.made[t] = p
 	c.addFields(p, t, 0)
 	p.plain = len(p.fields) == 0 || len(p.fields) == 1 && p.fields[0].kind == raw
@@ -156,9 +157,9 @@ func (c *compiler) addFields(p *plan, t reflect.Type, offset uintptr) {
 	case reflect.Slice, reflect.Pointer:
 		f := field{kind: opaque}
 		if !c.inMap {
-			f.kind, f.to = list, c.planOf(t.Elem())
+			f.kind, f.elem = list, c.planOf(t.Elem())
 		}
-		if t.Kind() == reflect.Pointer && f.to != nil {
+		if t.Kind() == reflect.Pointer && f.elem != nil {
 			f.kind = pointer
 		}
 		add(f)
@@ -177,7 +178,8 @@ func (c *compiler) addFields(p *plan, t reflect.Type, offset uintptr) {
 	}
 }
 
-// special returns the kind of a field that its reflect.Kind does not tell.
+// special returns the kind of a field for types whose kind does not follow from
+// their reflect.Kind.
 func (c *compiler) special(t reflect.Type) (k kind, special bool) {
 	switch {
 	case t == anyType:
@@ -193,10 +195,9 @@ func (c *compiler) special(t reflect.Type) (k kind, special bool) {
 	}
 }
 
-// hides reports whether a type has fields of its package alone. Methods keep
-// there what they have found out, so that such a type is lazy unless it is
-// constant: that is how one finds lazy types. TestTypesThatHideFields knows all
-// of the built-in kinds.
+// hides reports whether a type has unexported fields. Its methods may cache
+// results in them, so that the type counts as lazy unless it is in constant.
+// TestTypesThatHideFields lists all such types in the built-in kinds.
 func hides(t reflect.Type) bool {
 	if t.Kind() != reflect.Struct {
 		return false
@@ -209,8 +210,8 @@ func hides(t reflect.Type) bool {
 	return false
 }
 
-// constant are the types with hidden fields that nothing writes to, and of which
-// equal ones have equal bits.
+// constant has the types with unexported fields that no method writes to, and
+// whose equal values have equal bits.
 var constant = map[reflect.Type]bool{
 	reflect.TypeFor[time.Time]():       true,
 	reflect.TypeFor[metav1.FieldsV1](): true, // in a build where it is a unique.Handle
@@ -231,14 +232,14 @@ func mapKind(t reflect.Type) kind {
 	}
 }
 
-// addRaw adds bytes, as a part of the bytes before if there are no others
-// between them.
-func (of *plan) addRaw(offset, size uintptr) {
-	if n := len(of.fields); n > 0 {
-		if last := &of.fields[n-1]; last.kind == raw && last.offset+last.size == offset {
-			last.size += size
+// addRaw adds bytes. It extends the field before if that field ends where they
+// start.
+func (p *plan) addRaw(offset, size uintptr) {
+	if n := len(p.fields); n > 0 {
+		if previous := &p.fields[n-1]; previous.kind == raw && previous.offset+previous.size == offset {
+			previous.size += size
 			return
 		}
 	}
-	of.fields = append(of.fields, field{kind: raw, offset: offset, size: size})
+	p.fields = append(p.fields, field{kind: raw, offset: offset, size: size})
 }

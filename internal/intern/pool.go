@@ -12,49 +12,49 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// A Pool makes equal parts of the objects that it is given one.
+// A Pool replaces equal parts of the objects that it is given by one copy.
 //
-// It is safe for concurrent use: objects are walked side by side, and a lock is
-// held for one look at the table.
+// It is safe for concurrent use. Objects are walked in parallel, and a lock is
+// held only for one lookup in a table.
 type Pool struct {
 	seed    maphash.Seed
-	objects atomic.Uint32 // that have been walked
+	objects atomic.Uint32 // number of objects walked
 	known   [1 << tableBits]table
 }
 
-// tableBits are the bits of a hash that say which of the tables a part is in.
+// tableBits is the number of bits of a hash that select the table of a part.
 const tableBits = 6
 
-// New returns a Pool that knows nothing yet.
+// New returns an empty Pool.
 func New() *Pool {
 	s := &Pool{seed: maphash.MakeSeed()}
 	s.sweepAfterCollection()
 	return s
 }
 
-// Object shares the parts of the object to which obj points. Do not write to
-// it afterwards.
+// Object shares the parts of the object that obj points to. The object must not
+// be modified afterwards.
 func (s *Pool) Object(obj any) { s.Update(obj, nil) }
 
-// Update shares what obj, a pointer, points to with old, an earlier state of the
-// same object: nearly all of it has stayed as it was, and only the rest is looked
-// for in the table. Do not write to obj afterwards; old is only read. If old is
-// nil or of another type, a relative takes its place.
+// Update shares the parts of the object that obj points to. It takes unchanged
+// parts from old, an earlier state of the same object, and looks up only the
+// rest in the table. If old is nil or of another type, Update uses a relative
+// instead. The object must not be modified afterwards; old is only read.
 func (s *Pool) Update(obj, old any) {
-	to, p := pointee(obj)
+	target, p := pointee(obj)
 	if p == nil || p.plain {
 		return
 	}
 	recent := spare.Get().(*texts)
-	w := walk{Pool: s, object: s.objects.Add(1), learns: true, recent: recent}
+	w := walk{Pool: s, object: s.objects.Add(1), learning: true, recent: recent}
 	families := s.familiesOf(obj, p)
 	if reflect.TypeOf(old) == reflect.TypeOf(obj) && dataOf(old) != nil {
-		w.fields(to, likes{dataOf(old), nil}, p)
+		w.fields(target, likes{dataOf(old), nil}, p)
 	} else {
-		w.fields(to, likes{s.relative(families, p), nil}, p)
+		w.fields(target, likes{s.relative(families, p), nil}, p)
 	}
 	for _, family := range families {
-		s.represent(family, shapeOf(object, p, 1), to)
+		s.addMember(family, shapeOf(object, p, 1), target)
 	}
 	*recent = texts{}
 	spare.Put(recent)
@@ -62,14 +62,14 @@ func (s *Pool) Update(obj, old any) {
 	runtime.KeepAlive(old)
 }
 
-// familiesOf returns the hashes of the families of an object, of each of which
-// one living member is known: what its controller owns, and its type. They are the
-// same if it has no controller.
+// familiesOf returns the hashes of an object's families: the objects of its
+// controller, and the objects of its type. One living member of each family is
+// known. Both hashes are the same if the object has no controller.
 func (s *Pool) familiesOf(obj any, p *plan) (families [2]uint64) {
-	ofType := s.mix(uint64(object), uint64(p.number), 0)
-	families = [...]uint64{ofType, ofType}
+	typeFamily := s.mix(uint64(object), uint64(p.number), 0)
+	families = [...]uint64{typeFamily, typeFamily}
 	o, ok := obj.(metav1.Object)
-	if _, generic := obj.(*unstructured.Unstructured); !ok || generic { // which would allocate to tell its owner
+	if _, generic := obj.(*unstructured.Unstructured); !ok || generic { // GetOwnerReferences would allocate
 		return families
 	}
 	if owner := metav1.GetControllerOfNoCopy(o); owner != nil {
@@ -78,47 +78,50 @@ func (s *Pool) familiesOf(obj any, p *plan) (families [2]uint64) {
 	return families
 }
 
-// relative returns the member that is known of the closest family.
+// relative returns the known member of the closest family, or nil.
 func (s *Pool) relative(families [2]uint64, p *plan) place {
 	for _, family := range families {
-		if at, _ := s.look(family, shapeOf(object, p, 1), 0, false); at != nil {
-			return at
+		if member, _ := s.lookup(family, shapeOf(object, p, 1), 0, false); member != nil {
+			return member
 		}
 	}
 	return nil
 }
 
-// represent makes the object at obj known for its family, if no other is.
-func (s *Pool) represent(family uint64, what shape, obj place) {
+// addMember makes the object at obj the known member of its family, unless the
+// family has one.
+func (s *Pool) addMember(family uint64, key shape, obj place) {
 	t := s.tableOf(family)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.get(family, what) == nil {
-		t.put(family, what, byteAt(obj))
+	if t.get(family, key) == nil {
+		t.put(family, key, byteAt(obj))
 	}
 }
 
 func (s *Pool) tableOf(hash uint64) *table { return &s.known[hash%(1<<tableBits)] }
 
-// look returns the known part of that hash and shape, which the caller has yet
-// to compare: nil if there is none. If it notes such a part, it reports whether that
-// has been seen in another object, too, and so should become known.
-func (s *Pool) look(hash uint64, what shape, object uint32, notes bool) (at place, again bool) {
+// lookup returns the known part with this hash and shape, or nil. The caller
+// must compare it, because hashes can collide. If no part is known and record
+// is set, lookup records the part, and repeated reports whether another object
+// had it before, so that it should enter the table.
+func (s *Pool) lookup(hash uint64, key shape, object uint32, record bool) (found place, repeated bool) {
 	t := s.tableOf(hash)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if at := t.get(hash, what); at != nil {
-		return place(at), false
+	if found := t.get(hash, key); found != nil {
+		return place(found), false
 	}
-	return nil, notes && t.sighted(hash, object)
+	return nil, record && t.seenElsewhere(hash, object)
 }
 
-// learn makes the part at at known. Nothing may write to it afterwards.
-func (s *Pool) learn(hash uint64, what shape, at place) {
+// learn adds the part at data to the table. The part must not be modified
+// afterwards.
+func (s *Pool) learn(hash uint64, key shape, data place) {
 	t := s.tableOf(hash)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.put(hash, what, byteAt(at))
+	t.put(hash, key, byteAt(data))
 }
 
 // Len returns the number of known parts, some of which may be dead.
@@ -132,12 +135,12 @@ func (s *Pool) Len() (n int) {
 	return n
 }
 
-// sweepAfterCollection makes the tables drop what the next garbage collection,
-// and each one after it, finds dead.
+// sweepAfterCollection sweeps the tables after the next garbage collection and
+// each one after it.
 func (s *Pool) sweepAfterCollection() {
-	type sentinel struct{ _ *byte } // with a pointer, it is an allocation of its own
-	runtime.AddCleanup(&sentinel{}, func(of weak.Pointer[Pool]) {
-		if s := of.Value(); s != nil {
+	type sentinel struct{ _ *byte } // the pointer makes it an allocation of its own
+	runtime.AddCleanup(&sentinel{}, func(pool weak.Pointer[Pool]) {
+		if s := pool.Value(); s != nil {
 			for i := range s.known {
 				s.known[i].sweep()
 			}
@@ -146,23 +149,24 @@ func (s *Pool) sweepAfterCollection() {
 	}, weak.Make(s))
 }
 
-// table holds known parts by their hash and shape, and remembers which others were seen once.
+// table holds known parts by their hash and shape, and remembers which other
+// parts were seen once.
 type table struct {
-	mu    sync.Mutex // guards the fields below; held for a search, or to sweep one table of many
+	mu    sync.Mutex // guards the fields below; held for a search or a sweep of this table
 	known map[part]weak.Pointer[byte]
-	// The object in which a part was seen, by a half of the part's hash. When seen is full, it becomes older, and what
-	// was in older is forgotten.
-	seen, older map[uint32]uint32
+	// The number of the object in which a part was first seen, by half of the
+	// part's hash. There are two generations: a full seen replaces previous.
+	seen, previous map[uint32]uint32
 }
 
-// part identifies a part. Two parts of one shape may be compared.
+// part identifies a part. Only parts of one shape may be compared.
 type part struct {
 	hash uint64
 	shape
 }
 
-// shape is the kind of a part, the number of its plan (0 if its type is clear
-// from the kind), and its length.
+// shape is the kind of a part, its length, and the number of its plan. The
+// number is 0 if the kind determines the type.
 type shape struct {
 	length int
 	plan   uint32
@@ -177,27 +181,28 @@ func shapeOf(k kind, p *plan, length int) shape {
 	return s
 }
 
-// sightings is how many parts seen has room for.
+// sightings is the capacity of seen.
 const sightings = 448
 
-// get returns the known part of that hash and shape: nil if there is none.
-func (t *table) get(hash uint64, what shape) *byte { return t.known[part{hash, what}].Value() }
+// get returns the known part with this hash and shape, or nil.
+func (t *table) get(hash uint64, key shape) *byte { return t.known[part{hash, key}].Value() }
 
-// put makes the part at at that of hash, in place of the one before.
-func (t *table) put(hash uint64, what shape, at *byte) {
+// put adds the part at data. It replaces a part with the same hash and shape.
+func (t *table) put(hash uint64, key shape, data *byte) {
 	if t.known == nil {
 		t.known = map[part]weak.Pointer[byte]{}
 	}
-	t.known[part{hash, what}] = weak.Make(at)
+	t.known[part{hash, key}] = weak.Make(data)
 }
 
-// sweep drops the parts that are dead, once a quarter is, and gives the memory of their entries back.
+// sweep drops dead parts if they are at least a quarter of the table, and frees
+// the memory of their entries.
 func (t *table) sweep() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	living := 0
-	for _, at := range t.known {
-		if at.Value() != nil {
+	for _, data := range t.known {
+		if data.Value() != nil {
 			living++
 		}
 	}
@@ -206,27 +211,27 @@ func (t *table) sweep() {
 	}
 	old := t.known
 	t.known = make(map[part]weak.Pointer[byte], living)
-	for key, at := range old {
-		if at.Value() != nil {
-			t.known[key] = at
+	for key, data := range old {
+		if data.Value() != nil {
+			t.known[key] = data
 		}
 	}
 	if living == 0 {
-		t.seen, t.older = nil, nil
+		t.seen, t.previous = nil, nil
 	}
 }
 
-// sighted notes a part that is not known, and reports whether another object
-// has it, too.
-func (t *table) sighted(hash uint64, object uint32) bool {
+// seenElsewhere reports whether another object has had this part before. If no
+// object has, it records the part for this one.
+func (t *table) seenElsewhere(hash uint64, object uint32) bool {
 	half := uint32(hash >> 32)
-	for _, seen := range [...]map[uint32]uint32{t.seen, t.older} {
-		if by, ok := seen[half]; ok {
-			return by != object
+	for _, seen := range [...]map[uint32]uint32{t.seen, t.previous} {
+		if owner, ok := seen[half]; ok {
+			return owner != object
 		}
 	}
 	if len(t.seen) == sightings {
-		t.seen, t.older = t.older, t.seen
+		t.seen, t.previous = t.previous, t.seen
 		clear(t.seen)
 	}
 	if t.seen == nil {

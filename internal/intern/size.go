@@ -8,12 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Size returns how many bytes of memory objects, each a pointer, take with all
-// that they hold. A part that several of them share, or one has twice, counts once.
+// Size returns how many bytes of memory the objects take together with
+// everything that they refer to. Each object is a pointer. A part that is
+// shared counts once.
 //
-// It counts what their own types tell: structs, strings, the whole capacity of
-// slices, and maps as Go lays them out. It does not count what the allocator
-// rounds up to.
+// Size counts structs, strings, the whole capacity of slices, and maps as Go
+// lays them out. It does not count the rounding of the allocator.
 func Size[T any](objects iter.Seq[T]) (size int64) {
 	s := sizer{seen: map[place]struct{}{}}
 	for obj := range objects {
@@ -29,12 +29,13 @@ type sizer struct {
 }
 
 func (s *sizer) object(obj any) {
-	if to, p := pointee(obj); p != nil && s.add(to, p.size) {
-		s.within(to, p)
+	if target, p := pointee(obj); p != nil && s.add(target, p.size) {
+		s.addTargets(target, p)
 	}
 }
 
-// add counts a piece of memory, unless it is known or not there.
+// add counts a piece of memory and reports whether it did. It does not count
+// nil, an empty piece, or one that was counted before.
 func (s *sizer) add(p place, size uintptr) (fresh bool) {
 	if p == nil || size == 0 {
 		return false
@@ -49,32 +50,32 @@ func (s *sizer) add(p place, size uintptr) (fresh bool) {
 
 func (s *sizer) text(t string) { s.add(placeOfText(t), uintptr(len(t))) }
 
-// within counts the memory that the value at p refers to. Lazy values are not
-// read.
-func (s *sizer) within(p place, of *plan) {
-	for n := range of.fields {
-		f := &of.fields[n]
-		here := at(p, f.offset)
+// addTargets counts the memory that the value at p refers to. It does not read
+// lazy values.
+func (s *sizer) addTargets(p place, typ *plan) {
+	for n := range typ.fields {
+		f := &typ.fields[n]
+		place := offsetBy(p, f.offset)
 		switch f.kind {
 		case text:
-			s.text(*textAt(here))
+			s.text(*textAt(place))
 		case list:
-			h := listAt(here)
-			if s.add(h.data, uintptr(h.cap)*f.to.size) && !f.to.plain {
+			h := listAt(place)
+			if s.add(h.data, uintptr(h.cap)*f.elem.size) && !f.elem.plain {
 				for i := range h.len {
-					s.within(at(h.data, uintptr(i)*f.to.size), f.to)
+					s.addTargets(offsetBy(h.data, uintptr(i)*f.elem.size), f.elem)
 				}
 			}
 		case pointer:
-			if to := *pointerAt(here); s.add(to, f.to.size) {
-				s.within(to, f.to)
+			if target := *pointerAt(place); s.add(target, f.elem.size) {
+				s.addTargets(target, f.elem)
 			}
 		case stringMap, bytesMap, quantityMap:
-			s.entries(*pointerAt(here), f.kind)
+			s.entries(*pointerAt(place), f.kind)
 		case dynamic:
-			s.content(*anyAt(here))
+			s.content(*anyAt(place))
 		case dynamicMap:
-			s.content(*mapAt[any](here))
+			s.content(*mapAt[any](place))
 		}
 	}
 }
@@ -90,21 +91,22 @@ func (s *sizer) entries(m place, k kind) {
 	}
 }
 
-// addMap counts a map, its keys, and by add what its values refer to.
+// addMap counts a map and its keys, and calls add to count what its values
+// refer to.
 func addMap[V any](s *sizer, m place, add func(V)) {
-	all := mapOf[V](m)
-	if !s.add(m, mapSize(len(all), reflect.TypeFor[V]().Size())) {
+	entries := mapOf[V](m)
+	if !s.add(m, mapSize(len(entries), reflect.TypeFor[V]().Size())) {
 		return
 	}
-	for key, value := range all {
+	for key, value := range entries {
 		s.text(key)
 		add(value)
 	}
 }
 
-// content counts what unstructured content holds.
+// content counts the memory of unstructured content.
 func (s *sizer) content(v any) {
-	box := dataOf(v) // of a map, the map itself
+	box := dataOf(v) // the map itself if v is a map
 	switch v := v.(type) {
 	case string:
 		if s.add(box, textSize) {
@@ -123,9 +125,9 @@ func (s *sizer) content(v any) {
 	}
 }
 
-// mapSize is the memory of a map of n strings to values of that size: groups
-// of 8 slots with a word of control bytes each, at most 7/8 of them used unless
-// there is but one.
+// mapSize returns the memory of a map from strings to values of size value. A
+// map has groups of 8 slots with a word of control bytes each. At most 7/8 of
+// the slots are used, unless there is only one group.
 func mapSize(length int, value uintptr) uintptr {
 	const header = 48
 	group := 8 * (1 + textSize + value)

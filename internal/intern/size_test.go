@@ -11,7 +11,7 @@ import (
 	"github.com/homeostat/homeostat/internal/intern"
 )
 
-// heap returns what the objects that make returns take of it, each.
+// heap returns the heap memory per object for the objects that make returns.
 func heap[T any](n int, make func(n int) T) (objects []T, each float64) {
 	objects = slices.Grow(objects, n)
 	var before, after runtime.MemStats
@@ -25,7 +25,8 @@ func heap[T any](n int, make func(n int) T) (objects []T, each float64) {
 	return objects, float64(after.HeapAlloc-before.HeapAlloc) / float64(n)
 }
 
-// settled frees what earlier tests left: pools and weak pointers let go at the second collection.
+// settled frees the garbage of earlier tests. Pools and weak pointers release
+// it at the second collection.
 func settled() {
 	for range 3 {
 		runtime.GC()
@@ -92,7 +93,7 @@ func TestSizeOfOddArguments(t *testing.T) {
 	}
 }
 
-// The worst there is: small objects that have nothing in common, two of each.
+// This is the worst case: small objects that have nothing in common, two of each.
 func TestSharingTakesNoMemoryWhereThereIsNothingToShare(t *testing.T) {
 	const objects = 20_000
 	for replicas := range 3 {

@@ -9,68 +9,70 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// A walk goes through one object, from the whole to its parts, and takes each
-// part from where it first finds an equal one: the same place of an object that
-// is like this one, the element before, or the table. It does
-// not look into parts that it has taken. These are its invariants:
+// A walk visits one object, from the whole to its parts, and replaces each part
+// by the first equal one that it finds: at the same place of a similar object,
+// in the element before, or in the table. It does not look into parts that it
+// has replaced. These are its invariants:
 //
-//   - It writes only to memory that the object alone has: what it takes from
-//     elsewhere is never walked.
-//   - What it reads elsewhere nothing writes to: lazy values are not looked at.
-//   - A part becomes known after everything within it has been walked.
-//   - What is within a part that becomes known does not, so that it costs one
-//     entry.
-//   - Below deepest parts within parts it does not look, so that it takes time in
-//     proportion to the size of the object.
+//   - It writes only to memory that belongs to this object alone. Parts from
+//     elsewhere are never walked.
+//   - It reads only memory that is never written to. It does not read lazy values.
+//   - A part enters the table after all parts inside it have been walked.
+//   - The parts inside a part that enters the table do not enter it themselves, so
+//     that the whole part costs one entry.
+//   - It does not look into parts nested deeper than maxDepth, so that its time is
+//     proportional to the size of the object.
 type walk struct {
 	*Pool
-	object uint32
-	learns bool // parts that were seen before
-	depth  int  // parts that the walk is within
-	recent *texts
+	object   uint32
+	learning bool // parts that were seen before enter the table
+	depth    int  // number of parts around the current one
+	recent   *texts
 }
 
-// texts are some texts of the object that is walked: an address or the name of a
-// volume is in it more than once, and in no other object.
+// texts is a small cache of strings of the object that is walked. For example,
+// an address or the name of a volume is in one object more than once, and in no
+// other object.
 type texts [64]string
 
 var spare = sync.Pool{New: func() any { return &texts{} }} // empty ones
 
-// likes are values of the same type as one that is walked: nil where there is
-// none.
+// likes are values of the same type as the value that is walked. Either may be
+// nil.
 type likes struct {
 	old  place // in another object
-	twin place // in this one, and walked before
+	twin place // in this object, already walked
 }
 
-// sizes below which a part is not worth an entry in the table, which takes about
-// as much. Smaller parts are still taken from likes.
+// Parts smaller than these sizes do not enter the table, because an entry takes
+// about as much memory. They are still shared with likes.
 const (
 	worthKnowing     = 64
 	worthKnowingText = 48
 
-	deepest = 10
+	// maxDepth limits how deep parts inside parts are walked.
+	maxDepth = 10
 )
 
-// worthClipping is how many bytes a slice must have to spare for a copy without
-// them. Decoders append, and leave much.
+// worthClipping is how many spare bytes a slice must have to be copied without
+// them. Decoders append, which leaves much spare capacity.
 const worthClipping = 64
 
 // fields shares the parts of the value at p.
-func (w walk) fields(p place, like likes, of *plan) {
-	for i := range of.fields {
-		f := &of.fields[i]
-		w.field(at(p, f.offset), likes{at(like.old, f.offset), at(like.twin, f.offset)}, f)
+func (w walk) fields(p place, like likes, typ *plan) {
+	for i := range typ.fields {
+		f := &typ.fields[i]
+		w.field(offsetBy(p, f.offset), likes{offsetBy(like.old, f.offset), offsetBy(like.twin, f.offset)}, f)
 	}
 }
 
 func (w walk) field(p place, like likes, f *field) {
-	if !f.kind.parted() || w.depth == deepest {
+	if !f.kind.hasParts() || w.depth == maxDepth {
 		return
 	}
-	for _, other := range [...]place{like.old, like.twin} {
-		if other != nil && equalField(p, other, f, exact) {
-			f.take(p, other)
+	for _, candidate := range [...]place{like.old, like.twin} {
+		if candidate != nil && equalField(p, candidate, f, exact) {
+			f.take(p, candidate)
 			return
 		}
 	}
@@ -78,45 +80,46 @@ func (w walk) field(p place, like likes, f *field) {
 	case text:
 		*textAt(p) = w.text(*textAt(p))
 	case list:
-		w.list(listAt(p), like, f.to)
+		w.list(listAt(p), like, f.elem)
 	case pointer:
-		w.pointer(pointerAt(p), like, f.to)
+		w.pointer(pointerAt(p), like, f.elem)
 	case dynamic:
-		*anyAt(p) = w.any(*anyAt(p), anyOr(like.old), anyOr(like.twin))
+		*anyAt(p) = w.shareContent(*anyAt(p), anyOr(like.old), anyOr(like.twin))
 	case dynamicMap:
 		m := mapAt[any](p)
-		*m, _ = w.any(*m, contentOr(like.old), contentOr(like.twin)).(map[string]any)
+		*m, _ = w.shareContent(*m, contentOr(like.old), contentOr(like.twin)).(map[string]any)
 	default:
 		w.entries(pointerAt(p), like, f.kind)
 	}
 }
 
-// parted reports whether fields of this kind have parts.
-func (k kind) parted() bool { return k >= text && k < object }
+// hasParts reports whether fields of this kind have parts.
+func (k kind) hasParts() bool { return k >= text && k < object }
 
-// take makes the field at p the equal one at other.
-func (f *field) take(p, other place) {
+// take replaces the field at p by the equal one at source.
+func (f *field) take(p, source place) {
 	switch f.kind {
 	case text:
-		*textAt(p) = *textAt(other)
+		*textAt(p) = *textAt(source)
 	case list:
 		h := listAt(p)
-		h.data, h.cap = listAt(other).data, h.len
+		h.data, h.cap = listAt(source).data, h.len
 	case dynamic:
-		*anyAt(p) = *anyAt(other)
+		*anyAt(p) = *anyAt(source)
 	default:
-		*pointerAt(p) = *pointerAt(other)
+		*pointerAt(p) = *pointerAt(source)
 	}
 }
 
-// inside returns the walk of the parts within a part.
+// inside returns the walk of the parts inside a part. learned says that the
+// part enters the table.
 func (w walk) inside(learned bool) walk {
 	w.depth++
-	w.learns = w.learns && !learned
+	w.learning = w.learning && !learned
 	return w
 }
 
-// text returns t or what equals it in the object or in the table.
+// text returns an equal string from the object or the table, or t itself.
 func (w walk) text(t string) string {
 	if t == "" {
 		return ""
@@ -133,16 +136,16 @@ func (w walk) knownText(t string, hash uint64) string {
 	if len(t) < worthKnowingText {
 		return t
 	}
-	what := shapeOf(text, nil, len(t))
-	known, again := w.look(hash, what, w.object, w.learns)
+	key := shapeOf(text, nil, len(t))
+	known, repeated := w.lookup(hash, key, w.object, w.learning)
 	if known != nil {
 		if equal := textOf(known, len(t)); equal == t {
 			return equal
 		}
 	}
-	if again {
-		t = strings.Clone(t) // for sure nothing else with it
-		w.learn(hash, what, placeOfText(t))
+	if repeated {
+		t = strings.Clone(t) // without the rest of a longer string
+		w.learn(hash, key, placeOfText(t))
 	}
 	return t
 }
@@ -152,13 +155,13 @@ func (w walk) list(h *header, like likes, elem *plan) {
 		return
 	}
 	var hash uint64
-	var again bool
-	what := shapeOf(list, elem, h.len)
+	var repeated bool
+	key := shapeOf(list, elem, h.len)
 	if uintptr(h.len)*elem.size >= worthKnowing {
 		if sum, ok := w.hashList(h, elem); ok {
 			var known place
 			hash = sum
-			if known, again = w.look(hash, what, w.object, w.learns); known != nil &&
+			if known, repeated = w.lookup(hash, key, w.object, w.learning); known != nil &&
 				equalElements(known, h.data, h.len, elem, exact) {
 				h.data, h.cap = known, h.len
 				return
@@ -169,11 +172,11 @@ func (w walk) list(h *header, like likes, elem *plan) {
 		*h = clipped(h, elem)
 	}
 	if !elem.plain {
-		w.inside(again).elements(h, like, elem)
+		w.inside(repeated).elements(h, like, elem)
 	}
-	if again {
+	if repeated {
 		h.cap = h.len
-		w.learn(hash, what, h.data)
+		w.learn(hash, key, h.data)
 	}
 }
 
@@ -187,106 +190,106 @@ func (w walk) elements(h *header, like likes, elem *plan) {
 		twin = *listAt(like.twin)
 	}
 	for n := range h.len {
-		var of likes
+		var element likes
 		offset := uintptr(n) * elem.size
 		if n < old.len {
-			of.old = at(old.data, offset)
+			element.old = offsetBy(old.data, offset)
 		}
 		if n > 0 {
-			of.twin = at(h.data, offset-elem.size)
+			element.twin = offsetBy(h.data, offset-elem.size)
 		} else if twin.len > 0 {
-			of.twin = twin.data
+			element.twin = twin.data
 		}
-		w.fields(at(h.data, offset), of, elem)
+		w.fields(offsetBy(h.data, offset), element, elem)
 	}
 }
 
-func (w walk) pointer(to *place, like likes, p *plan) {
-	if *to == nil || p.plain && p.size < worthKnowing {
+func (w walk) pointer(target *place, like likes, p *plan) {
+	if *target == nil || p.plain && p.size < worthKnowing {
 		return
 	}
 	var hash uint64
-	var again bool
-	what := shapeOf(pointer, p, 1)
+	var repeated bool
+	key := shapeOf(pointer, p, 1)
 	if p.size >= worthKnowing {
-		if sum, ok := w.hash(*to, p); ok {
+		if sum, ok := w.hash(*target, p); ok {
 			var known place
 			hash = sum
-			if known, again = w.look(hash, what, w.object, w.learns); known != nil && equal(known, *to, p, exact) {
-				*to = known
+			if known, repeated = w.lookup(hash, key, w.object, w.learning); known != nil && equal(known, *target, p, exact) {
+				*target = known
 				return
 			}
 		}
 	}
-	var of likes
+	var inner likes
 	if like.old != nil {
-		of.old = *pointerAt(like.old)
+		inner.old = *pointerAt(like.old)
 	}
 	if like.twin != nil {
-		of.twin = *pointerAt(like.twin)
+		inner.twin = *pointerAt(like.twin)
 	}
-	w.inside(again).fields(*to, of, p)
-	if again {
-		w.learn(hash, what, *to)
+	w.inside(repeated).fields(*target, inner, p)
+	if repeated {
+		w.learn(hash, key, *target)
 	}
 }
 
-// entries shares a map, or its keys and values.
-func (w walk) entries(to *place, like likes, k kind) {
-	n := length(*to)
+// entries shares a map, or otherwise its keys and values.
+func (w walk) entries(target *place, like likes, k kind) {
+	n := length(*target)
 	if n == 0 {
 		return
 	}
-	var again bool
-	what := shapeOf(k, nil, n)
-	hash, ok := w.hashMap(*to, k)
+	var repeated bool
+	mapShape := shapeOf(k, nil, n)
+	hash, ok := w.hashMap(*target, k)
 	if ok {
 		var known place
-		if known, again = w.look(hash, what, w.object, w.learns); known != nil && equalMaps(known, *to, k, exact) {
-			*to = known
+		if known, repeated = w.lookup(hash, mapShape, w.object, w.learning); known != nil && equalMaps(known, *target, k, exact) {
+			*target = known
 			return
 		}
 	}
-	inner := w.inside(again)
-	for _, other := range [...]place{like.old, like.twin} {
-		if other != nil {
-			takeEntries(*to, *pointerAt(other), k)
+	inner := w.inside(repeated)
+	for _, candidate := range [...]place{like.old, like.twin} {
+		if candidate != nil {
+			takeEntries(*target, *pointerAt(candidate), k)
 		}
 	}
 	switch k {
 	case stringMap:
-		m := mapOf[string](*to)
+		m := mapOf[string](*target)
 		for key, value := range m {
 			m[key] = inner.text(value)
 		}
 	case bytesMap:
-		m := mapOf[[]byte](*to)
+		m := mapOf[[]byte](*target)
 		for key, value := range m {
 			m[key] = inner.data(value)
 		}
 	}
-	if again {
-		w.learn(hash, what, *to)
+	if repeated {
+		w.learn(hash, mapShape, *target)
 	}
 }
 
-// takeEntries takes the entries of other that m has, too.
-func takeEntries(m, other place, k kind) {
+// takeEntries replaces the entries of m that source has, too.
+func takeEntries(m, source place, k kind) {
 	switch k {
 	case stringMap:
-		takeEqual(mapOf[string](m), mapOf[string](other), func(x, y string) bool { return x == y })
+		takeEqual(mapOf[string](m), mapOf[string](source), func(x, y string) bool { return x == y })
 	case bytesMap:
-		takeEqual(mapOf[[]byte](m), mapOf[[]byte](other), equalData)
+		takeEqual(mapOf[[]byte](m), mapOf[[]byte](source), equalData)
 	default:
-		takeEqual(mapOf[resource.Quantity](m), mapOf[resource.Quantity](other),
+		takeEqual(mapOf[resource.Quantity](m), mapOf[resource.Quantity](source),
 			func(x, y resource.Quantity) bool { return x == y })
 	}
 }
 
-func takeEqual[V any](m, other map[string]V, equal func(x, y V) bool) {
-	for key, value := range other {
+func takeEqual[V any](m, source map[string]V, equal func(x, y V) bool) {
+	for key, value := range source {
 		if own, ok := m[key]; ok && equal(own, value) {
-			m[key] = value // and the key, which may be in another place
+			m[key] = value // replaces the key's memory, too
 		}
 	}
 }
@@ -297,16 +300,16 @@ func (w walk) data(value []byte) []byte {
 	if len(value) < worthKnowing {
 		return value
 	}
-	hash, what := w.mix(uint64(list), uint64(bytesPlan.number), w.dataHash(value)), shapeOf(list, bytesPlan, len(value))
-	known, again := w.look(hash, what, w.object, w.learns)
+	hash, key := w.mix(uint64(list), uint64(bytesPlan.number), w.dataHash(value)), shapeOf(list, bytesPlan, len(value))
+	known, repeated := w.lookup(hash, key, w.object, w.learning)
 	if known != nil {
 		if equal := bytesAt(known, uintptr(len(value))); bytes.Equal(equal, value) {
 			return equal
 		}
 	}
-	if again {
+	if repeated {
 		value = slices.Clip(value)
-		w.learn(hash, what, placeOfList(value))
+		w.learn(hash, key, placeOfList(value))
 	}
 	return value
 }

@@ -1,5 +1,6 @@
-// Package keyspace has sets of namespaces by their 64-bit FNV-1a hash, as the shard
-// selectors of the API server do (KEP-5866): shards are ranges of it.
+// Package keyspace has sets of namespaces by their 64-bit FNV-1a hash. The
+// shard selectors of the API server use the same hash (KEP-5866): a shard is a
+// range of hashes.
 package keyspace
 
 import (
@@ -15,21 +16,21 @@ import (
 // Field is the field that is hashed.
 const Field = "object.metadata.namespace"
 
-// pastLast is the bound that follows the last hash: 2^64.
+// pastLast is the bound after the last hash: 2^64.
 const pastLast = "0x10000000000000000"
 
-// Range is the hashes from First to Last, both included.
+// Range contains the hashes from First to Last, both included.
 type Range struct{ First, Last uint64 }
 
-// Set is a set of hashes: sorted ranges that neither overlap nor touch. Nil is the
-// empty set. Its methods do not modify it.
+// Set is a set of hashes, as sorted ranges that neither overlap nor touch. Nil
+// is the empty set. Its methods do not modify it.
 type Set []Range
 
-// Whole is the set of all hashes.
+// Whole returns the set of all hashes.
 func Whole() Set { return Set{{0, math.MaxUint64}} }
 
-// Of returns the hash of a namespace, that of package k8s.io/apimachinery/pkg/sharding.
-// It allocates nothing.
+// Of returns the hash of a namespace. It is the hash of package
+// k8s.io/apimachinery/pkg/sharding. Of does not allocate.
 func Of[S string | []byte](namespace S) uint64 {
 	h := uint64(14695981039346656037)
 	for i := range len(namespace) {
@@ -38,28 +39,30 @@ func Of[S string | []byte](namespace S) uint64 {
 	return h
 }
 
-// Requirement is a ShardRangeRequirement of package k8s.io/apimachinery/pkg/sharding,
-// which older versions of that module do not have: the test kit runs with them, too.
+// Requirement has the fields of ShardRangeRequirement in package
+// k8s.io/apimachinery/pkg/sharding. Older versions of that module do not have
+// the type, and the test kit must compile with them, too.
 type Requirement struct{ Key, Start, End string }
 
-// Parse returns the range of a requirement, and false for an empty one.
+// Parse returns the range of a requirement. It reports false for an empty
+// range.
 //
-// Errors: a field other than the namespace, bounds that are no hashes.
-func Parse(r Requirement) (of Range, ok bool, err error) {
+// Errors: a field other than the namespace; bounds that are not hashes.
+func Parse(r Requirement) (parsed Range, ok bool, err error) {
 	if r.Key != Field {
-		return Range{}, false, fmt.Errorf("a range of %q: must be of %q", r.Key, Field)
+		return Range{}, false, fmt.Errorf("the range is of field %q: must be %q", r.Key, Field)
 	}
-	if of.First, err = parse(r.Start); err != nil {
+	if parsed.First, err = parse(r.Start); err != nil {
 		return Range{}, false, err
 	}
 	var end uint64 // 2^64 is 0
 	if r.End != pastLast {
-		if end, err = parse(r.End); err != nil || end <= of.First {
+		if end, err = parse(r.End); err != nil || end <= parsed.First {
 			return Range{}, false, err
 		}
 	}
-	of.Last = end - 1
-	return of, true, nil
+	parsed.Last = end - 1
+	return parsed, true, nil
 }
 
 func parse(bound string) (uint64, error) {
@@ -74,7 +77,7 @@ func parse(bound string) (uint64, error) {
 	return n, nil
 }
 
-// Requirement returns the range as shard selectors have it.
+// Requirement returns the range in the form of shard selectors.
 func (r Range) Requirement() Requirement {
 	end := pastLast
 	if r.Last < math.MaxUint64 {
@@ -89,16 +92,16 @@ func bound(hash uint64) string { return fmt.Sprintf("0x%016x", hash) }
 func (r Range) Contains(hash uint64) bool { return r.First <= hash && hash <= r.Last }
 
 // Overlaps reports whether the ranges have a hash in common.
-func (r Range) Overlaps(other Range) bool { return r.First <= other.Last && other.First <= r.Last }
+func (r Range) Overlaps(o Range) bool { return r.First <= o.Last && o.First <= r.Last }
 
-// Contains reports whether hash is in the set. It allocates nothing.
+// Contains reports whether hash is in the set. It does not allocate.
 func (s Set) Contains(hash uint64) bool {
 	n := sort.Search(len(s), func(n int) bool { return s[n].Last >= hash })
 	return n < len(s) && s[n].First <= hash
 }
 
-// Has reports whether the objects of a namespace are in the set. Those without one,
-// which are of no shard, are in each.
+// Has reports whether the objects of a namespace are in the set. Objects
+// without a namespace belong to no shard, and are in every set.
 func Has[S string | []byte](s Set, namespace S) bool {
 	return len(namespace) == 0 || s.Contains(Of(namespace))
 }
@@ -106,10 +109,10 @@ func Has[S string | []byte](s Set, namespace S) bool {
 // IsWhole reports whether every hash is in the set.
 func (s Set) IsWhole() bool { return len(s) == 1 && s[0] == Range{0, math.MaxUint64} }
 
-// Includes reports whether all of other is in the set.
-func (s Set) Includes(other Set) bool { return len(other.Minus(s)) == 0 }
+// Includes reports whether every hash of t is in the set.
+func (s Set) Includes(t Set) bool { return len(t.Minus(s)) == 0 }
 
-// Union returns what is in one of the sets.
+// Union returns the hashes that are in at least one of the sets.
 func Union(sets ...Set) Set {
 	all := slices.Concat(sets...)
 	slices.SortFunc(all, func(a, b Range) int { return cmp.Compare(a.First, b.First) })
@@ -124,12 +127,12 @@ func Union(sets ...Set) Set {
 	return union
 }
 
-// Minus returns what is in s and not in other.
-func (s Set) Minus(other Set) Set {
+// Minus returns the hashes that are in s and not in t.
+func (s Set) Minus(t Set) Set {
 	var left Set
 	for _, r := range s {
-		whole := true // nothing after r.First is known to be in other
-		for _, o := range other {
+		whole := true // the rest of r, from r.First, is not in t
+		for _, o := range t {
 			if !r.Overlaps(o) {
 				continue
 			}
@@ -148,8 +151,9 @@ func (s Set) Minus(other Set) Set {
 	return left
 }
 
-// Selector returns the set as the shardSelector of a list or a watch. That of the
-// whole is empty, which selects everything; that of the empty set selects nothing.
+// Selector returns the set as the shardSelector of a list or a watch. The
+// selector of the whole set is "", which selects all objects. The selector of
+// the empty set selects no object.
 func (s Set) Selector() string {
 	switch {
 	case s.IsWhole():
@@ -169,9 +173,9 @@ func (r Requirement) String() string {
 	return fmt.Sprintf("shardRange(%s, '%s', '%s')", r.Key, r.Start, r.End)
 }
 
-// FromSelector returns the set of a shardSelector as [Set.Selector] makes it.
+// FromSelector returns the set of a shardSelector that [Set.Selector] has made.
 //
-// Errors: any other.
+// Errors: a selector in any other form.
 func FromSelector(selector string) (Set, error) {
 	if selector == "" {
 		return Whole(), nil

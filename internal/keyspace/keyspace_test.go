@@ -95,7 +95,7 @@ func TestARangeThatIsNoneIsRefused(t *testing.T) {
 		g.Expect(ok).To(BeFalse())
 		return err
 	}
-	g.Expect(parse("object.metadata.uid", "0x0", "0x1")).To(MatchError(ContainSubstring(`must be of "object.metadata.namespace"`)))
+	g.Expect(parse("object.metadata.uid", "0x0", "0x1")).To(MatchError(ContainSubstring(`must be "object.metadata.namespace"`)))
 	g.Expect(parse(keyspace.Field, "5", "0x6")).To(MatchError(ContainSubstring("must begin with 0x")))
 	g.Expect(parse(keyspace.Field, "0x1", "0xg")).To(MatchError(ContainSubstring(`the bound "0xg"`)))
 	_, err := keyspace.FromSelector("shardRange(object.metadata.namespace)")

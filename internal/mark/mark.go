@@ -1,6 +1,7 @@
-// Package mark is how an object says whose it is without an owner reference: by labels
-// with its owner's kind, name and UID, and an annotation with all that does not fit into
-// a label. Package children writes it, and reconcile.Owned reads it.
+// Package mark names an object's owner on the object, without an owner
+// reference. Labels hold the owner's kind, name and UID, and an annotation
+// holds what does not fit into labels. Package children writes the mark, and
+// reconcile.Owned reads it.
 package mark
 
 import (
@@ -16,8 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// The labels are for selectors, and UIDLabel decides whose an object is. OwnerAnnotation
-// has group, namespace and the whole name, from which the owner's key is made.
+// The labels are for selectors. UIDLabel decides which owner an object has.
+// OwnerAnnotation has the owner's group, namespace and full name, from which
+// the owner's key is made.
 const (
 	KindLabel       = "homeostat.dev/owner-kind"
 	NameLabel       = "homeostat.dev/owner-name"
@@ -25,14 +27,16 @@ const (
 	OwnerAnnotation = "homeostat.dev/owner"
 )
 
-// Owner is whose an object is. Its key is empty if the object has lost the annotation.
+// Owner is the owner of an object. Its key is empty if the object has lost the
+// annotation.
 type Owner struct {
 	schema.GroupKind
 	types.NamespacedName
 	UID types.UID
 }
 
-// Of returns whose obj is by its mark, if it has one.
+// Of returns the owner that obj's mark names. It reports false if obj has no
+// mark.
 func Of(obj metav1.Object) (Owner, bool) {
 	uid := obj.GetLabels()[UIDLabel]
 	if uid == "" {
@@ -44,8 +48,8 @@ func Of(obj metav1.Object) (Owner, bool) {
 	return o, true
 }
 
-// ID is the value of the annotation. All owners of one name have it, also those that
-// were deleted before this one was created.
+// ID returns the value of the annotation. An owner that was recreated under the
+// same name has the same ID.
 func (o Owner) ID() string {
 	id := o.GroupKind.String() + "/"
 	if o.Namespace != "" {
@@ -64,7 +68,7 @@ func (o Owner) String() string {
 	return o.Kind + " \"" + o.NamespacedName.String() + "\""
 }
 
-// Put marks obj.
+// Put writes the mark into obj.
 func (o Owner) Put(obj metav1.Object) {
 	labels, annotations := maps.Clone(obj.GetLabels()), maps.Clone(obj.GetAnnotations())
 	if labels == nil {
@@ -79,13 +83,15 @@ func (o Owner) Put(obj metav1.Object) {
 	obj.SetAnnotations(annotations)
 }
 
-// Errors returns why the owner cannot be in labels: its kind and UID must fit as they are.
+// Errors returns why the owner's kind and UID are not valid values of labels.
+// They are not shortened.
 func (o Owner) Errors() []string {
 	return append(validation.IsValidLabelValue(o.Kind), validation.IsValidLabelValue(string(o.UID))...)
 }
 
-// short returns name if it can be a label's value, and otherwise its beginning with a
-// hash of the whole: a name may have 253 characters, and some kinds allow colons.
+// short returns name if it is a valid value of a label. Otherwise it returns
+// the beginning of name and a hash of it. For example, a name may have 253
+// characters, and names of some kinds contain colons.
 func short(name string) string {
 	if len(validation.IsValidLabelValue(name)) == 0 {
 		return name
@@ -101,7 +107,8 @@ func short(name string) string {
 	return strings.TrimLeft(begin+"-"+hex.EncodeToString(sum[:5]), "-")
 }
 
-// parse reads an ID. What is none is an owner without a name.
+// parse returns the owner with an ID. It returns an owner without a name if id
+// is not an ID.
 func parse(id string) Owner {
 	parts := strings.Split(id, "/")
 	if len(parts) != 2 && len(parts) != 3 || parts[0] == "" || parts[len(parts)-1] == "" {

@@ -65,7 +65,8 @@ func TestWithoutTheUIDThereIsNoMark(t *testing.T) {
 	g.Expect(ok).To(BeFalse())
 }
 
-// The label is for selectors, and anybody may change it: the annotation is one text.
+// The label is for selectors, and anybody may change it: the annotation is one
+// text.
 func TestTheKindIsThatOfTheAnnotation(t *testing.T) {
 	g := NewWithT(t)
 	var s corev1.Secret

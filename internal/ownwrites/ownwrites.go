@@ -1,6 +1,7 @@
-// Package ownwrites carries, in a context, what one reconcile wrote and under
-// which field manager. Package patch and the transports of package cluster report
-// writes through it to package reconcile, and none of them imports another.
+// Package ownwrites carries in a context the writes of one reconcile and its
+// field manager. Package patch and the transports of package cluster report
+// writes through it to package reconcile. None of these packages imports
+// another.
 package ownwrites
 
 import (
@@ -15,13 +16,11 @@ import (
 	"github.com/homeostat/homeostat/internal/answer"
 )
 
-// Recorder receives the writes of one reconcile.
-//
-// Implementations are safe for concurrent use: a reconciler may write from
-// several goroutines.
+// Recorder receives the writes of one reconcile. Implementations are safe for
+// concurrent use, since a reconciler may write from several goroutines.
 type Recorder interface {
-	// Wrote is called after the server has committed a create, update or
-	// patch; obj is the server's answer, and asked what the request asked for.
+	// Wrote is called after the server has committed a create, update or patch.
+	// obj is the server's answer, and asked is the content of the request.
 	Wrote(obj metav1.Object, asked Content)
 	// Deleted is called after the server has accepted a delete of obj.
 	Deleted(obj metav1.Object)
@@ -30,7 +29,7 @@ type Recorder interface {
 }
 
 // Key is the context key of a reconcile's Recorder. A context that is itself a
-// Recorder answers it without a second allocation.
+// Recorder can return itself for this key, without a second allocation.
 type Key struct{}
 
 // NewContext returns a context whose writes are reported to r.
@@ -38,11 +37,11 @@ func NewContext(ctx context.Context, r Recorder) context.Context {
 	return context.WithValue(ctx, Key{}, r)
 }
 
-// Wrote reports obj, as the server returned it, to the reconcile of ctx. Outside
-// a reconcile it does nothing.
+// Wrote reports obj, as the server returned it, to the reconcile of ctx.
+// Outside a reconcile it has no effect.
 func Wrote(ctx context.Context, obj metav1.Object) { WroteAs(ctx, obj, Content{}) }
 
-// WroteAs is Wrote, for a caller that knows what it has asked for.
+// WroteAs is Wrote for a caller that knows the content of the request.
 func WroteAs(ctx context.Context, obj metav1.Object, asked Content) {
 	if r, ok := ctx.Value(Key{}).(Recorder); ok {
 		r.Wrote(obj, asked)
@@ -50,14 +49,14 @@ func WroteAs(ctx context.Context, obj metav1.Object, asked Content) {
 }
 
 // Deleted reports an accepted delete of obj to the reconcile of ctx. Outside a
-// reconcile it does nothing.
+// reconcile it has no effect.
 func Deleted(ctx context.Context, obj metav1.Object) {
 	if r, ok := ctx.Value(Key{}).(Recorder); ok {
 		r.Deleted(obj)
 	}
 }
 
-// FieldManager returns the reconcile's default field manager, and "" outside a
+// FieldManager returns the reconcile's default field manager, or "" outside a
 // reconcile.
 func FieldManager(ctx context.Context) string {
 	if r, ok := ctx.Value(Key{}).(Recorder); ok {
@@ -69,21 +68,21 @@ func FieldManager(ctx context.Context) string {
 // Write describes the request of a write.
 type Write struct {
 	Resource schema.GroupResource
-	// Namespace and Name of the object. Name is empty if the server makes it, or
-	// if the request is about a whole collection.
+	// Namespace and Name name the object. Name is empty if the server generates
+	// it, or if the request is about a whole collection.
 	Namespace, Name string
-	// Delete reports whether the request deletes what it names.
+	// Delete means that the request deletes the object.
 	Delete bool
-	// Content is what the request asks for, unless it deletes.
+	// Content is the content of the request, unless it deletes.
 	Content Content
 }
 
-// Content is the content of a request that creates or changes an object. The zero
-// Content means that it is not known.
+// Content is the content of a request that creates or changes an object. The
+// zero Content is unknown.
 type Content struct {
 	Method, Subresource string
 	Type                string // the Content-Type
-	// Body returns a copy of the body; nil if there is none.
+	// Body returns a copy of the body. It is nil if the request has no body.
 	Body func() (io.ReadCloser, error)
 }
 
@@ -99,9 +98,9 @@ func PatchOf(contentType, subresource string, data []byte) Content {
 type Outcome uint8
 
 const (
-	// Refused means that the server has written nothing.
+	// Refused means that the server has not changed the object.
 	Refused Outcome = iota
-	// Written means that the server has the object as it answered.
+	// Written means that the server has stored the object of its answer.
 	Written
 	// Removed means that the server no longer has the object.
 	Removed
@@ -111,29 +110,31 @@ const (
 	Uncertain
 )
 
-// Observer is a [Recorder] that the transport calls for each write it sends.
+// Observer is a [Recorder] that the transport calls for each write that it
+// sends.
 type Observer interface {
 	Recorder
 
-	// Sending is called before a write is sent. The caller calls ended once, with
-	// what became of it: the object of the answer, or as much of its name as is
-	// known, and nil if it was refused.
+	// Sending is called before a write is sent. The caller calls ended once,
+	// with the outcome and the object: the object of the answer, or as much of
+	// its name as is known, or nil if the write was refused.
 	Sending(w Write) (ended func(Outcome, *answer.Object))
 }
 
-// ObserverOf returns the Observer of the reconcile that ctx belongs to, nil if
-// there is none.
+// ObserverOf returns the Observer of the reconcile that ctx belongs to. It
+// returns nil outside a reconcile.
 func ObserverOf(ctx context.Context) Observer {
 	o, _ := ctx.Value(Key{}).(Observer)
 	return o
 }
 
-// NeverSent is implemented by errors of a transport that know whether the request
-// was sent. Package cluster does not wait for a write that was not; the errors of
-// a fence of package leader implement it.
+// NeverSent is implemented by errors of a transport that knows whether it has
+// sent the request. Package cluster does not wait for the effect of a write
+// that was never sent. For example, the errors of a fence of package leader
+// implement it.
 type NeverSent interface {
 	error
-	// NeverSent reports whether no byte of the request can have reached the
-	// server.
+	// NeverSent reports whether it is certain that no byte of the request has
+	// reached the server.
 	NeverSent() bool
 }

@@ -1,6 +1,7 @@
-// Package redact leaves the contents of objects out of errors that are shown: the API
-// server quotes the values of fields that it refuses, and decoders those that they cannot
-// read. Such a value may be that of a Secret.
+// Package redact leaves the contents of objects out of errors that are shown.
+// The API server quotes the values of fields that it refuses, and decoders
+// quote values that they cannot read. Such a value may be the content of a
+// Secret.
 package redact
 
 import (
@@ -16,8 +17,8 @@ import (
 // maxLine bounds the length of a line, in bytes.
 const maxLine = 500
 
-// Error returns the first line of an error without values: for each object that the API
-// server calls invalid, it names the fields only.
+// Error returns the first line of an error without values. For example, of an
+// object that the API server calls invalid, it names only the fields.
 func Error(err error) string {
 	text := err.Error()
 	for _, status := range statuses(err) {
@@ -28,9 +29,10 @@ func Error(err error) string {
 	return Text(text)
 }
 
-// Text returns the first line of text, cut where it gets too long, without values. It is
-// for errors of which only the text is left, as in a panic or behind %v: then the rest of
-// the line after a refused value is cut off, since it may quote the value again.
+// Text returns the first line of text without values, cut if it is too long. It
+// is for errors of which only the text is left, for example in a panic or after
+// formatting with %v. The rest of the line after a refused value is then cut
+// off, since it may quote the value again.
 func Text(text string) string {
 	line, _, _ := strings.Cut(text, "\n")
 	line = refused.ReplaceAllString(line, "$1 (not shown)")
@@ -42,10 +44,11 @@ func Text(text string) string {
 }
 
 var (
-	// refused matches what field.Error says from the value on.
+	// refused matches the text of a field.Error from its value on.
 	refused = regexp.MustCompile( //nolint:gochecknoglobals // compiled once
 		`((?:Invalid|Unsupported|Duplicate) value|: Not found|: Too long|: Too many): .*`)
-	// unreadable matches what the decoders of times, durations and numbers quote.
+	// unreadable matches the values that decoders of times, durations and
+	// numbers quote.
 	unreadable = regexp.MustCompile( //nolint:gochecknoglobals // compiled once
 		`\b(parsing|parsing time|cannot parse|invalid duration|in duration|unknown unit|extra text:) "(?:[^"\\]|\\.)*"`)
 )
@@ -68,7 +71,7 @@ func statuses(err error) []*apierrors.StatusError {
 	return nil
 }
 
-// fieldsOf returns which fields of an object are invalid.
+// fieldsOf names the object and its invalid fields.
 func fieldsOf(status metav1.Status) string {
 	if status.Details == nil {
 		return "the object is invalid"

@@ -1,7 +1,9 @@
-// Package selectable knows the fields by which API servers select objects, and their values: some are booleans or
-// numbers, some have other names than in the object, and some have a value where the object has none.
+// Package selectable knows the fields by which API servers select objects, and
+// the values of these fields. Some fields are booleans or numbers, some have a
+// different name in the object, and some have a default value.
 //
-// The table is that of Kubernetes 1.36. A test of package apisim compares it with a real server.
+// The table is the table of Kubernetes 1.36. A test of package apisim compares
+// it with a real server.
 package selectable
 
 import (
@@ -14,9 +16,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// table has the fields of each built-in kind beside metadata.name and metadata.namespace: resource.group, then fields.
-// field=path has another path in the object, field=path|other takes the second where the first is empty, field=- is
-// always empty, and field:value has a value where the object has none.
+// table has the fields of each built-in kind, apart from metadata.name and
+// metadata.namespace. A line is resource.group followed by fields. field=path
+// has a different path in the object, field=path|other takes the second path
+// where the first is empty, field=- is always empty, and field:value has a
+// default value.
 const table = `
 pods spec.nodeName spec.host=spec.nodeName spec.restartPolicy spec.schedulerName spec.serviceAccountName
  spec.hostNetwork:false status.phase status.podIP status.podIPs=- status.nominatedNodeName
@@ -37,20 +41,21 @@ podcertificaterequests.certificates.k8s.io spec.signerName spec.podName spec.nod
 resourceslices.resource.k8s.io spec.nodeName spec.driver
 `
 
-// unnamespaced are the kinds of the table that refuse metadata.namespace. All others take it.
+// unnamespaced lists the kinds of the table that refuse metadata.namespace. All
+// other kinds accept it.
 const unnamespaced = "nodes namespaces certificatesigningrequests.certificates.k8s.io " +
 	"clustertrustbundles.certificates.k8s.io podcertificaterequests.certificates.k8s.io resourceslices.resource.k8s.io "
 
-// groups are those of the server's own kinds.
+// groups lists the groups of the server's own kinds.
 const groups = " apps autoscaling batch extensions policy admissionregistration.k8s.io apiextensions.k8s.io " +
 	"apiregistration.k8s.io authentication.k8s.io authorization.k8s.io certificates.k8s.io coordination.k8s.io " +
 	"discovery.k8s.io events.k8s.io flowcontrol.apiserver.k8s.io internal.apiserver.k8s.io networking.k8s.io " +
 	"node.k8s.io rbac.authorization.k8s.io resource.k8s.io scheduling.k8s.io storage.k8s.io storagemigration.k8s.io "
 
-// A Rule says where the value of a field is in an object.
+// Rule says where an object has the value of a field.
 type Rule struct {
 	paths [][]string
-	unset string // the value where the object has none
+	unset string // the value if the object does not have the field
 }
 
 var parsed = sync.OnceValue(func() map[schema.GroupResource]map[string]Rule {
@@ -77,11 +82,11 @@ var parsed = sync.OnceValue(func() map[schema.GroupResource]map[string]Rule {
 	return all
 })
 
-// Builtin reports whether a group is one of the server's own kinds.
+// Builtin reports whether a group belongs to the server itself.
 func Builtin(group string) bool { return group == "" || strings.Contains(groups, " "+group+" ") }
 
-// Of returns the rules of a built-in kind, by field: none for a kind that is selected by its metadata only. Shared; do
-// not modify them.
+// Of returns the rules of a built-in kind, by field. It returns nil for a kind
+// that is selected by its metadata only. The map is shared; do not modify it.
 func Of(resource schema.GroupResource) map[string]Rule { return parsed()[resource] }
 
 // TakesNamespace reports whether a kind can be selected by metadata.namespace.
@@ -89,8 +94,9 @@ func TakesNamespace(resource schema.GroupResource) bool {
 	return !slices.Contains(strings.Fields(unnamespaced), resource.String())
 }
 
-// RuleFor returns the rule of a field of a kind. known is false if the server has none, as far as this package knows.
-// The fields of custom kinds are those of their definition, under the same path.
+// RuleFor returns the rule of a field of a kind. known is false if this package
+// does not know the field. The definition of a custom kind decides its fields,
+// and they have the same path in the object.
 func RuleFor(resource schema.GroupResource, field string) (rule Rule, known bool) {
 	if resource.Resource == "" {
 		return Rule{}, false
@@ -110,8 +116,9 @@ func RuleOfCustom(field string) (rule Rule, known bool) {
 	return Rule{paths: [][]string{strings.Split(field, ".")}}, true
 }
 
-// Value returns the value of the field in an object as JSON decodes it. known is false if it is no single value, and
-// found if the object has one.
+// Value returns the value of the field in an object that was decoded from JSON.
+// found is false if the object does not have the field. known is false if the
+// field is not a single value.
 func (r Rule) Value(object map[string]any) (value string, found, known bool) {
 	for _, path := range r.paths {
 		value, found, known = read(object, path)

@@ -30,7 +30,8 @@ import (
 	"github.com/homeostat/homeostat/internal/test/e2e"
 )
 
-// Of each kind that the server has: does it take each field of the table, and which objects have which value?
+// Of each kind that the server has: does it take each field of the table, and
+// which objects have which value?
 func TestE2ETheTableIsThatOfTheServer(t *testing.T) {
 	g := NewWithT(t)
 	cluster, err := e2e.Start(t.Context(), &e2e.Options{Progress: t.Output()})

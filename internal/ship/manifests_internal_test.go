@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -364,49 +363,6 @@ func TestAlertsAreDocumented(t *testing.T) {
 		}
 		if !strings.HasSuffix(r.Annotations["runbook_url"], "/docs/operating.md#"+strings.ToLower(r.Alert)) {
 			t.Errorf("%s does not link to its section: %q", r.Alert, r.Annotations["runbook_url"])
-		}
-	}
-}
-
-// When the alerts fire is told to Prometheus itself. Without promtool the test is skipped, but not in CI.
-func TestAlertsFire(t *testing.T) {
-	if _, err := exec.LookPath("promtool"); err != nil {
-		const none = "looking for promtool: there is none: install Debian's package prometheus"
-		if os.Getenv("CI") == "" {
-			t.Skip(none)
-		}
-		t.Fatal(none)
-	}
-	for _, of := range []string{"monitoring", "reboot/deploy"} {
-		folder := filepath.Join(root, "examples", of)
-		text, err := os.ReadFile(filepath.Join(folder, "alerts.yaml"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var manifest struct{ Spec any }
-		if err := sigsyaml.Unmarshal(text, &manifest); err != nil {
-			t.Fatal(err)
-		}
-		rules, err := sigsyaml.Marshal(manifest.Spec)
-		if err != nil {
-			t.Fatal(err)
-		}
-		cases, err := os.ReadFile(filepath.Join(folder, "alerts_test.yaml"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		run := t.TempDir()
-		for name, content := range map[string][]byte{"rules.yaml": rules, "alerts_test.yaml": cases} {
-			if err := os.WriteFile(filepath.Join(run, name), content, 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for _, arguments := range [][]string{{"check", "rules", "rules.yaml"}, {"test", "rules", "alerts_test.yaml"}} {
-			tool := exec.CommandContext(t.Context(), "promtool", arguments...)
-			tool.Dir = run
-			if said, err := tool.CombinedOutput(); err != nil {
-				t.Errorf("%s: promtool %v: %v\n%s", of, arguments, err, said)
-			}
 		}
 	}
 }

@@ -1,7 +1,7 @@
-// Package slots has what a reconcile.Shards of this module shows to controllers by its
-// method Parts, which returns a [Handover]: who owns their slots, how they hand over what
-// the next owner of a slot must know, and, if that is a [Ranger] as well, how they hold their own part of the
-// objects.
+// Package slots has the methods of a reconcile.Shards of this module for
+// controllers. Its method Parts returns a [Handover], which says who owns the
+// slots and hands over what the next owner of a slot must know. If the result
+// is also a [Ranger], each replica holds only its own part of the objects.
 package slots
 
 import (
@@ -13,32 +13,35 @@ import (
 )
 
 // Ranger is the parts of a reconcile.Shards whose slots are ranges of the hash
-// of the namespace, as the API server's shard selectors have them: then the caches of a
-// replica hold the objects of its own slots only. ranges.Shards implement it.
+// of the namespace, as in the API server's shard selectors. The caches of a
+// replica then hold only the objects of its own slots. ranges.Shards implement
+// it.
 type Ranger interface { //nolint:interfacebloat // one implementation, for which packages must not know each other
-	// Divide makes sure that the server lists the objects of all caches, of which the
-	// primary is the first: Run counts its objects if it chooses the ranges. Call it before
-	// Run. It returns the error of ctx.
+	// Divide waits until the server lists the objects of all caches. The first
+	// cache is the primary: Run counts its objects if it chooses the ranges.
+	// Call Divide before Run. It returns the cause of ctx.
 	Divide(ctx context.Context, caches []Cache) error
-	// RunCache keeps a cache of the slots that Fill has added up to date until ctx ends. It
-	// calls joined when this caller has joined the others that use the cache.
+	// RunCache keeps a cache up to date until ctx ends, with the slots that
+	// Fill has added. It calls joined when this caller has joined the other
+	// users of the cache.
 	RunCache(ctx context.Context, c Cache, joined func()) error
-	// Remember notes how far a cache is, now and then until ctx ends, so that Deleted can
-	// look that far back.
+	// Remember samples the resourceVersion of a cache until ctx ends, so that
+	// Deleted can look back as far as ago.
 	Remember(ctx context.Context, primary Cache, ago time.Duration)
-	// Measure calls objects once a minute until ctx ends, and publishes what it returns with
-	// the membership.
+	// Measure calls objects once a minute until ctx ends, and publishes the
+	// result with the membership.
 	Measure(ctx context.Context, objects func() int)
-	// Fill adds slots to caches, and returns when the caches have all objects of these slots,
-	// as new as the server was at the call. drop removes the objects of a slot.
+	// Fill adds slots to caches. It returns when the caches have all objects of
+	// these slots, as new as the server was at the call. drop removes the
+	// objects of a slot.
 	Fill(ctx context.Context, caches []Cache, slots []int) (drop func(slot int), err error)
-	// Deleted calls found with the keys of objects that were deleted up to that long
+	// Deleted calls found with the keys of objects that were deleted within
 	// ago, before a cache had them.
 	Deleted(ctx context.Context, primary Cache, slots []int, ago time.Duration, found func(types.NamespacedName)) error
 }
 
-// Cache has the methods of an informer that a [Ranger] needs. Those of package informer
-// implement it.
+// Cache has the methods of an informer that a [Ranger] needs. The informers of
+// package informer implement it.
 type Cache interface { //nolint:interfacebloat // it hides a type parameter, not an implementation
 	RunShards(ctx context.Context, joined func()) error
 	AddShards(
@@ -52,21 +55,24 @@ type Cache interface { //nolint:interfacebloat // it hides a type parameter, not
 	) error
 }
 
-// Handover is the parts of a reconcile.Shards. It tells who owns a slot, and takes a few keys from one
-// owner of a slot to the next: those of deleted objects that are still to be cleaned up.
-// It may know of them by nothing else, above all where that has failed.
+// Handover is the parts of a reconcile.Shards. It says who owns a slot, and
+// passes a few keys from one owner of a slot to the next. These are keys of
+// deleted objects that must still be cleaned up, and of which the next owner
+// may not know otherwise, above all if a clean-up has failed.
 type Handover interface {
-	// Owners returns the owners of all slots, by number, as this replica sees them, and how
-	// many objects the replica with the most has, relative to the mean of all: zero while
-	// that is not known, or even. It sends no request.
+	// Owners returns the owners of all slots, by number, as this replica sees
+	// them. imbalance is the number of objects of the replica with the most,
+	// relative to the mean of all replicas; it is zero while that is unknown,
+	// or while the replicas are balanced. Owners sends no request.
 	Owners() (slots []Status, imbalance float64)
-	// Leave replaces the keys that the next owner of a slot gets. Put keys that the next
-	// owner cannot find in any other way first. Call it before the function of the slot
-	// returns. The first 100 keys are kept, of 16 KiB in all. The slice is retained; do not
-	// modify it.
+	// Leave replaces the keys that the next owner of a slot gets. Call it
+	// before the function of the slot returns. The first 100 keys are kept, of
+	// at most 16 KiB in total, so put keys first that the next owner cannot
+	// find in any other way. Leave retains the slice; do not modify it.
 	Leave(slot int, keys []types.NamespacedName)
-	// Left returns the keys that the last owner of a slot has left. Call it while the
-	// function of the slot runs. The slice is shared; do not modify it.
+	// Left returns the keys that the last owner of a slot has left. Call it
+	// while the function of the slot is running. The slice is shared; do not
+	// modify it.
 	Left(slot int) []types.NamespacedName
 }
 

@@ -1,5 +1,5 @@
-// Package terminal marks errors that no retry can cure, so that packages beside
-// reconcile can return one.
+// Package terminal marks errors that a retry cannot cure, so that packages
+// other than reconcile can return them.
 package terminal
 
 import "slices"
@@ -8,7 +8,8 @@ type marked struct{ error }
 
 func (m marked) Unwrap() error { return m.error }
 
-// Mark returns err as one that no retry can cure, and nil for nil.
+// Mark returns err, marked as an error that a retry cannot cure. It returns nil
+// for nil.
 func Mark(err error) error {
 	if err == nil {
 		return nil
@@ -16,7 +17,8 @@ func Mark(err error) error {
 	return marked{err}
 }
 
-// Unmark returns what Mark was called with if err is its result, and else err.
+// Unmark returns the error that was passed to Mark if err is its result, and
+// otherwise err.
 func Unmark(err error) error {
 	if m, ok := err.(marked); ok { //nolint:errorlint // itself, not what it wraps
 		return m.error
@@ -24,8 +26,9 @@ func Unmark(err error) error {
 	return err
 }
 
-// Is reports whether err, or an error that it wraps, is marked. Of several errors in one,
-// as errors.Join makes it, all must be: a retry may cure the others.
+// Is reports whether err, or an error that it wraps, is marked. If an error
+// wraps several errors, as the result of errors.Join does, all of them must be
+// marked, since a retry may cure the others.
 func Is(err error) bool {
 	switch e := err.(type) { //nolint:errorlint // it walks the tree itself
 	case nil:

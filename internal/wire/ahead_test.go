@@ -10,7 +10,7 @@ import (
 	"github.com/homeostat/homeostat/internal/wire"
 )
 
-// silent is a body that sends what it has and then nothing until it is closed.
+// silent is a body that sends its bytes and then blocks until it is closed.
 type silent struct {
 	sent   []byte
 	closed chan struct{}

@@ -8,50 +8,53 @@ import (
 )
 
 const (
-	// maxFrame is the size of the largest event that is parsed, twice that of the
-	// largest object that a server stores by default. Larger ones pass through in
-	// pieces: the client has its own limit.
+	// maxFrame is the size of the largest event that is parsed. It is twice the
+	// size of the largest object that a server stores by default. Larger events
+	// pass through in pieces, because the client has a limit of its own.
 	maxFrame = 4 << 20
-	// maxPiece is the size of the largest such piece.
+	// maxPiece is the size of the largest piece of such an event.
 	maxPiece = 32 << 10
-	// ahead is how many events are decoded before the client asks for them, so that
-	// decoding and storing do not wait for each other at every event.
-	ahead = 16
-	// maxMark is more than a mark makes an event longer.
+	// decodeAheadLimit is how many events are decoded before the client asks for
+	// them, so that decoding and storing do not wait for each other at every
+	// event.
+	decodeAheadLimit = 16
+	// maxMark is more than the length that a mark adds to an event.
 	maxMark = 64
 )
 
-// body is the body of a watch in protobuf, with placeholders for objects. It ends as
-// the one below does, with the same error after the same bytes of an incomplete
-// frame.
+// body is the body of a watch in protobuf, with placeholders for objects. It
+// ends like source does: with the same error, after the same bytes of an
+// incomplete frame.
 //
-// The reader decodes an event that comes alone. While more are there, a goroutine decodes
-// ahead of it: until they are decoded, or Close.
+// The reader itself decodes an event that arrives alone. While more events are
+// buffered, a goroutine decodes ahead of the reader. It ends when they are
+// decoded, or at Close.
 type body struct {
-	below  io.ReadCloser
+	source io.ReadCloser
 	specs  *Specs // nil if all specs are decoded
 	keep   Keep   // nil if all objects are wanted
 	stop   sync.Once
 	closed chan struct{}
 
-	current piece      // of the reader
-	ready   []byte     // what is left of it
-	pieces  chan piece // of the goroutine; nil until there is one
-	behind  bool       // the reader is: there is a goroutine, to which the following belongs
+	current  piece      // the piece that the reader is at
+	ready    []byte     // the rest of current
+	pieces   chan piece // from the goroutine; nil until the first one starts
+	decoding bool       // a goroutine is decoding, and owns the fields below
 
-	in    input
+	input input
 	large int // bytes left of a frame that passes through
 }
 
-// piece replaces a frame, or a part of a large one; err follows it.
+// piece replaces a frame, or a part of a large one. The reader returns err
+// after bytes.
 type piece struct {
 	bytes []byte
 	err   error
-	last  bool // of the goroutine
+	final bool // the goroutine ends after it
 }
 
-func newBody(of io.ReadCloser, s *Specs, keep Keep) *body {
-	return &body{below: of, specs: s, keep: keep, closed: make(chan struct{}), in: input{below: of}}
+func newBody(source io.ReadCloser, s *Specs, keep Keep) *body {
+	return &body{source: source, specs: s, keep: keep, closed: make(chan struct{}), input: input{source: source}}
 }
 
 // Read implements [io.Reader].
@@ -61,7 +64,7 @@ func (b *body) Read(p []byte) (n int, err error) {
 			return 0, b.current.err
 		}
 		release(b.current.bytes)
-		b.current, b.ready = piece{}, nil // while it waits, it holds nothing
+		b.current, b.ready = piece{}, nil // it holds no buffer while it waits
 		b.current = b.receive()
 		b.ready = b.current.bytes
 	}
@@ -73,35 +76,37 @@ func (b *body) Read(p []byte) (n int, err error) {
 // Close implements [io.Closer].
 func (b *body) Close() error {
 	b.stop.Do(func() { close(b.closed) })
-	return b.below.Close()
+	return b.source.Close()
 }
 
-// receive returns the next piece.
+// receive returns the next piece. It starts the goroutine if more events are
+// buffered.
 func (b *body) receive() piece {
-	if b.behind {
+	if b.decoding {
 		p, ok := <-b.pieces
 		if !ok {
 			p.err = http.ErrBodyReadAfterClose
 		}
-		b.behind = !p.last
+		b.decoding = !p.final
 		return p
 	}
 	p := b.decode()
-	if b.behind = b.specs != nil && p.err == nil && b.in.more(); b.behind { // without specs there is little to do
+	if b.decoding = b.specs != nil && p.err == nil && b.input.hasMore(); b.decoding { // without specs there is little work
 		if b.pieces == nil {
-			b.pieces = make(chan piece, ahead)
+			b.pieces = make(chan piece, decodeAheadLimit)
 		}
 		go b.decodeAhead()
 	}
 	return p
 }
 
-// decodeAhead sends pieces while more is there, until the body is closed.
+// decodeAhead sends pieces while more input is buffered, until the body is
+// closed.
 func (b *body) decodeAhead() {
-	for last := false; !last; {
+	for final := false; !final; {
 		p := b.decode()
-		last = p.err != nil || !b.in.more()
-		p.last = last
+		final = p.err != nil || !b.input.hasMore()
+		p.final = final
 		select {
 		case b.pieces <- p:
 		case <-b.closed:
@@ -111,46 +116,46 @@ func (b *body) decodeAhead() {
 	}
 }
 
-// decode returns the next piece, which it waits for.
+// decode waits for the next piece and returns it.
 func (b *body) decode() piece {
 	for {
-		p := piece{bytes: b.next()}
-		if p.err = b.in.ended(); p.err != nil || len(p.bytes) > 0 { // it is not left out
+		p := piece{bytes: b.readFrame()}
+		if p.err = b.input.pendingErr(); p.err != nil || len(p.bytes) > 0 { // the object is wanted
 			return p
 		}
 	}
 }
 
-// next reads a frame, or a part of a large one, and returns what replaces it: nothing
-// if its object is not wanted.
-func (b *body) next() []byte {
+// readFrame reads a frame, or a part of a large one, and returns its
+// replacement. It returns no bytes if the object of the frame is not wanted.
+func (b *body) readFrame() []byte {
 	if b.large > 0 {
-		b.in.fetch(1)
-		part := b.in.take(min(b.large, maxPiece))
+		b.input.fetch(1)
+		part := b.input.take(min(b.large, maxPiece))
 		b.large -= len(part)
 		return append(buffer(len(part))[:0], part...)
 	}
 	const head = 4
 	size := head
-	if b.in.fetch(head) {
-		if size += int(binary.BigEndian.Uint32(b.in.unused())); size > head+maxFrame {
+	if b.input.fetch(head) {
+		if size += int(binary.BigEndian.Uint32(b.input.unused())); size > head+maxFrame {
 			b.large, size = size-head, head
-		} else if b.in.fetch(size) {
-			return b.replace(b.in.take(size), head)
+		} else if b.input.fetch(size) {
+			return b.replace(b.input.take(size), head)
 		}
 	}
-	part := b.in.take(size)
+	part := b.input.take(size)
 	return append(buffer(len(part))[:0], part...)
 }
 
-// replace returns what replaces a frame, whose event follows its head.
+// replace returns the replacement for a frame, whose event follows its head.
 func (b *body) replace(frame []byte, head int) []byte {
 	if b.keep != nil && !b.keep.wants(frame[head:]) {
 		return nil
 	}
-	to := buffer(len(frame) + maxMark)[:0]
-	if replaced, ok := b.specs.replace(to, frame[head:]); ok {
+	dst := buffer(len(frame) + maxMark)[:0]
+	if replaced, ok := b.specs.replace(dst, frame[head:]); ok {
 		return replaced
 	}
-	return append(to, frame...)
+	return append(dst, frame...)
 }

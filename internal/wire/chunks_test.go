@@ -14,7 +14,8 @@ import (
 
 var errBroken = errors.New("broken")
 
-// chunks is a body that brings as many bytes at once as it likes, and its error with the last ones or after them.
+// chunks is a body that returns random numbers of bytes at once, and its error
+// with the last bytes or after them.
 type chunks struct {
 	random *rand.Rand
 	left   []byte
@@ -31,8 +32,8 @@ func (c *chunks) Read(p []byte) (n int, err error) {
 
 func (*chunks) Close() error { return nil }
 
-// What is not an event of the kind comes through as it is, whatever its size and the pieces that it comes in, and what
-// is cut off with it.
+// Bytes that are not an event of the kind pass through unchanged, including
+// incomplete ones, for any size and any division into reads.
 func TestEveryByteComesThrough(t *testing.T) {
 	g := NewWithT(t)
 	kind, _ := wire.KindOf(podType)

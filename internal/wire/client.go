@@ -12,53 +12,57 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Through returns a copy of c whose watches bring placeholders, and leave out what
-// keep does not want, or says why that would not be safe. See [Through].
-func (s *Specs) Through(c rest.Interface, keep Keep) (through rest.Interface, why string) {
-	if refused != nil {
-		return nil, refused.Error()
+// Through returns a copy of c whose watches deliver placeholders, and omit
+// objects that keep does not want. If that would not be safe, it returns nil
+// and the reason in why. See [Through].
+func (s *Specs) Through(c rest.Interface, keep Keep) (filtered rest.Interface, why string) {
+	if authenticatorErr != nil {
+		return nil, authenticatorErr.Error()
 	}
-	return via(c, s, keep)
+	return withTransport(c, s, keep)
 }
 
-// Through returns a copy of c whose lists and watches leave out what keep does not
-// want, or says why that would not be safe. The copy differs from c in its transport
-// alone, which is in an exported field.
-func Through(c rest.Interface, keep Keep) (through rest.Interface, why string) {
-	return via(c, nil, keep)
+// Through returns a copy of c whose lists and watches omit objects that keep
+// does not want. If that would not be safe, it returns nil and the reason in
+// why. The copy differs from c only in its transport, which is in an exported
+// field.
+func Through(c rest.Interface, keep Keep) (filtered rest.Interface, why string) {
+	return withTransport(c, nil, keep)
 }
 
-func via(c rest.Interface, s *Specs, keep Keep) (through rest.Interface, why string) {
-	from, ok := c.(*rest.RESTClient)
-	if !ok || from == nil {
+func withTransport(c rest.Interface, s *Specs, keep Keep) (filtered rest.Interface, why string) {
+	original, ok := c.(*rest.RESTClient)
+	if !ok || original == nil {
 		return nil, fmt.Sprintf("the client sends its requests with a %T", c)
 	}
-	// Such a client writes to itself, while it is used, that the server does not.
+	// Such a client records in itself that the server does not speak CBOR.
 	if features.FeatureGates().Enabled(features.ClientsAllowCBOR) {
 		return nil, "the client may speak CBOR"
 	}
 	if !copyable(reflect.TypeFor[rest.RESTClient](), cborFlag) {
 		return nil, "the rest.RESTClient of this client-go cannot be copied"
 	}
-	to := &rest.RESTClient{}
-	reflect.ValueOf(to).Elem().Set(reflect.ValueOf(from).Elem())
+	copied := &rest.RESTClient{}
+	reflect.ValueOf(copied).Elem().Set(reflect.ValueOf(original).Elem())
 	client := http.Client{}
-	if from.Client != nil {
-		client = *from.Client
+	if original.Client != nil {
+		client = *original.Client
 	}
 	if client.Transport == nil {
 		client.Transport = http.DefaultTransport
 	}
 	client.Transport = &transport{client.Transport, s, keep}
-	to.Client = &client
-	return to, ""
+	copied.Client = &client
+	return copied, ""
 }
 
-// cborFlag is the only field that changes, and only with CBOR.
+// cborFlag is the only field that changes while a client is used, and it
+// changes only with CBOR.
 const cborFlag = "sawUnsupportedMediaTypeForCBOR"
 
-// copyable reports whether values of t can be copied while they are used: apart from
-// the field except, nothing in them is a lock or marked as one for go vet.
+// copyable reports whether values of t can be copied while they are used. For
+// that they must contain no lock, and no field that go vet takes for one. The
+// field named except is ignored.
 func copyable(t reflect.Type, except string) bool {
 	if reflect.PointerTo(t).Implements(reflect.TypeFor[sync.Locker]()) {
 		return false
@@ -78,32 +82,33 @@ func copyable(t reflect.Type, except string) bool {
 
 // transport replaces the bodies of watches, and of lists if keep is set.
 type transport struct {
-	next  http.RoundTripper
+	base  http.RoundTripper
 	specs *Specs // nil if all specs are decoded
 	keep  Keep   // nil if all objects are wanted
 }
 
 // RoundTrip implements [http.RoundTripper].
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	answer, err := t.next.RoundTrip(r)
+	answer, err := t.base.RoundTrip(r)
 	if err != nil || answer.StatusCode != http.StatusOK {
 		return answer, err
 	}
 	mediaType, _, err := mime.ParseMediaType(answer.Header.Get("Content-Type"))
 	switch encoding := answer.Header.Get("Content-Encoding"); {
 	case err != nil || mediaType != runtime.ContentTypeProtobuf:
-		t.specs.because(fmt.Sprintf("the server sends %q", answer.Header.Get("Content-Type")))
+		t.specs.setReason(fmt.Sprintf("the server sends %q", answer.Header.Get("Content-Type")))
 	case encoding != "":
-		t.specs.because(fmt.Sprintf("the server sends content encoded with %q", encoding))
+		t.specs.setReason(fmt.Sprintf("the server sends content encoded with %q", encoding))
 	case t.keep != nil && r.URL.Query().Get("watch") == "":
 		answer.Body, answer.ContentLength = t.keep.list(answer.Body), -1
 		answer.Header.Del("Content-Length")
 	default:
-		t.specs.because("")
+		t.specs.setReason("")
 		answer.Body = newBody(answer.Body, t.specs, t.keep)
 	}
 	return answer, nil
 }
 
-// WrappedRoundTripper returns the transport below, as client-go's own do.
-func (t *transport) WrappedRoundTripper() http.RoundTripper { return t.next }
+// WrappedRoundTripper returns the wrapped transport, like client-go's own
+// transports do.
+func (t *transport) WrappedRoundTripper() http.RoundTripper { return t.base }

@@ -46,7 +46,7 @@ type transcript struct {
 
 type transcriptKey struct{}
 
-// counted notes metrics in the transcript of their context.
+// counted records metrics in the transcript of their context.
 type counted struct{}
 
 func (counted) Increment(ctx context.Context, code, method, host string) {
@@ -67,10 +67,11 @@ func (t *transcript) HandleWarningHeaderWithContext(_ context.Context, code int,
 	t.Warnings = append(t.Warnings, fmt.Sprint(code, agent, text))
 }
 
-// A server answers one request after the other; the last answer is for all that follow.
+// A server answers one request after the other; the last answer is for all that
+// follow.
 type server []func(r *http.Request) (*http.Response, error)
 
-// A played server is one whose requests are noted.
+// A played server records its requests.
 type played struct {
 	script server
 	began  time.Time
@@ -128,7 +129,8 @@ func (c *cut) Read(p []byte) (n int, err error) {
 
 func (*cut) Close() error { return nil }
 
-// A paced reader lets a moment pass between two frames, in which the object before is taken.
+// A paced reader lets a moment pass between two frames, in which the object
+// before is taken.
 type paced struct {
 	sent []byte
 	rest int // of the current frame
@@ -222,8 +224,8 @@ func (s server) play(t *testing.T, config rest.Config, open watcher) (seen *tran
 	return seen, m, why
 }
 
-// Whatever a server does, both watches are the same: when it is asked what, what
-// is counted, what the reader gets, and when it ends.
+// For every behaviour of a server, both watches are the same: their requests and
+// when they are sent, the metrics, the objects that the reader gets, and the end.
 func TestAWatchThatLeavesOutSpecsIsRequestWatch(t *testing.T) {
 	for _, c := range conformances() {
 		t.Run(c.name, func(t *testing.T) {
@@ -304,7 +306,7 @@ func TestClientsThatAreNotKnownAreLeftAlone(t *testing.T) {
 	g.Expect(why).To(Equal("the client may speak CBOR"))
 }
 
-// A client-go whose RESTClient has something that must not be copied is not known.
+// No known client-go has a RESTClient with a field that must not be copied.
 func TestOnlyWhatMayBeCopiedIsCopied(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(wire.Copyable(reflect.TypeFor[rest.RESTClient]())).To(BeTrue())

@@ -8,15 +8,18 @@ import (
 // Body returns the body of a watch in protobuf as its reader sees it.
 func (s *Specs) Body(of io.ReadCloser) io.ReadCloser { return newBody(of, s, nil) }
 
-// Filtered returns the body of a watch in protobuf without what keep does not want.
+// Filtered returns the body of a watch in protobuf without the objects that keep
+// does not want.
 func Filtered(of io.ReadCloser, keep Keep) io.ReadCloser { return newBody(of, nil, keep) }
 
-// FilteredList returns the body of a list in protobuf without what keep does not want.
+// FilteredList returns the body of a list in protobuf without the objects that
+// keep does not want.
 func FilteredList(list []byte, keep Keep) []byte {
-	return keep.(interface{ ofList(list []byte) []byte }).ofList(list)
+	return keep.(interface{ filterList(list []byte) []byte }).filterList(list)
 }
 
-// FilteredPage returns the body of a list in protobuf without what keep does not want.
+// FilteredPage returns the body of a list in protobuf without the objects that
+// keep does not want.
 func FilteredPage(of io.ReadCloser, keep Keep) io.ReadCloser { return keep.list(of) }
 
 // Untaken is how many objects have not been taken.
@@ -30,7 +33,7 @@ func Copyable(t reflect.Type) bool { return copyable(t, cborFlag) }
 
 const MaxFrame = maxFrame
 
-const Ahead = ahead
+const Ahead = decodeAheadLimit
 
 // Wants reports whether keep wants the object of an event.
 func Wants(keep Keep, event []byte) bool { return keep.wants(event) }

@@ -32,7 +32,7 @@ func around(o *corev1.Pod) []watch.Event {
 	return []watch.Event{both[0], bookmarked("5"), both[1]}
 }
 
-// A conformance is a server, and what there is to see of it besides being the same.
+// A conformance is a server, and what a test must see of it in addition.
 type conformance struct {
 	name   string
 	server server

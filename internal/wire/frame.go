@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// Numbers of the fields of messages.
+// These are the numbers of fields in messages.
 const (
 	typeNumber   protowire.Number = 1 // of metav1.WatchEvent
 	objectNumber protowire.Number = 2
@@ -32,25 +32,25 @@ const (
 // magic is the prefix of an object in protobuf.
 var magic = []byte("k8s\x00")
 
-// frame is a parsed event: a metav1.WatchEvent that contains a
-// runtime.RawExtension, which contains, after the magic, a runtime.Unknown, which
-// contains the object.
+// frame is a parsed event. It is a metav1.WatchEvent that contains a
+// runtime.RawExtension. That contains a runtime.Unknown after the magic, and
+// the Unknown contains the object.
 type frame struct {
 	event              []byte
 	deleted            bool
 	object, raw, body  part
-	extension, unknown []byte // what raw and body are parts of
-	metadata, spec     part   // of the content of body
+	extension, unknown []byte // the messages around raw and body
+	metadata, spec     part   // inside the content of body
 	key                types.NamespacedName
 	uid                types.UID
 	version            []byte
 }
 
-// unwrap finds the object of an event. It reports false unless that was added, modified
-// or deleted, with each field that matters exactly once.
+// unwrap finds the object of an event. It returns false unless the object was
+// added, modified or deleted, and each field that matters occurs exactly once.
 func unwrap(event []byte) (f frame, ok bool) {
 	f.event = event
-	t, _ := only(event, typeNumber)
+	t, _ := uniqueField(event, typeNumber)
 	switch watch.EventType(t.content) {
 	case watch.Added, watch.Modified:
 	case watch.Deleted:
@@ -58,48 +58,49 @@ func unwrap(event []byte) (f frame, ok bool) {
 	default:
 		return f, false
 	}
-	if f.object, ok = only(event, objectNumber); !ok {
+	if f.object, ok = uniqueField(event, objectNumber); !ok {
 		return f, false
 	}
 	f.extension = f.object.content
-	if f.raw, ok = only(f.extension, rawNumber); !ok {
+	if f.raw, ok = uniqueField(f.extension, rawNumber); !ok {
 		return f, false
 	}
 	if f.unknown, ok = bytes.CutPrefix(f.raw.content, magic); !ok {
 		return f, false
 	}
-	f.body, ok = only(f.unknown, bodyNumber)
+	f.body, ok = uniqueField(f.unknown, bodyNumber)
 	return f, ok
 }
 
-// parse parses an event. It reports false unless that is an object of kind k that was
-// added or modified, with each field that matters exactly once.
+// parse parses an event. It returns false unless an object of kind k was added
+// or modified, and each field that matters occurs exactly once.
 func parse(event []byte, k Kind) (f frame, ok bool) {
 	if f, ok = unwrap(event); !ok || f.deleted {
 		return f, false
 	}
-	meta, ok := only(f.unknown, typeMetaNumber)
+	meta, ok := uniqueField(f.unknown, typeMetaNumber)
 	if !ok {
 		return f, false
 	}
-	if kind, ok := only(meta.content, kindNumber); !ok || string(kind.content) != k.name() {
+	if kind, ok := uniqueField(meta.content, kindNumber); !ok || string(kind.content) != k.name() {
 		return f, false
 	}
-	if encoding, ok := only(f.unknown, contentEncodingNumber); ok && len(encoding.content) > 0 {
+	if encoding, ok := uniqueField(f.unknown, contentEncodingNumber); ok && len(encoding.content) > 0 {
 		return f, false
 	}
-	if f.spec, ok = only(f.body.content, k.spec); !ok {
+	if f.spec, ok = uniqueField(f.body.content, k.spec); !ok {
 		return f, false
 	}
-	f.metadata, ok = only(f.body.content, metadataNumber)
+	f.metadata, ok = uniqueField(f.body.content, metadataNumber)
 	return f, ok && f.identify(f.metadata.content)
 }
 
-// identify reads name, namespace, UID and resourceVersion. It reports false if there
-// is no UID, or a selfLink, which is the field of the mark.
+// identify reads the name, namespace, UID and resourceVersion. It returns false
+// if the UID is missing, or if the selfLink is set, because that is the field
+// of the mark.
 func (f *frame) identify(metadata []byte) bool {
 	for len(metadata) > 0 {
-		number, content, size := next(metadata)
+		number, content, size := nextField(metadata)
 		switch {
 		case size < 0, number == selfLinkNumber && len(content) > 0:
 			return false
@@ -118,9 +119,10 @@ func (f *frame) identify(metadata []byte) bool {
 	return f.uid != ""
 }
 
-// appendPlaceholder appends the event, with its length in front and a placeholder for
-// its object, which has only its identity, and mark as its selfLink.
-func (f *frame) appendPlaceholder(to []byte, mark string) []byte {
+// appendPlaceholder appends the event, preceded by its length, with a
+// placeholder as its object. The placeholder has only the identity of the
+// object, and mark as its selfLink.
+func (f *frame) appendPlaceholder(dst []byte, mark string) []byte {
 	fields := [...]struct {
 		number protowire.Number
 		text   string
@@ -135,53 +137,53 @@ func (f *frame) appendPlaceholder(to []byte, mark string) []byte {
 	for _, field := range fields {
 		metadata += sizeOf(field.number, len(field.text))
 	}
-	return f.appendAround(to, sizeOf(metadataNumber, metadata), func(to []byte) []byte {
-		to = appendHead(to, metadataNumber, metadata)
+	return f.appendAround(dst, sizeOf(metadataNumber, metadata), func(dst []byte) []byte {
+		dst = appendHead(dst, metadataNumber, metadata)
 		for _, field := range fields {
-			to = append(appendHead(to, field.number, len(field.text)), field.text...)
+			dst = append(appendHead(dst, field.number, len(field.text)), field.text...)
 		}
-		return to
+		return dst
 	})
 }
 
-// appendMarked appends the event, with its length in front and mark as the selfLink of
-// its object.
-func (f *frame) appendMarked(to []byte, mark string) []byte {
-	of := f.body.content
+// appendMarked appends the event, preceded by its length, with mark as the
+// selfLink of its object.
+func (f *frame) appendMarked(dst []byte, mark string) []byte {
+	content := f.body.content
 	metadata := len(f.metadata.content) + sizeOf(selfLinkNumber, len(mark))
-	body := len(of) - (f.metadata.end - f.metadata.start) + sizeOf(metadataNumber, metadata)
-	return f.appendAround(to, body, func(to []byte) []byte {
-		to = append(to, of[:f.metadata.start]...)
-		to = append(appendHead(to, metadataNumber, metadata), f.metadata.content...)
-		to = append(appendHead(to, selfLinkNumber, len(mark)), mark...)
-		return append(to, of[f.metadata.end:]...)
+	body := len(content) - (f.metadata.end - f.metadata.start) + sizeOf(metadataNumber, metadata)
+	return f.appendAround(dst, body, func(dst []byte) []byte {
+		dst = append(dst, content[:f.metadata.start]...)
+		dst = append(appendHead(dst, metadataNumber, metadata), f.metadata.content...)
+		dst = append(appendHead(dst, selfLinkNumber, len(mark)), mark...)
+		return append(dst, content[f.metadata.end:]...)
 	})
 }
 
-// appendAround appends the event, with its length in front and what appendBody appends,
-// which has that many bytes, as its object.
-func (f *frame) appendAround(to []byte, body int, appendBody func([]byte) []byte) []byte {
+// appendAround appends the event, preceded by its length. appendBody appends
+// its object, which takes body bytes.
+func (f *frame) appendAround(dst []byte, body int, appendBody func([]byte) []byte) []byte {
 	unknown := len(f.unknown) - (f.body.end - f.body.start) + sizeOf(bodyNumber, body)
 	raw := len(magic) + unknown
 	extension := len(f.extension) - (f.raw.end - f.raw.start) + sizeOf(rawNumber, raw)
 	event := len(f.event) - (f.object.end - f.object.start) + sizeOf(objectNumber, extension)
 
 	const head = 4
-	to = binary.BigEndian.AppendUint32(slices.Grow(to, head+event), uint32(event))
-	to = append(to, f.event[:f.object.start]...)
-	to = appendHead(to, objectNumber, extension)
-	to = append(to, f.extension[:f.raw.start]...)
-	to = appendHead(to, rawNumber, raw)
-	to = append(to, magic...)
-	to = append(to, f.unknown[:f.body.start]...)
-	to = appendBody(appendHead(to, bodyNumber, body))
-	to = append(to, f.unknown[f.body.end:]...)
-	to = append(to, f.extension[f.raw.end:]...)
-	return append(to, f.event[f.object.end:]...)
+	dst = binary.BigEndian.AppendUint32(slices.Grow(dst, head+event), uint32(event))
+	dst = append(dst, f.event[:f.object.start]...)
+	dst = appendHead(dst, objectNumber, extension)
+	dst = append(dst, f.extension[:f.raw.start]...)
+	dst = appendHead(dst, rawNumber, raw)
+	dst = append(dst, magic...)
+	dst = append(dst, f.unknown[:f.body.start]...)
+	dst = appendBody(appendHead(dst, bodyNumber, body))
+	dst = append(dst, f.unknown[f.body.end:]...)
+	dst = append(dst, f.extension[f.raw.end:]...)
+	return append(dst, f.event[f.object.end:]...)
 }
 
-// decode returns the object, with the spec of state if known is true. Its lists have
-// the capacity of those of state.
+// decode returns the object. If known is set, it takes the spec of state
+// instead of decoding it. Its lists get the capacity of the lists of state.
 func (f *frame) decode(k Kind, state Object, known bool) (Object, error) {
 	o, body := k.fresh(), f.body.content
 	k.makeRoom(o, state)
@@ -189,32 +191,33 @@ func (f *frame) decode(k Kind, state Object, known bool) (Object, error) {
 	if !known {
 		return o, o.Unmarshal(body)
 	}
-	if err := o.Unmarshal(body[:f.spec.start]); err != nil { // which keeps fields that are set
+	if err := o.Unmarshal(body[:f.spec.start]); err != nil { // keeps fields that are set
 		return nil, err
 	}
 	k.copySpec(o, state)
 	return o, o.Unmarshal(body[f.spec.end:])
 }
 
-// sizeOf is the size of a field with content of n bytes.
+// sizeOf returns the size of a field with content of n bytes.
 func sizeOf(number protowire.Number, n int) int {
 	return protowire.SizeTag(number) + protowire.SizeBytes(n)
 }
 
 // appendHead appends the tag and the length of a field.
-func appendHead(to []byte, number protowire.Number, n int) []byte {
-	return protowire.AppendVarint(protowire.AppendTag(to, number, protowire.BytesType), uint64(n))
+func appendHead(dst []byte, number protowire.Number, n int) []byte {
+	return protowire.AppendVarint(protowire.AppendTag(dst, number, protowire.BytesType), uint64(n))
 }
 
-// part is a field of a message that is a string, bytes or another message.
+// part is a field of a message whose type is string, bytes or another message.
 type part struct {
 	start, end int // of the field with its tag
 	content    []byte
 }
 
-// next returns the first field of data: its number, its content, nil unless it is a string,
-// bytes or another message, and its size with the tag, negative if data is malformed.
-func next(data []byte) (number protowire.Number, content []byte, size int) {
+// nextField returns the number, the content, and the size with the tag of the
+// first field of data. The content is nil unless the type is string, bytes or
+// another message. The size is negative if data is malformed.
+func nextField(data []byte) (number protowire.Number, content []byte, size int) {
 	number, kind, size := protowire.ConsumeField(data)
 	if size > 0 && kind == protowire.BytesType {
 		_, _, tag := protowire.ConsumeTag(data)
@@ -223,18 +226,18 @@ func next(data []byte) (number protowire.Number, content []byte, size int) {
 	return number, content, size
 }
 
-// only returns the part of data with that number. It reports false if data is
-// malformed, or the part is missing or not unique.
-func only(data []byte, number protowire.Number) (p part, ok bool) {
-	for at := 0; at < len(data); {
-		found, content, size := next(data[at:])
+// uniqueField returns the field of data with this number. It returns false if
+// data is malformed, or if the field is missing or not unique.
+func uniqueField(data []byte, number protowire.Number) (p part, ok bool) {
+	for offset := 0; offset < len(data); {
+		found, content, size := nextField(data[offset:])
 		switch {
 		case size < 0, found == number && (ok || content == nil):
 			return part{}, false
 		case found == number:
-			p, ok = part{start: at, end: at + size, content: content}, true
+			p, ok = part{start: offset, end: offset + size, content: content}, true
 		}
-		at += size
+		offset += size
 	}
 	return p, ok
 }

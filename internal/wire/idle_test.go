@@ -12,7 +12,7 @@ import (
 	"github.com/homeostat/homeostat/internal/wire"
 )
 
-// heap returns what is allocated, without what pools keep for a while.
+// heap returns the allocated memory, without the memory that pools keep.
 func heap() int {
 	for range 3 {
 		runtime.GC()
@@ -22,7 +22,8 @@ func heap() int {
 	return int(m.HeapAlloc)
 }
 
-// A program may watch thousands of namespaces one by one, in most of which nothing happens.
+// A program may watch thousands of namespaces one by one, and most of
+// them are calm.
 func TestAnIdleWatchHoldsLittle(t *testing.T) {
 	const watches, size = 100, 200
 	small := protobuf(watch.Event{Type: watch.Deleted, Object: pod("1", "x", "Running")}) // has no placeholder

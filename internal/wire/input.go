@@ -6,91 +6,98 @@ import (
 )
 
 const (
-	// little is the size of the buffer of a calm watch: what most events fit in. A program may have thousands of them.
-	little = 4 << 10
-	// readAhead is how much is read at once when more comes: HTTP/2 answers each read of more than 4 KiB with an update
-	// of its window, which is a write to the connection.
-	readAhead = 32 << 10
+	// smallBuffer is the size of the buffer of a calm watch. Most events fit in
+	// it. A program may have thousands of watches.
+	smallBuffer = 4 << 10
+	// largeBuffer is how much is read at once while more input is available.
+	// HTTP/2 answers each read of more than 4 KiB with an update of its window,
+	// which is a write to the connection.
+	largeBuffer = 32 << 10
 )
 
-// Buffers that all watches share, so that a calm one has none but that which it waits with.
+// All watches share these buffers, so that a calm one holds only the buffer
+// that it waits with.
 var (
-	littles = sync.Pool{New: func() any { return new([little]byte) }}
-	larges  = sync.Pool{New: func() any { return new([readAhead]byte) }}
+	smallBuffers = sync.Pool{New: func() any { return new([smallBuffer]byte) }}
+	largeBuffers = sync.Pool{New: func() any { return new([largeBuffer]byte) }}
 )
 
-// buffer returns one of at least n bytes.
+// buffer returns a buffer of at least n bytes.
 func buffer(n int) []byte {
 	switch {
-	case n <= little:
-		return littles.Get().(*[little]byte)[:]
-	case n <= readAhead:
-		return larges.Get().(*[readAhead]byte)[:]
+	case n <= smallBuffer:
+		return smallBuffers.Get().(*[smallBuffer]byte)[:]
+	case n <= largeBuffer:
+		return largeBuffers.Get().(*[largeBuffer]byte)[:]
 	default:
-		return make([]byte, n+little)
+		return make([]byte, n+smallBuffer)
 	}
 }
 
-// release makes a buffer available again.
+// release makes a buffer available to other watches.
 func release(used []byte) {
 	switch cap(used) {
-	case little:
-		littles.Put((*[little]byte)(used[:little]))
-	case readAhead:
-		larges.Put((*[readAhead]byte)(used[:readAhead]))
+	case smallBuffer:
+		smallBuffers.Put((*[smallBuffer]byte)(used[:smallBuffer]))
+	case largeBuffer:
+		largeBuffers.Put((*[largeBuffer]byte)(used[:largeBuffer]))
 	}
 }
 
-// input reads from a body, as much at once as comes.
+// input reads from a body, as much at once as is available.
 type input struct {
-	below    io.Reader
-	buffer   []byte
-	from, to int   // of the unused bytes
-	full     bool  // the last read has filled the buffer, so that more is there
-	err      error // of below; it follows the unused bytes
+	source     io.Reader
+	buffer     []byte
+	start, end int   // of the unused bytes
+	full       bool  // the last read has filled the buffer, so that more is available
+	err        error // from source; it follows the unused bytes
 }
 
-// fetch reads until n bytes are there, and reports whether they are.
+// fetch reads until n bytes are buffered, and reports whether they are.
 func (i *input) fetch(n int) bool {
-	for i.to-i.from < n && i.err == nil {
+	for i.end-i.start < n && i.err == nil {
 		i.makeRoom(n)
 		var read int
-		read, i.err = i.below.Read(i.buffer[i.to:])
-		i.to += read
-		i.full = i.to == len(i.buffer)
+		read, i.err = i.source.Read(i.buffer[i.end:])
+		i.end += read
+		i.full = i.end == len(i.buffer)
 	}
-	return i.to-i.from >= n
+	return i.end-i.start >= n
 }
 
-// makeRoom makes room for n bytes, of which some are there: for many more if more is there, and for few if not.
+// makeRoom makes room for n bytes in total. It takes a large buffer while more
+// input is available, and a small one otherwise.
 func (i *input) makeRoom(n int) {
 	if i.full {
-		n = max(n, readAhead)
+		n = max(n, largeBuffer)
 	}
-	there := i.unused()
-	if before := i.buffer; len(before) < n || len(there) == 0 && len(before) > max(n, little) {
+	unread := i.unused()
+	if old := i.buffer; len(old) < n || len(unread) == 0 && len(old) > max(n, smallBuffer) {
 		i.buffer = buffer(n)
-		defer release(before)
+		defer release(old)
 	}
-	i.from, i.to = 0, copy(i.buffer, there)
+	i.start, i.end = 0, copy(i.buffer, unread)
 }
 
-// unused returns what was fetched, until the next fetch.
-func (i *input) unused() []byte { return i.buffer[i.from:i.to] }
+// unused returns the fetched bytes. They are valid until the next fetch.
+func (i *input) unused() []byte { return i.buffer[i.start:i.end] }
 
-// take returns what was fetched, n bytes at most, until the next fetch.
+// take returns and consumes up to n fetched bytes. They are valid until the
+// next fetch.
 func (i *input) take(n int) []byte {
-	n = min(n, i.to-i.from)
-	i.from += n
-	return i.buffer[i.from-n : i.from]
+	n = min(n, i.end-i.start)
+	i.start += n
+	return i.buffer[i.start-n : i.start]
 }
 
-// more reports whether more is there, which need not be whole.
-func (i *input) more() bool { return i.to > i.from || i.full && i.err == nil }
+// hasMore reports whether more input is available, which need not be a whole
+// event.
+func (i *input) hasMore() bool { return i.end > i.start || i.full && i.err == nil }
 
-// ended returns the error of the body once all before it has been used.
-func (i *input) ended() error {
-	if i.to > i.from {
+// pendingErr returns the error of the body, once all bytes before it have been
+// consumed.
+func (i *input) pendingErr() error {
+	if i.end > i.start {
 		return nil
 	}
 	return i.err

@@ -11,45 +11,46 @@ import (
 // itemsNumber is the number of the items of any list.
 const itemsNumber protowire.Number = 2
 
-// Keep leaves the objects of some namespaces out of lists and watches, before they are
-// decoded. It is an interface so that programs without [Wanted] do not link what
-// implements it.
+// Keep selects objects by their namespace. Lists and watches omit other objects
+// before they are decoded. It is an interface so that programs that do not call
+// [Wanted] do not link its implementation.
 type Keep interface {
 	// wants reports whether the object of an event is wanted.
 	wants(event []byte) bool
-	// list returns the body of a list without the items that are not wanted.
-	list(of io.ReadCloser) io.ReadCloser
+	// list returns the body of a list without the unwanted items.
+	list(body io.ReadCloser) io.ReadCloser
 }
 
-// Wanted returns a Keep of the namespaces that wanted reports true for. wanted must not
-// retain the bytes.
+// Wanted returns a Keep of the namespaces for which wanted returns true. wanted
+// must not retain the bytes.
 func Wanted(wanted func(namespace []byte) bool) Keep { return keep(wanted) }
 
 // keep implements [Keep].
 type keep func(namespace []byte) bool
 
-// wants reports whether the object of an event is wanted. Bookmarks, errors, and what
-// is not exactly as expected are.
+// wants reports whether the object of an event is wanted. It returns true for
+// bookmarks, errors, and events that differ from the expected form.
 func (k keep) wants(event []byte) bool {
 	f, ok := unwrap(event)
 	return !ok || k.wantsObject(f.body.content)
 }
 
-// wantsObject reports whether an object is wanted. The metadata come first, and there
-// the namespace is the third field: little of the object is read.
+// wantsObject reports whether an object is wanted. It reads little of the
+// object: the metadata are the first field, and the namespace is the third
+// field in them.
 func (k keep) wantsObject(object []byte) bool {
-	metadata, ok := first(object, metadataNumber)
+	metadata, ok := firstField(object, metadataNumber)
 	if !ok {
 		return true
 	}
-	namespace, ok := first(metadata, namespaceNumber)
+	namespace, ok := firstField(metadata, namespaceNumber)
 	return !ok || k(namespace)
 }
 
-// first returns the content of the first part of data with that number.
-func first(data []byte, wanted protowire.Number) (content []byte, ok bool) {
+// firstField returns the content of the first field of data with this number.
+func firstField(data []byte, wanted protowire.Number) (content []byte, ok bool) {
 	for len(data) > 0 {
-		number, content, size := next(data)
+		number, content, size := nextField(data)
 		if size < 0 {
 			return nil, false
 		}
@@ -61,14 +62,14 @@ func first(data []byte, wanted protowire.Number) (content []byte, ok bool) {
 	return nil, false
 }
 
-// ofList returns a list without the items that are not wanted. What is not exactly as
-// expected stays as it is.
-func (k keep) ofList(list []byte) []byte {
+// filterList returns a list without the unwanted items. A list that differs
+// from the expected form is returned unchanged.
+func (k keep) filterList(list []byte) []byte {
 	unknown, ok := bytes.CutPrefix(list, magic)
 	if !ok {
 		return list
 	}
-	body, ok := only(unknown, bodyNumber)
+	body, ok := uniqueField(unknown, bodyNumber)
 	if !ok {
 		return list
 	}
@@ -76,57 +77,57 @@ func (k keep) ofList(list []byte) []byte {
 	if !ok {
 		return list
 	}
-	to := make([]byte, 0, len(magic)+len(unknown)-len(body.content)+size)
-	to = append(append(to, magic...), unknown[:body.start]...)
-	to = appendHead(to, bodyNumber, size)
+	filtered := make([]byte, 0, len(magic)+len(unknown)-len(body.content)+size)
+	filtered = append(append(filtered, magic...), unknown[:body.start]...)
+	filtered = appendHead(filtered, bodyNumber, size)
 	for _, part := range parts {
-		to = append(to, part...)
+		filtered = append(filtered, part...)
 	}
-	return append(to, unknown[body.end:]...)
+	return append(filtered, unknown[body.end:]...)
 }
 
-// partsOf returns the parts of a list without the items that are not wanted, and their size. It reports false if the
-// list is not as expected.
+// partsOf returns the parts of a list without the unwanted items, and their
+// total size. It returns false if the list differs from the expected form.
 func (k keep) partsOf(list []byte) (parts [][]byte, size int, ok bool) {
-	begin, at := 0, 0 // of the part that is going on
-	end := func() {
-		if at > begin {
-			parts, size = append(parts, list[begin:at]), size+at-begin
+	start, offset := 0, 0 // of the current part
+	flush := func() {
+		if offset > start {
+			parts, size = append(parts, list[start:offset]), size+offset-start
 		}
 	}
-	for at < len(list) {
-		number, content, size := next(list[at:])
+	for offset < len(list) {
+		number, content, size := nextField(list[offset:])
 		if size < 0 {
 			return nil, 0, false
 		}
 		if number == itemsNumber && content != nil && !k.wantsObject(content) {
-			end()
-			begin = at + size
+			flush()
+			start = offset + size
 		}
-		at += size
+		offset += size
 	}
-	end()
+	flush()
 	return parts, size, true
 }
 
-func (k keep) list(of io.ReadCloser) io.ReadCloser { return &filteredList{ReadCloser: of, keep: k} }
+func (k keep) list(body io.ReadCloser) io.ReadCloser { return &filteredList{ReadCloser: body, keep: k} }
 
-// pages has buffers of lists: each page is as large as the one before.
+// pages has buffers for lists, since each page is as large as the one before.
 var pages sync.Pool
 
-// filteredList reads a whole list, at its first Read, before it passes on a byte.
+// filteredList reads a whole list at its first Read, before it returns a byte.
 type filteredList struct {
 	io.ReadCloser
 
 	keep keep
-	once sync.Once
-	left *bytes.Reader
+	read sync.Once
+	rest *bytes.Reader
 	err  error
 }
 
 // Read implements [io.Reader].
 func (l *filteredList) Read(p []byte) (int, error) {
-	l.once.Do(func() {
+	l.read.Do(func() {
 		page, _ := pages.Get().(*bytes.Buffer)
 		if page == nil {
 			page = &bytes.Buffer{}
@@ -134,15 +135,15 @@ func (l *filteredList) Read(p []byte) (int, error) {
 		_, l.err = page.ReadFrom(l.ReadCloser)
 		list := page.Bytes()
 		if l.err == nil {
-			list = l.keep.ofList(list)
+			list = l.keep.filterList(list)
 		}
 		if len(list) < page.Len() { // a copy
 			page.Reset()
 			pages.Put(page)
 		}
-		l.left = bytes.NewReader(list)
+		l.rest = bytes.NewReader(list)
 	})
-	n, err := l.left.Read(p)
+	n, err := l.rest.Read(p)
 	if err == io.EOF && l.err != nil {
 		err = l.err
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/homeostat/homeostat/internal/wire/wiretest"
 )
 
-// ofA wants what is in namespace a.
+// ofA wants the objects in namespace a.
 func ofA(namespace []byte) bool { return string(namespace) == "a" }
 
 var onlyA = wire.Wanted(ofA) //nolint:gochecknoglobals // a constant
@@ -93,7 +93,7 @@ func leavesOut(t *testing.T, namespaces string) {
 	g.Expect(wire.FilteredList([]byte(`{"items":[]}`), onlyA)).To(BeEquivalentTo(`{"items":[]}`))
 }
 
-// Pages are read one after the other into the same memory, of which nothing stays.
+// Pages are read one after the other into the same memory, and none retains it.
 func TestPagesDoNotShareMemory(t *testing.T) {
 	g := NewWithT(t)
 	info := wiretest.InfoOf(runtime.ContentTypeProtobuf)
@@ -122,7 +122,7 @@ func TestPagesDoNotShareMemory(t *testing.T) {
 	g.Expect(read(second)).To(Equal("other"))
 }
 
-// What is not wanted costs no memory.
+// Unwanted objects cost no memory.
 func TestWhatIsLeftOutAllocatesNothing(t *testing.T) {
 	g := NewWithT(t)
 	frame := protobuf(watch.Event{Type: watch.Modified, Object: configMap("b", "3")})[4:]

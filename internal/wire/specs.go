@@ -24,19 +24,19 @@ type State struct {
 // Spec is the origin of an object's spec.
 type Spec struct {
 	Fingerprint Fingerprint // zero if it is unknown
-	Of          Object      // the cached object with which it shares memory; nil if it was decoded
+	SharedWith  Object      // the cached object whose spec it shares; nil if it was decoded
 }
 
-// Specs decodes the objects of one watch, except for specs that the cache has. It is
-// safe for concurrent use.
+// Specs decodes the objects of one watch, except for specs that the cache has.
+// It is safe for concurrent use.
 type Specs struct {
 	kind   Kind
 	known  func(types.NamespacedName) State
 	prefix string // of marks; different for each watch
 
 	mu      sync.Mutex // guards the fields below
-	last    uint64
-	decoded map[string]decoded // by the mark; until they are taken
+	count   uint64
+	decoded map[string]decoded // by mark, until they are taken
 	why     string
 }
 
@@ -45,18 +45,20 @@ type decoded struct {
 	spec   Spec
 }
 
-// NewSpecs returns the Specs of a watch of objects of kind k. known returns the cached
-// object of a key: the zero State if there is none.
+// NewSpecs returns the Specs for a watch of objects of kind k. known returns
+// the cached object of a key, or the zero State if the cache does not have it.
 func NewSpecs(k Kind, known func(types.NamespacedName) State) *Specs {
 	return &Specs{kind: k, known: known, prefix: "decoded:" + rand.Text() + "/", decoded: map[string]decoded{}}
 }
 
-// errNotDecoded cannot happen: an object is noted before its mark is sent.
-var errNotDecoded = errors.New("a placeholder came whose object is not known")
+// errNotDecoded should never be returned, because an object is recorded before
+// its mark is sent.
+var errNotDecoded = errors.New("the watch sent a placeholder for an unknown object")
 
-// Take returns the object that a placeholder stands for, once, and the origin of its
-// spec. It removes the mark of an object that has one. Any other object is returned as
-// it is, with the zero Spec.
+// Take returns the object that a placeholder stands for and the origin of its
+// spec. It does so once for each placeholder. From an object that has only a
+// mark it removes the mark. It returns any other object unchanged with the zero
+// Spec.
 func (s *Specs) Take(o Object) (Object, Spec, error) {
 	if s == nil {
 		return o, Spec{}, nil
@@ -75,27 +77,27 @@ func (s *Specs) Take(o Object) (Object, Spec, error) {
 	if d.object == nil {
 		metadata, ok := o.GetObjectMeta().(*metav1.ObjectMeta)
 		if !ok {
-			return nil, Spec{}, fmt.Errorf("a %T came that does not embed its metadata", o)
+			return nil, Spec{}, fmt.Errorf("the watch sent a %T that does not embed its metadata", o)
 		}
-		// Not by SetSelfLink: then that of every kind would be linked.
-		metadata.SelfLink = "" //nolint:staticcheck // it has the mark because servers no longer use it
+		// A call of SetSelfLink would link the method of every kind.
+		metadata.SelfLink = "" //nolint:staticcheck // servers no longer use the field, so that it holds the mark
 		return o, d.spec, nil
 	}
 	return d.object, d.spec, nil
 }
 
-// CopySpec replaces the spec of to by the equal one of from: a shallow copy.
-func (s *Specs) CopySpec(to, from Object) { s.kind.copySpec(to, from) }
+// CopySpec replaces the spec of dst by a shallow copy of the equal spec of src.
+func (s *Specs) CopySpec(dst, src Object) { s.kind.copySpec(dst, src) }
 
-// Why says why all specs are decoded, such as "the server sends application/json". It
-// is empty if known specs are not decoded.
+// Why returns the reason why all specs are decoded. For example, "the server
+// sends application/json". It is empty if known specs are not decoded.
 func (s *Specs) Why() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.why
 }
 
-func (s *Specs) because(why string) {
+func (s *Specs) setReason(why string) {
 	if s == nil {
 		return
 	}
@@ -104,10 +106,10 @@ func (s *Specs) because(why string) {
 	s.why = why
 }
 
-// replace decodes the object of an event and appends the event with a placeholder. An
-// object that the cache does not have is not decoded, but marked. It reports false if the
-// event must stay as it is.
-func (s *Specs) replace(to, event []byte) (replaced []byte, ok bool) {
+// replace decodes the object of an event and appends the event with a
+// placeholder. An object that the cache does not have is marked instead of
+// decoded. It returns false if the event must remain unchanged.
+func (s *Specs) replace(dst, event []byte) (replaced []byte, ok bool) {
 	if s == nil {
 		return nil, false
 	}
@@ -115,41 +117,43 @@ func (s *Specs) replace(to, event []byte) (replaced []byte, ok bool) {
 	if !ok {
 		return nil, false
 	}
-	spec := Spec{Fingerprint: fingerprint(to, f.spec.content)}
+	spec := Spec{Fingerprint: fingerprint(dst, f.spec.content)}
 	state := s.known(f.key)
 	if state.Object == nil {
-		return f.appendMarked(to, s.note(decoded{spec: spec})), true
+		return f.appendMarked(dst, s.remember(decoded{spec: spec})), true
 	}
 	if state.Spec == spec.Fingerprint && state.Object.GetUID() == f.uid {
-		spec.Of = state.Object
+		spec.SharedWith = state.Object
 	}
-	object, err := f.decode(s.kind, state.Object, spec.Of != nil)
+	object, err := f.decode(s.kind, state.Object, spec.SharedWith != nil)
 	if err != nil { // the client reports it
 		return nil, false
 	}
-	return f.appendPlaceholder(to, s.note(decoded{object, spec})), true
+	return f.appendPlaceholder(dst, s.remember(decoded{object, spec})), true
 }
 
-// note remembers an object and returns its mark.
-func (s *Specs) note(d decoded) (mark string) {
+// remember records an object and returns its mark.
+func (s *Specs) remember(d decoded) (mark string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.last++
-	mark = s.prefix + strconv.FormatUint(s.last, 36)
+	s.count++
+	mark = s.prefix + strconv.FormatUint(s.count, 36)
 	s.decoded[mark] = d
 	return mark
 }
 
-// Fingerprint stands for the bytes of a spec: 128 bits of GMAC with a random key of
-// this process, which never leaves it. That of no spec is zero.
+// Fingerprint represents the bytes of a spec by 128 bits of GMAC. The random
+// key belongs to this process and never leaves it. The zero Fingerprint
+// represents no spec.
 type Fingerprint [2]uint64
 
-// authenticator makes fingerprints. It is nil, and refused says why, where the
-// program allows only what FIPS 140 does: there, each nonce must be different.
-var authenticator, refused = newAuthenticator()
+// authenticator makes fingerprints. It is nil if the program is limited to FIPS
+// 140, where each nonce must be different. Then authenticatorErr is the reason.
+var authenticator, authenticatorErr = newAuthenticator()
 
-// nonce is the same for all specs, so that equal specs have equal fingerprints. Two of
-// them would reveal the key to a reader, but they never leave the process.
+// nonce is the same for all specs, so that equal specs have equal fingerprints.
+// Two fingerprints with one nonce would reveal the key to a reader, but they
+// never leave the process.
 var nonce [12]byte
 
 func newAuthenticator() (cipher.AEAD, error) {
@@ -162,7 +166,8 @@ func newAuthenticator() (cipher.AEAD, error) {
 	return cipher.NewGCM(block)
 }
 
-// fingerprint uses the spare capacity of scratch, if it has any.
+// fingerprint returns the fingerprint of a spec. It uses the spare capacity of
+// scratch, if any.
 func fingerprint(scratch, spec []byte) (f Fingerprint) {
 	sum := authenticator.Seal(scratch[len(scratch):], nonce[:], nil, spec)
 	f = Fingerprint{binary.LittleEndian.Uint64(sum), binary.LittleEndian.Uint64(sum[8:])}

@@ -29,7 +29,7 @@ import (
 	"github.com/homeostat/homeostat/internal/wire/wiretest"
 )
 
-// theirs returns client-go's decoder of what the server sends.
+// theirs returns client-go's decoder of the bytes that the server sends.
 func theirs(mediaType string, sent io.ReadCloser) *restwatch.Decoder {
 	m := wiretest.InfoOf(mediaType)
 	frames := m.StreamSerializer.NewFrameReader(sent)
@@ -62,7 +62,8 @@ func ours(sent []byte, kind reflect.Type, m *memory) *decoder {
 	return &decoder{theirs(runtime.ContentTypeProtobuf, specs.Body(server)), specs, m, server}
 }
 
-// stepped sends the next frame when it is told to: after the object before has been taken.
+// stepped sends the next frame when it is told to: after the object before has
+// been taken.
 type stepped struct {
 	sent []byte
 	rest int // of the current frame
@@ -89,7 +90,7 @@ func (s *stepped) Close() error {
 	return nil
 }
 
-// frameSize is how long the first frame of sent is, or what there is of it.
+// frameSize is the size of the first frame of sent, which may be incomplete.
 func frameSize(sent []byte) int {
 	if len(sent) < 4 {
 		return len(sent)
@@ -127,7 +128,7 @@ func (m *memory) known(key types.NamespacedName) wire.State {
 	return m.states[key]
 }
 
-// take returns the object that has come and remembers it.
+// take returns the object that has arrived and remembers it.
 func (m *memory) take(s *wire.Specs, o wire.Object) (wire.Object, error) {
 	o, spec, err := s.Take(o)
 	if err != nil || spec.Fingerprint == (wire.Fingerprint{}) {
@@ -135,7 +136,7 @@ func (m *memory) take(s *wire.Specs, o wire.Object) (wire.Object, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if spec.Of != nil {
+	if spec.SharedWith != nil {
 		m.left++
 	}
 	key := types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
@@ -143,8 +144,9 @@ func (m *memory) take(s *wire.Specs, o wire.Object) (wire.Object, error) {
 	return o, nil
 }
 
-// Of every kind that is built in, what comes is what client-go's decoder makes of it: random objects, and states of
-// one object that have the spec, the status, or neither in common.
+// For every built-in kind, the result equals the result of client-go's decoder.
+// The test sends random objects, and states of one object that have the spec, the
+// status, or neither in common.
 func TestWhatComesIsWhatClientGoDecodes(t *testing.T) {
 	fill := apitesting.FuzzerFor(metafuzzer.Funcs, rand.NewSource(1), serializer.NewCodecFactory(scheme.Scheme))
 	kinds := 0
@@ -179,7 +181,8 @@ func TestWhatComesIsWhatClientGoDecodes(t *testing.T) {
 	}
 }
 
-// same compares the two decoders until the end and returns how many specs were left out.
+// same compares the two decoders until the end and returns how many specs were
+// left out.
 func same(t *testing.T, gvk schema.GroupVersionKind, sent []byte, kind reflect.Type) (left int) {
 	t.Helper()
 	m := newMemory()
@@ -247,7 +250,7 @@ func TestTheSpecIsDecodedOnlyIfItHasChanged(t *testing.T) {
 	g.Expect(p[1].ResourceVersion).To(Equal("2"))
 }
 
-// Neither is it decoded twice: there is no spec to leave out.
+// A new object is not decoded twice, because it has no known spec.
 func TestAnObjectThatIsNotKnownIsNotReplaced(t *testing.T) {
 	g := NewWithT(t)
 	kind, _ := wire.KindOf(podType)
@@ -262,7 +265,7 @@ func TestAnObjectThatIsNotKnownIsNotReplaced(t *testing.T) {
 	g.Expect(o).To(BeIdenticalTo(received))
 	g.Expect(o.GetSelfLink()).To(BeEmpty())
 	g.Expect(spec.Fingerprint).NotTo(BeZero())
-	g.Expect(spec.Of).To(BeNil())
+	g.Expect(spec.SharedWith).To(BeNil())
 }
 
 func TestTheSpecOfAnotherObjectIsDecoded(t *testing.T) {
@@ -314,7 +317,8 @@ func TestKindsWithoutASpecAreNotRead(t *testing.T) {
 	}
 }
 
-// FuzzDecode looks for bytes of which client-go makes anything else when specs are left out, errors included.
+// FuzzDecode looks for bytes for which client-go returns another object or error
+// when specs are left out.
 func FuzzDecode(f *testing.F) {
 	f.Add(protobuf(modified(pod("1", "x", "Pending"), pod("2", "x", "Running"))...))
 	f.Add(protobuf(watch.Event{Type: watch.Error, Object: &metav1.Status{Code: 410}}))

@@ -268,7 +268,8 @@ func needsTheLease(t *testing.T, f *fixture) {
 	f.refused(t, f.b)
 }
 
-// measure logs for how long after a handover the old leader's writes pass, and the new leader's do not.
+// measure logs for how long after a handover the old leader's writes pass, and
+// the new leader's do not.
 func measure(t *testing.T, f *fixture) {
 	f.hold(t, "test", "a_12345678", nil)
 	f.refused(t, f.b)

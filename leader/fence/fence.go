@@ -17,26 +17,29 @@ import (
 	"github.com/homeostat/homeostat/leader/internal/record"
 )
 
-// podName is the key that the API server adds to the user of a token that is bound to a Pod.
+// podName is the key that the API server adds to the user of a token that is
+// bound to a Pod.
 const podName = "authentication.kubernetes.io/pod-name"
 
-// Options says whose writes are fenced, and by which Lease. Namespace, Lease, ServiceAccount
-// and Resources are required.
+// Options names the replicas whose writes are fenced, and the Lease that fences
+// them. Namespace, Lease, ServiceAccount and Resources are required.
 type Options struct {
-	// Namespace of the Lease and of the service account.
+	// Namespace is the namespace of the Lease and of the service account.
 	Namespace string
-	// Lease is the name given to leader.New, or to shard.New.
+	// Lease is the name of the Lease that was given to leader.New or shard.New.
 	Lease string
-	// ServiceAccount is the one that the replicas' Pods use, and nothing else.
+	// ServiceAccount is the service account of the replicas' Pods. No other
+	// client may use it, since its writes from outside these Pods are refused.
 	ServiceAccount string
-	// Resources are what the replicas write under the Lease, such as "configmaps",
-	// "deployments.apps" and "widgets.example.com/status". A resource without a subresource
-	// includes all its subresources.
+	// Resources are the resources that the replicas write under the Lease, for
+	// example "configmaps", "deployments.apps" and
+	// "widgets.example.com/status". A resource without a subresource includes
+	// all its subresources.
 	Resources []string
-	// Shards reports whether the replicas are members of package leader/shard.
+	// Shards means that the replicas are members of package leader/shard.
 	Shards bool
-	// Name of the policy and of its binding. Defaults to the Lease, a dot and the
-	// Namespace.
+	// Name is the name of the policy and of its binding. Defaults to the Lease,
+	// a dot and the Namespace.
 	Name string
 }
 
@@ -87,7 +90,7 @@ func Policy(o Options) (
 
 // YAML returns the policy and its binding as a manifest for kubectl apply.
 //
-// Errors: as [Policy].
+// Errors: the errors of [Policy].
 func YAML(o Options) (string, error) {
 	policy, binding, err := Policy(o)
 	if err != nil {
@@ -112,8 +115,9 @@ func YAML(o Options) (string, error) {
 	return manifest.String(), nil
 }
 
-// conditions leave alone all but the replicas, and the records that a replica must
-// write to become the holder.
+// conditions returns the conditions under which a write is checked: a replica
+// has sent it, and it is not to one of the records that a replica must write to
+// become the holder.
 func (o Options) conditions() []admissionregistrationv1.MatchCondition {
 	own := []string{`request.?name.orValue("") == ` + quote(o.Lease)}
 	if o.Shards {
@@ -129,9 +133,11 @@ func (o Options) conditions() []admissionregistrationv1.MatchCondition {
 	}
 }
 
-// expression is the condition on a write of the holder. The suffix of the holder's name
-// is random, and the name of a Pod has no underscore. With shards it must hold for
-// each member's record: those of other Pods do not matter.
+// expression returns the condition that a checked write must meet: the Pod that
+// sent it is the holder. A holder's name is the Pod's name, an underscore,
+// which no Pod's name contains, and a random suffix. With shards, the server
+// evaluates the condition for each member's record, so that it must be true for
+// the records of other Pods.
 func (o Options) expression() string {
 	held := `variables.holder.startsWith(variables.pod + "_")`
 	if o.Shards {
@@ -152,7 +158,8 @@ func (o Options) param() *admissionregistrationv1.ParamRef {
 	return ref
 }
 
-// validate returns the rules that match the resources.
+// validate returns the rules that match the resources, and the faults of the
+// options.
 func (o Options) validate() ([]admissionregistrationv1.NamedRuleWithOperations, error) {
 	check := option.Of("fence.Options")
 	for _, f := range []struct {
@@ -173,8 +180,8 @@ func (o Options) validate() ([]admissionregistrationv1.NamedRuleWithOperations, 
 	}
 	var rules []admissionregistrationv1.NamedRuleWithOperations
 	for i, named := range o.Resources {
-		what, subresource, isSub := strings.Cut(named, "/")
-		resource, group, _ := strings.Cut(what, ".")
+		resourceGroup, subresource, isSub := strings.Cut(named, "/")
+		resource, group, _ := strings.Cut(resourceGroup, ".")
 		faults := validation.IsDNS1123Label(resource)
 		if group != "" {
 			faults = append(faults, validation.IsDNS1123Subdomain(group)...)
@@ -207,5 +214,5 @@ func typeMeta(kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: kind}
 }
 
-// quote returns a string literal of CEL.
+// quote returns s as a string literal of CEL.
 func quote(s string) string { return strconv.Quote(s) }

@@ -49,7 +49,7 @@ func TestContract(t *testing.T) {
 		"A member that renews but does not take its slots is skipped.": all(
 			TestMemberThatTakesNothingIsPassedOver, TestManyMembersThatTakeNothingCostNoMoreTimeThanOne),
 		"A member that stops gives up its slots as they drain, and gets no more.": TestStoppingMemberGetsNoMoreSlots,
-		"Keys left with a slot (Shards.Leave) go to its next owner, and stay with the slot until that owner releases " +
+		"Keys left with a slot pass to its next owner, and stay with the slot until that owner releases " +
 			"it.": trying(keysMoveWithTheirSlot),
 		"While one replica is undisturbed, a slot has an owner again at most 2 × LeaseDuration, 30 s, after its last " +
 			"owner released it or last renewed its membership, whatever happens to the other replicas.": oneWorld,

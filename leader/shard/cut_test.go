@@ -15,8 +15,8 @@ import (
 	"github.com/homeostat/homeostat/leader/shard"
 )
 
-// cutting is a replica whose function, when a slot ends because of why, has a request cut
-// off that the API server has not answered.
+// cutting is a replica whose function, when a slot ends because of why, has a
+// request cut off that the API server has not answered.
 func (x *fixture) cutting(identity string, l *leaseapi.Link, why error, o *shard.Options) (stop func()) {
 	s := newShards(x.T, l, identity, o)
 	return x.Run(func(ctx context.Context) error {
@@ -35,7 +35,8 @@ func (x *fixture) cutting(identity string, l *leaseapi.Link, why error, o *shard
 	})
 }
 
-// The last writes of a stopping member may arrive until its Lease would have expired.
+// The last writes of a stopping member may arrive until its Lease would have
+// expired.
 func TestAStopThatCutsRequestsOffKeepsItsSlots(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		stop := x.cutting("a", x.API.Link(1), leader.ErrStopping, nil)
@@ -117,8 +118,8 @@ func TestASlotIsTakenWhenItsLastRequestsCanNotArriveAnyMore(t *testing.T) {
 	}
 }
 
-// It waits for the last requests from when it has seen the slots first, and the others
-// take them before.
+// It waits for the last requests from when it has seen the slots first, and the
+// others take them before.
 func TestAMemberThatHasJustBegunIsNotPassedOverForItsWait(t *testing.T) {
 	for _, after := range []time.Duration{28 * time.Second, 30 * time.Second} {
 		inBubble(t, func(x *fixture) {

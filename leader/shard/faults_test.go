@@ -172,7 +172,8 @@ func TestAWatchThatDoesNotOpenIsGivenUp(t *testing.T) {
 	})
 }
 
-// blind is a way to the API on which records can be neither listed nor watched while it has errors.
+// blind is a way to the API on which records can be neither listed nor watched
+// while it has errors.
 type blind struct {
 	*leaseapi.Link
 

@@ -13,42 +13,43 @@ import (
 	"github.com/homeostat/homeostat/leader/shard/internal/plan"
 )
 
-// maxRequests bounds a keeper's concurrent requests, and maxPending the events it notes
-// before it decides.
+// maxRequests bounds the concurrent requests of a keeper. maxPending bounds the
+// events that it receives before it decides.
 const (
 	maxRequests = 16
 	maxPending  = 256
 )
 
 // keeper takes and releases slots during one term of the membership. One
-// goroutine decides; requests and functions run in their own goroutines and
-// report to it. That goroutine owns all fields that the mutex of Replica does not guard.
+// goroutine decides. Requests and functions run in their own goroutines and
+// report to it. The deciding goroutine owns all fields that the mutex of
+// Replica does not guard.
 type keeper struct {
 	*fleet.Replica
 
 	divider fleet.Divider // nil if keys are divided by their hash
-	settle  time.Duration // see Options
+	settle  time.Duration // Options.Settle, or its default
 	fn      func(ctx context.Context, slot int) error
-	self    string // the holder of this term
+	self    string // the holder's name in this term
 	watcher *fleet.Watcher
 	planner plan.Planner
 
 	own     map[int]*holding
 	claims  map[int]bool         // slots with a claim under way; they count as owned
 	busy    map[string]bool      // records with a request under way
-	later   map[string]time.Time // records not to be written before then
-	free    map[int]time.Time    // since when a slot has been waiting for its target
-	reports chan func() error    // run by the deciding goroutine
-	synced  bool                 // the first list has come
-	over    bool                 // the term has ended
+	retryAt map[string]time.Time // when a record may be written again
+	free    map[int]time.Time    // when this keeper first saw the slot without owner
+	reports chan func() error    // results, applied by the deciding goroutine
+	synced  bool                 // the first list has arrived
+	ended   bool                 // the term has ended
 	err     error
 }
 
-// holding is a slot whose function runs, or that is being released.
+// holding is a slot whose function is running, or which is being released.
 type holding struct {
 	lease   *coordinationv1.Lease
 	cancel  context.CancelCauseFunc
-	checked time.Time // when it was taken, or its record was read last
+	checked time.Time // when the slot was taken or its record last read
 }
 
 func newKeeper(s *Shards, fn func(ctx context.Context, slot int) error) *keeper {
@@ -62,7 +63,7 @@ func newKeeper(s *Shards, fn func(ctx context.Context, slot int) error) *keeper 
 		own:     map[int]*holding{},
 		claims:  map[int]bool{},
 		busy:    map[string]bool{},
-		later:   map[string]time.Time{},
+		retryAt: map[string]time.Time{},
 		free:    map[int]time.Time{},
 		reports: make(chan func() error),
 	}
@@ -72,13 +73,14 @@ func newKeeper(s *Shards, fn func(ctx context.Context, slot int) error) *keeper 
 	return k
 }
 
-// quiet returns for how long a canceled request of this member may still arrive.
+// quiet returns for how much longer a canceled request of this member may still
+// arrive.
 func (k *keeper) quiet() time.Duration { return max(0, k.Member.CutUntil().Sub(k.Now())) }
 
 // start runs a request for a record in a goroutine of its own, and reports
-// whether it did: there is one request for a record at a time.
+// whether it started one. There is at most one request for a record at a time.
 func (k *keeper) start(name string, now time.Time, request func() error) bool {
-	if k.busy[name] || len(k.busy) >= maxRequests || now.Before(k.later[name]) {
+	if k.busy[name] || len(k.busy) >= maxRequests || now.Before(k.retryAt[name]) {
 		return false
 	}
 	k.busy[name] = true
@@ -93,12 +95,13 @@ func (k *keeper) start(name string, now time.Time, request func() error) bool {
 	return true
 }
 
-// finish decides after a request when its record may be written next.
+// finish records the result of a request, and delays the next write of the
+// record if the request failed.
 func (k *keeper) finish(name string, err error) {
 	if err == nil {
 		return
 	}
-	k.later[name] = k.Now().Add(k.Member.Timing.RetryPeriod / 2)
+	k.retryAt[name] = k.Now().Add(k.Member.Timing.RetryPeriod / 2)
 	faster := apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
 	if faster && !absent.IsForeign(err) || record.IsNotFound(err, name) {
 		k.relist() // another replica was faster
@@ -107,7 +110,7 @@ func (k *keeper) finish(name string, err error) {
 	k.ReportWrite(k.Records.Explain("writing a record of", err))
 }
 
-// relist asks the watch for another list, without waiting for it.
+// relist asks the watcher for another list. It does not wait for the list.
 func (k *keeper) relist() {
 	select {
 	case k.watcher.Relist <- struct{}{}:

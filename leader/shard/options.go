@@ -26,7 +26,7 @@ const (
 	// ByNamespace keeps the objects of a namespace together.
 	ByNamespace KeyPart = iota
 	// ByKey divides by namespace and name. Pass [Shards.Slot] the key of the
-	// root owner, so that an object and what it owns stay together.
+	// root owner, so that an object and the objects it owns stay together.
 	ByKey
 )
 
@@ -42,18 +42,21 @@ func (p KeyPart) String() string {
 	}
 }
 
-// Options of [Shards]. Nil and zero fields mean the defaults. Slots and By must
-// be the same in all replicas; otherwise Run ends with [ErrConfig].
+// Options configures [Shards]. Nil and zero fields mean the defaults. Slots and
+// By must be the same in all replicas; otherwise Run ends with [ErrConfig].
 type Options struct {
-	// Slots is the number of slots that the keys are divided into, up to 1024.
-	// Defaults to 64.
+	// Slots is the number of slots that the keys are divided into, from 1 to
+	// 1024. Defaults to 64.
 	Slots int
 	// By is the part of a key that determines its slot. Defaults to [ByNamespace].
 	By KeyPart
 	// Settle is how long the set of members must be unchanged before slots move
-	// from one live member to another. Defaults to a third of the lease duration.
+	// from one live member to another. For example, a replica that joins for
+	// less than Settle gets no slots of other members. Defaults to a third of
+	// the lease duration.
 	Settle time.Duration
-	// Member sets the durations of the membership; see [leader.Options].
+	// Member sets the durations of the membership, which is held by a Lease
+	// like a leadership; see [leader.Options].
 	Member leader.Options
 }
 
@@ -71,7 +74,8 @@ func (o Options) validate() error {
 	return check.Err()
 }
 
-// settings returns the annotations on which all replicas must agree.
+// settings returns the annotations of the configuration's record, on which all
+// replicas must agree.
 func (o Options) settings() map[string]string {
 	return map[string]string{
 		fleet.SlotsAnnotation: strconv.Itoa(o.Slots), fleet.HashAnnotation: plan.HashName, fleet.ByAnnotation: o.By.String(),

@@ -38,7 +38,8 @@ func (counted) SeenResourceVersion() string { return "1" }
 
 func (c counted) CountNamespaces(context.Context) (map[string]int, error) { return c.of(), nil }
 
-// restartedRanges are the ranges of a world in which all replicas stop now and then. The objects change all the time.
+// restartedRanges are the ranges of a world in which all replicas stop now and
+// then. The objects change all the time.
 type restartedRanges struct {
 	names []string
 
@@ -98,8 +99,8 @@ func (c *restartedRanges) live(ctx context.Context, w *world) {
 	}
 }
 
-// TestRangesOfFleetsKeepThePromisesOfShards is the world of slots, whose ranges are chosen anew whenever all replicas
-// have stopped.
+// TestRangesOfFleetsKeepThePromisesOfShards is the world of slots, whose ranges
+// are chosen anew whenever all replicas have stopped.
 func TestRangesOfFleetsKeepThePromisesOfShards(t *testing.T) {
 	worlds(t, newRestartedRanges, "fleets", "choices of ranges")
 }

@@ -114,8 +114,9 @@ func (w *world) shards(l *leaseapi.Link, identity string) *shard.Shards {
 	return s
 }
 
-// recorded notices that a slot has got an owner on paper. If that one dies before it
-// works, its death is another failure, and counts from its last renewal.
+// recorded notices that a slot has got an owner on paper. If that one dies
+// before it works, its death is another failure, and counts from its last
+// renewal.
 func (w *world) recorded(l *coordinationv1.Lease) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -190,8 +191,8 @@ func (r *resident) killed() bool {
 	}
 }
 
-// own works on a slot: reconcile after reconcile while it may start one, and a few more
-// although it must not, which the fence has to refuse.
+// own works on a slot: reconcile after reconcile while it may start one, and a
+// few more although it must not, which the fence has to refuse.
 func (r *resident) own(ctx context.Context, s *shard.Shards, client http.RoundTripper, slot int) error {
 	places := r.placesOf(s, slot)
 	r.begin(places)
@@ -269,8 +270,9 @@ func (r *resident) reconcile(ctx context.Context, client http.RoundTripper, slot
 	r.step("reconciles")
 }
 
-// write is the API server's side of a reconcile: from here the reconcile is under way
-// until it is committed, and no other replica may have one of this slot.
+// write is the API server's side of a reconcile: from here the reconcile is
+// under way until it is committed, and no other replica may have one of this
+// slot.
 func (r *resident) write(req *http.Request) (*http.Response, error) {
 	slot, err := strconv.Atoi(req.URL.Path)
 	if err != nil {
@@ -303,7 +305,8 @@ func (r *resident) write(req *http.Request) (*http.Response, error) {
 	return answer(req, err)
 }
 
-// answer returns a response or an error: a transport that has both counts as answered.
+// answer returns a response or an error: a transport that has both counts as
+// answered.
 func answer(req *http.Request, err error) (*http.Response, error) {
 	if err != nil {
 		return nil, err
@@ -311,9 +314,9 @@ func answer(req *http.Request, err error) (*http.Response, error) {
 	return reply(req, http.StatusOK, ""), nil
 }
 
-// holdBack lets a write arrive late: at the latest when the Lease would have expired if its
-// last renewal before the write had been the last of all. Its client may have given up,
-// and may be dead.
+// holdBack lets a write arrive late: at the latest when the Lease would have
+// expired if its last renewal before the write had been the last of all. Its
+// client may have given up, and may be dead.
 func (r *resident) holdBack(req *http.Request, slot int) error {
 	r.step("writes held back")
 	left, err := time.ParseDuration(req.URL.Query().Get("timeout"))
@@ -394,8 +397,9 @@ func (r *resident) step2(kind string, n int) {
 	r.steps[kind] += n
 }
 
-// partition holds up the requests of leases, and perhaps their events and the opening of
-// watches, for a while: this is an API server that answers late, or a way to it that does.
+// partition holds up the requests of leases, and perhaps their events and the
+// opening of watches, for a while: this is an API server that answers late, or
+// a way to it that does.
 func (r *resident) partition(ctx context.Context) {
 	r.step("partitions")
 	open := make(chan struct{})
@@ -441,7 +445,8 @@ func TestShardsKeepTheirPromisesOverAMillionSteps(t *testing.T) {
 	worlds(t, func() *restartedRanges { return nil })
 }
 
-// worlds runs world after world, until they have taken enough steps, and each of the kinds.
+// worlds runs world after world, until they have taken enough steps, and each
+// of the kinds.
 func worlds(t *testing.T, ranges func() *restartedRanges, also ...string) {
 	g := NewWithT(t)
 	total, kinds, worst := 0, map[string]int{}, time.Duration(0)

@@ -82,8 +82,8 @@ func (x *fixture) runBy(client coordinationclient.LeasesGetter, identity string)
 	return r
 }
 
-// What another replica, or somebody, did to a record in the meantime is no problem: the records are listed again. What
-// a proxy says of it is one.
+// What another replica, or somebody, did to a record in the meantime is no
+// problem: the records are listed again. What a proxy says of it is one.
 func TestAClaimThatIsTooLateListsTheRecords(t *testing.T) {
 	page := apierrors.NewConflict(leaseapi.Leases, "test-slot-9", errors.New("a page"))
 	page.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeUnexpectedServerResponse}}
@@ -162,7 +162,8 @@ func TestAnEditedRecordIsReleasedAllTheSame(t *testing.T) {
 	}
 }
 
-// Whether the configuration is recorded is not known while it cannot be read: nothing is written.
+// Whether the configuration is recorded is not known while it cannot be read:
+// nothing is written.
 func TestTheConfigurationIsNotWrittenWhileItCannotBeRead(t *testing.T) {
 	for name, err := range map[string]error{
 		"forbidden": leaseapi.ErrForbidden, "another record": apierrors.NewNotFound(leaseapi.Leases, "other"),

@@ -20,8 +20,9 @@ import (
 	"github.com/homeostat/homeostat/leader/shard/internal/plan"
 )
 
-// Shards are the Shards of package reconcile, based on Leases: each slot is owned by at most one
-// replica at a time. It is safe for concurrent use.
+// Shards divide the keys among replicas by Leases, so that at most one replica
+// at a time owns a slot. Set them as Options.Shards of package reconcile. They
+// are safe for concurrent use.
 type Shards struct {
 	replica *fleet.Replica
 	options Options
@@ -32,12 +33,12 @@ type Shards struct {
 
 var _ fleet.Parts = parts{}
 
-// New checks lease and options. It starts nothing and sends nothing. Besides get,
-// create and update, the Lease's client needs the verbs list, watch and delete on
-// leases. The Lease's name is the name of the record of the configuration, and the
-// prefix of all other records.
+// New returns the shards of a Lease. It starts no goroutine and sends no
+// request. The record of the configuration has the Lease's name, which is also
+// the prefix of the names of all other records. Besides get, create and update,
+// the Lease's client needs the verbs list, watch and delete on leases.
 //
-// Errors: everything wrong with lease and options, joined.
+// Errors: all faults of lease and options, joined.
 func New(lease leader.Lease, o *Options) (*Shards, error) {
 	set := o.withDefaults()
 	errs := []error{set.validate()}
@@ -66,12 +67,13 @@ func New(lease leader.Lease, o *Options) (*Shards, error) {
 	}, nil
 }
 
-// Slot returns the slot of a key, from 0 to Options.Slots - 1. With [ByKey], pass it
-// the key of the root owner. With package ranges, the ranges are assumed to be equal until
-// the recorded ones are known, and the result changes only while fn runs for no slot.
+// Slot returns the slot of a key, from 0 to Options.Slots - 1. With [ByKey],
+// pass it the key of the root owner. With package ranges, it assumes equal
+// ranges until the recorded ones are known, and its result changes only while
+// fn runs for no slot.
 //
-// It may be called from any goroutine, and sends no request: it computes a hash and, with
-// Ranges, searches the current ranges.
+// It may be called from any goroutine and sends no request: it computes a hash
+// and, with package ranges, searches the current ranges.
 func (s *Shards) Slot(key types.NamespacedName) int {
 	switch {
 	case s.divider != nil:
@@ -83,21 +85,22 @@ func (s *Shards) Slot(key types.NamespacedName) int {
 	}
 }
 
-// Fence is [leader.Elector.Fence]: clients of the returned config write only while
-// no other replica can have declared this membership expired. The membership is
-// fenced, not each slot: fn must have finished its writes when it returns. A write that is
-// refused fails with [leader.ErrFenced].
+// Fence is [leader.Elector.Fence] for the membership: clients of the returned
+// config write only while no other replica can have declared this membership
+// expired. A refused write fails with [leader.ErrFenced]. The fence does not
+// know about single slots, so fn must have finished its writes when it returns.
 func (s *Shards) Fence(config *rest.Config) *rest.Config { return s.replica.Elector.Fence(config) }
 
-// Healthy is for livez, like [leader.Elector.Healthy]: nil, or why only a restart of
-// the process helps.
+// Healthy returns nil, or an error if only a restart of the process helps, for
+// livez. See [leader.Elector.Healthy].
 func (s *Shards) Healthy() error { return s.replica.Elector.Healthy() }
 
-// Ready is for readyz. It returns nil if this replica is a member and can read
-// and write the records, and otherwise why not. It sends no request.
+// Ready returns nil if this replica is a member and can read and write the
+// records, for readyz. It sends no request.
 //
-// Errors: "not a member yet" at first; why the records cannot be read; why a write failed
-// within the last two retry periods; the reason why the membership cannot be renewed.
+// Errors: "not a member yet" at first; why the records cannot be read; why a
+// write failed within the last two retry periods; why the membership cannot be
+// renewed.
 func (s *Shards) Ready() error {
 	problem := s.replica.Problems()
 	if member := s.replica.Elector.Status(); !member.Leading {
@@ -109,20 +112,22 @@ func (s *Shards) Ready() error {
 	return problem
 }
 
-// Run joins the replicas and calls fn for each slot that this replica gets, in a
-// goroutine of its own, with a context that is the ownership: it ends with a cause
-// that wraps [ErrMoved], [leader.ErrLost], [leader.ErrFenced] or
-// [leader.ErrStopping]. No other replica gets the slot before fn has returned. So fn
-// should first make sure that its caches are at least as new as its call, then
-// enqueue all keys of the slot and work. When its context has ended it should wait
-// for reconciles in flight, and return.
+// Run joins the replicas and calls fn for each slot that this replica gets,
+// each in a goroutine of its own. The context of fn is the ownership of the
+// slot: it ends with a cause that wraps [ErrMoved], [leader.ErrLost],
+// [leader.ErrFenced] or [leader.ErrStopping]. No other replica gets the slot
+// before fn has returned.
 //
-// Errors: [ErrConfig], if the replicas divide the keys differently; fn's, if it
-// returned before its context ended; nil if ctx ended. Run may be called again after
-// it has returned.
+// So fn should first make sure that its caches are at least as new as its call,
+// then enqueue all keys of the slot, and work. When its context has ended, it
+// should wait for reconciles in flight, and return.
+//
+// Errors: [ErrConfig], if the replicas divide the keys differently; the error
+// of fn, if fn returned before its context ended; nil if ctx ended. Run may be
+// called again after it has returned.
 func (s *Shards) Run(ctx context.Context, fn func(ctx context.Context, slot int) error) error {
 	if !s.running.CompareAndSwap(false, true) {
-		return fmt.Errorf("running shards %q: they run already", s.replica.Records.Key())
+		return fmt.Errorf("running shards %q: already running", s.replica.Records.Key())
 	}
 	defer s.running.Store(false)
 	if err := s.checkConfig(ctx); err != nil {
@@ -152,7 +157,8 @@ func (s *Shards) checkConfig(ctx context.Context) error {
 	return s.replica.Retry(ctx, "checking the configuration", check)
 }
 
-// agree returns an error if the recorded configuration differs from ours.
+// agree returns an [ErrConfig] if the recorded configuration differs from this
+// replica's. It records the configuration if it is the first.
 func (s *Shards) agree(ctx context.Context) error {
 	r := s.replica.Records
 	recorded, err := r.Config(ctx, s.replica.Settings)
@@ -162,21 +168,22 @@ func (s *Shards) agree(ctx context.Context) error {
 	return r.Compare(recorded.Annotations, s.replica.Settings)
 }
 
-// Parts returns what only package reconcile and package ranges need.
+// Parts returns the methods that only package reconcile and package ranges
+// need.
 func (s *Shards) Parts() slots.Handover { return parts{s} }
 
 // parts implements [slots.Handover] and [fleet.Parts].
 type parts struct{ *Shards }
 
-// Leave replaces the keys that the next owner of a slot gets. The number of those that are
-// dropped is logged. Keys are lost if this replica dies before it has released the slot.
+// Leave replaces the keys that the next owner of a slot gets. They are written
+// when the slot is released; keys for which its record has no room are dropped,
+// and their number is logged. Keys are lost if this replica dies before it has
+// released the slot.
 //
-// Leave and Left may be called from any goroutine, and send no request: the keys are written when
-// the slot is released.
+// Leave and Left may be called from any goroutine, and send no request.
 func (p parts) Leave(slot int, keys []types.NamespacedName) { p.replica.Leave(slot, keys) }
 
-// Left returns the keys that the last owner of a slot has left, or nil if there are
-// none.
+// Left returns the keys that the last owner of a slot has left, possibly nil.
 func (p parts) Left(slot int) []types.NamespacedName { return p.replica.Left(slot) }
 
 // Owners returns the owners of all slots.
@@ -193,9 +200,9 @@ func (p parts) Replica() *fleet.Replica { return p.replica }
 // DivideBy implements [fleet.Parts].
 func (p parts) DivideBy(d fleet.Divider) { p.divider = d }
 
-// Status returns the owners of all slots, and since when they have owned them, as
-// seen by the watch: before Run no slot has an owner. It sends no request, and the
-// result is a copy.
+// Status returns the owner of each slot and the time of its last change, as the
+// watch has shown them. Before Run, no slot has an owner. Status sends no
+// request, and its result is a copy.
 func (s *Shards) Status() Status {
 	now, member := s.replica.Now(), s.replica.Elector.Status()
 	s.replica.Lock()
@@ -224,7 +231,8 @@ func (s *Shards) Status() Status {
 	return status
 }
 
-// String reads like "21 of 64 slots are here; members: a_02ab.1, b_77c0.1".
+// String returns a summary like "21 of 64 slots are here; members: a_02ab.1,
+// b_77c0.1".
 func (s *Shards) String() string {
 	status := s.Status()
 	var b strings.Builder

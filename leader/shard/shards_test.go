@@ -162,7 +162,8 @@ func TestMemberThatTakesNothingIsPassedOver(t *testing.T) {
 	})
 }
 
-// slotless is a way to the API on which slots cannot be taken while it has an error for their records.
+// slotless is a way to the API on which slots cannot be taken while it has an
+// error for their records.
 type slotless struct {
 	*leaseapi.Link
 	err atomic.Pointer[func(record string) error]
@@ -353,7 +354,7 @@ func TestShardsNameMissingPermissions(t *testing.T) {
 		stop := x.Run(func(ctx context.Context) error { return s.Run(ctx, x.Work("a", 0)) })
 		pass(time.Minute)
 		x.Expect(s.Ready()).To(MatchError(ContainSubstring("grant get, list, watch, create, update and delete on leases")))
-		x.Expect(s.Run(x.T.Context(), nil)).To(MatchError(ContainSubstring("they run already")))
+		x.Expect(s.Run(x.T.Context(), nil)).To(MatchError(ContainSubstring("already running")))
 		stop()
 	})
 }

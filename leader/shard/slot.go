@@ -16,8 +16,8 @@ import (
 	"github.com/homeostat/homeostat/leader/shard/internal/fleet"
 )
 
-// claim takes a slot by compare-and-swap: its record must still be the one in
-// the view.
+// claim takes a slot by compare-and-swap. It succeeds only if the slot's record
+// has not changed since the view saw it.
 func (k *keeper) claim(ctx context.Context, slot int, now time.Time) {
 	seen := k.View.Slots[slot].Lease
 	if seen == nil {
@@ -43,8 +43,9 @@ func (k *keeper) claim(ctx context.Context, slot int, now time.Time) {
 	}
 }
 
-// check reads the record of a slot for which the view has shown a different holder for
-// longer than a watch can be late: another client may have edited or deleted it.
+// check reads the record of an owned slot if the view has shown a different
+// holder for longer than a watch can be late. Another client may have edited or
+// deleted the record; then the slot is lost.
 func (k *keeper) check(ctx context.Context, slot int, h *holding, now time.Time) {
 	if record.Holder(k.View.Slots[slot].Lease) == k.self || now.Sub(h.checked) < k.Member.Timing.RetryPeriod {
 		return
@@ -61,14 +62,15 @@ func (k *keeper) check(ctx context.Context, slot int, h *holding, now time.Time)
 	})
 }
 
-// hold runs the function of a slot that was taken, unless the term is over.
+// hold starts the function of a slot that was taken. If the term has ended, it
+// gives the slot back instead.
 func (k *keeper) hold(ctx context.Context, slot int, lease *coordinationv1.Lease) {
 	h := &holding{lease: lease, checked: k.Now()}
 	k.own[slot] = h
 	var owned context.Context
 	owned, h.cancel = context.WithCancelCause(ctx)
 	k.found(slot, lease)
-	if k.over {
+	if k.ended {
 		k.giveBack(ctx, slot, h)
 		return
 	}
@@ -85,8 +87,9 @@ func (k *keeper) hold(ctx context.Context, slot int, lease *coordinationv1.Lease
 	}()
 }
 
-// fault returns the error with which Run ends after the function of a slot has returned
-// err, or nil if err is a normal result after the end of its context.
+// fault returns the error with which Run ends after the function of a slot has
+// returned err. It returns nil if the context of the function had ended and err
+// is the usual result of that.
 func (k *keeper) fault(slot int, ended bool, err error) error {
 	if err == nil && !ended {
 		err = errors.New("the function returned before its context ended")
@@ -102,10 +105,12 @@ func (k *keeper) fault(slot int, ended bool, err error) error {
 	return fmt.Errorf("working on slot %d of %q: %w", slot, k.Records.Key(), err)
 }
 
-// giveBack releases a slot whose function has returned; it may be taken once no
-// canceled request can still arrive. A slot of a lost term needs no release: its holder
-// is known to have ended. Neither does a slot of a member that stops and whose own
-// Lease has to expire. The context decides, not k.over: a function may report the end of
+// giveBack releases a slot whose function has returned. Other replicas may take
+// it when no canceled request can still arrive.
+//
+// Two kinds of slots need no release: a slot of a lost term, whose holder is
+// known to have ended, and a slot of a stopping member whose own Lease has to
+// expire. The context decides, not k.ended: a function may report the end of
 // the term before the keeper has noticed it.
 func (k *keeper) giveBack(ctx context.Context, slot int, h *holding) {
 	h.cancel(nil)
@@ -122,22 +127,22 @@ func (k *keeper) giveBack(ctx context.Context, slot int, h *holding) {
 			}
 			name := k.Records.SlotName(slot)
 			k.finish(name, err)
-			k.later[name] = k.Now().Add(k.Member.Timing.RetryPeriod / 2) // until the watch shows it
+			k.retryAt[name] = k.Now().Add(k.Member.Timing.RetryPeriod / 2) // until the watch shows the release
 			return nil
 		}
 	}()
 }
 
-// release clears the owner of a slot, writes the keys that are left, and reports whether
-// it succeeded. After a failure the record still names this replica, which takes the
-// slot again or leaves it with the membership.
+// release clears the owner of a slot, writes the keys that are left, and
+// reports whether it did. After a failure the record still names this replica,
+// which then takes the slot again or gives it up with its membership.
 func (k *keeper) release(ctx context.Context, slot int, lease *coordinationv1.Lease) (written bool, err error) {
 	for range record.ReleaseTries {
 		free := record.Released(lease, k.quiet(), k.Now())
 		cut := fleet.Keep(free, k.Left(slot), fleet.LeftRoom)
 		_, err = k.Records.Update(ctx, free)
 		if err == nil && cut > 0 {
-			klog.FromContext(ctx).Info("keys not left with the slot: its record has no room, its next owner may miss them",
+			klog.FromContext(ctx).Info("the record of a slot has no room for all its keys, the next owner may miss some",
 				"slot", slot, "keys", cut)
 		}
 		if !apierrors.IsConflict(err) {
@@ -150,9 +155,10 @@ func (k *keeper) release(ctx context.Context, slot int, lease *coordinationv1.Le
 	return false, nil
 }
 
-// found adds the keys in the record of a taken slot to those that this replica could
-// not write there when it lost the slot. They stay in the record until it is released:
-// if this replica dies, the next owner finds them.
+// found collects the keys that are left with a slot that was taken: the keys in
+// its record, and keys that this replica could not write there when it lost the
+// slot. The keys stay in the record until it is released, so that the next
+// owner finds them if this replica dies.
 func (k *keeper) found(slot int, lease *coordinationv1.Lease) {
 	keys, recorded := slices.Clone(k.Left(slot)), fleet.KeysOf(lease)
 	if k.divider != nil {

@@ -9,7 +9,8 @@ import (
 	"github.com/homeostat/homeostat/internal/test/leaseapi"
 )
 
-// A slot whose claim was written but answered too late would have an owner that does not work on it.
+// A slot whose claim was written but answered too late would have an owner that
+// does not work on it.
 func TestASlowServerHasOwnersOfItsSlots(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		a := x.shards("a", nil)

@@ -15,7 +15,8 @@ import (
 	"github.com/homeostat/homeostat/leader/shard/internal/plan"
 )
 
-// run keeps slots until ctx, the membership, ends and all functions have returned.
+// run keeps slots until ctx, which is the membership, has ended and all
+// functions have returned.
 func (k *keeper) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -29,28 +30,29 @@ func (k *keeper) run(ctx context.Context) error {
 			cancel(fmt.Errorf("%w: %w", leader.ErrStopping, err))
 		}
 	}
-	for !k.over || len(k.own)+len(k.busy) > 0 {
+	for !k.ended || len(k.own)+len(k.busy) > 0 {
 		stop(k.wait(ctx))
-		if ctx.Err() != nil && !k.over {
-			k.over = true
+		if ctx.Err() != nil && !k.ended {
+			k.ended = true
 			if errors.Is(context.Cause(ctx), leader.ErrStopping) {
 				k.Member.Leave()
 			}
 		}
-		if !k.over && k.synced {
+		if !k.ended && k.synced {
 			stop(k.decide(ctx))
 		}
 	}
 	return k.err
 }
 
-// wait blocks until something has happened, and processes it.
+// wait blocks until a report, an update of the watch or a deadline, and
+// processes it together with all pending ones.
 func (k *keeper) wait(ctx context.Context) error {
 	now := k.Now()
 	timer := k.Member.Timing.Clock.NewTimer(k.due(now).Sub(now))
 	defer timer.Stop()
 	done := ctx.Done()
-	if k.over {
+	if k.ended {
 		done = nil
 	}
 	select {
@@ -64,8 +66,8 @@ func (k *keeper) wait(ctx context.Context) error {
 	return k.drain()
 }
 
-// drain processes all other pending events: one decision about all of them costs as much
-// as one about each.
+// drain processes all pending reports and updates. One decision about all of
+// them costs as much as one about each.
 func (k *keeper) drain() error {
 	var errs []error
 	for range maxPending {
@@ -81,8 +83,8 @@ func (k *keeper) drain() error {
 	return errors.Join(errs...)
 }
 
-// due returns when to decide again if nothing happens: when a lease expires, when a
-// slot has waited long enough for its target, or after a retry period.
+// due returns when to decide again without an event: when a lease expires, when
+// a slot has waited long enough for its target, or after a retry period.
 func (k *keeper) due(now time.Time) time.Time {
 	k.Lock()
 	defer k.Unlock()
@@ -95,23 +97,23 @@ func (k *keeper) due(now time.Time) time.Time {
 	for _, member := range k.View.Members {
 		earlier(member.FreeAt(k.View.Duration))
 	}
-	for _, until := range k.View.Quiet {
-		earlier(until)
+	for _, quietEnd := range k.View.Quiet {
+		earlier(quietEnd)
 	}
-	for _, since := range k.free {
-		earlier(since.Add(k.patience()))
+	for _, freed := range k.free {
+		earlier(freed.Add(k.patience()))
 	}
 	return next
 }
 
-// patience returns how long a free slot is left to its target: until that has
-// decided again and made one request.
+// patience returns how long a free slot is left to its target. It is enough for
+// the target to decide again and to make one request.
 func (k *keeper) patience() time.Duration {
 	return k.Member.Timing.RetryPeriod + k.Member.Timing.RequestTimeout
 }
 
-// update notes an event of the watch. Nothing is decided before the first
-// list: a replica that knows no owners would claim every slot.
+// update applies an update of the watch to the view. The keeper decides only
+// after the first list: a replica that knows no owners would claim every slot.
 func (k *keeper) update(u fleet.Update) {
 	now := k.Now()
 	k.Lock()
@@ -127,8 +129,8 @@ func (k *keeper) update(u fleet.Update) {
 	}
 }
 
-// decide compares the owners with the plan and starts the requests that it
-// takes. An error ends the term.
+// decide compares the owners with the plan, and starts the requests that are
+// needed to reach the plan. An error ends the term.
 func (k *keeper) decide(ctx context.Context) error {
 	now := k.Now()
 	k.Lock()
@@ -176,22 +178,26 @@ func (k *keeper) decide(ctx context.Context) error {
 	return nil
 }
 
-// fill claims a free slot if it is assigned to this replica, or if its target has taken
-// too long, once no request of the last owner can still arrive. In the second case
-// every replica claims it, and compare-and-swap decides, so several unresponsive
-// members cost no more time than one. Shares are evened out later.
+// fill claims a free slot once no request of the last owner can still arrive.
+// It claims the slot if it is assigned to this replica, or if its target has
+// not taken it in time.
+//
+// In the second case every replica claims the slot, and compare-and-swap
+// decides, so that several unresponsive members cost no more time than one. The
+// shares are evened out later.
 func (k *keeper) fill(ctx context.Context, slot int, p *plan.Plan, now time.Time) {
 	if now.Before(k.View.Quiet[slot]) {
 		return
 	}
-	since, waiting := k.free[slot]
+	freed, waiting := k.free[slot]
 	if !waiting {
-		since, k.free[slot] = now, now
+		freed, k.free[slot] = now, now
 	}
-	waited, target := now.Sub(since), p.Target[slot]
+	waited, target := now.Sub(freed), p.Target[slot]
 	switch {
 	case waited >= k.patience():
-		// A target that has just started may have seen the slot later, and may still be waiting.
+		// A target that has just started may have seen the slot later, and may
+		// still be waiting.
 		if target != k.self && target != plan.Unowned && k.View.Quiet[slot].IsZero() {
 			k.View.Unresponsive[target] = true
 		}
@@ -202,9 +208,10 @@ func (k *keeper) fill(ctx context.Context, slot int, p *plan.Plan, now time.Time
 	p.Owned[k.self]++
 }
 
-// expire ends the membership of members whose lease has expired by this replica's
-// clock. That is a compare-and-swap on their own record: it fails if they are alive and
-// only this replica's watch is late.
+// expire ends the membership of members whose lease has expired by this
+// replica's clock. It writes their own record by compare-and-swap, which fails
+// if the member is alive and only this replica's watch is late. It also deletes
+// the records of members that ended long ago.
 func (k *keeper) expire(ctx context.Context, now time.Time) {
 	expired, old := k.View.Expired(k.self, now)
 	for _, lease := range expired {

@@ -30,7 +30,7 @@ func TestTheNextDecisionIsDueWhenAWaitEnds(t *testing.T) {
 	g.Expect(due()).To(Equal(time.Second))
 	k.View.Quiet[1] = now.Add(900 * time.Millisecond)
 	g.Expect(due()).To(Equal(900 * time.Millisecond))
-	k.View.Members["b"] = record.Observation{Held: "b_1.1", Since: now.Add(-14200 * time.Millisecond)}
+	k.View.Members["b"] = record.Observation{LastHolder: "b_1.1", Since: now.Add(-14200 * time.Millisecond)}
 	g.Expect(due()).To(Equal(800 * time.Millisecond))
 }
 

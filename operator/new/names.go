@@ -31,9 +31,10 @@ var (
 	isVersion = regexp.MustCompile(`^v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?$`)
 )
 
-// protocolKinds are those that clients of every group and version know, beside its own.
+// protocolKinds are those that clients or servers of every group and version know, beside
+// its own. A server answers 404 to the creation of a List.
 var protocolKinds = []string{
-	"CreateOptions", "DeleteOptions", "GetOptions", "ListOptions", "PatchOptions", "UpdateOptions", "WatchEvent",
+	"CreateOptions", "DeleteOptions", "GetOptions", "List", "ListOptions", "PatchOptions", "UpdateOptions", "WatchEvent",
 }
 
 // withDefaults returns the names that follow from the others.

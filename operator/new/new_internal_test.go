@@ -115,6 +115,7 @@ func TestWrongCommandLinesWriteNothing(t *testing.T) {
 		{"--group=example.com --kind=My-Widget", `--kind is "My-Widget": must be a singular in CamelCase`},
 		{"--group=example.com --kind=AddToScheme", `--kind is "AddToScheme": the Go package of the kind needs that name`},
 		{"--group=example.com --kind=ListOptions", `--kind is "ListOptions": Kubernetes itself has a kind of that name`},
+		{"--group=example.com --kind=List", `--kind is "List": Kubernetes itself has`},
 		{"--group=example.com --kind=WatchEvent", `--kind is "WatchEvent": Kubernetes itself has`},
 		{"--group=example.com --kind=A" + strings.Repeat("b", 54), "must have at most 54 characters"},
 		{"--group=example.com --kind=Widget --version=1", `--version is "1": must be a version of Kubernetes`},
@@ -245,6 +246,15 @@ func TestVersionsAgree(t *testing.T) {
 	g.Expect(find(`golang:(\S+)`, files["Dockerfile"]) + ".0").To(Equal(find(`(?m)^go (\S+)$`, ours)))
 	g.Expect(find(`controller-tools (\S+)`, files["go.mod"])).
 		To(Equal(find(`controller-gen.kubebuilder.io/version: (\S+)`, files["config/crd/example.com_widgets.yaml"])))
+	tools, err := os.ReadFile("../../internal/proof/tools/go.mod")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(find(`golangci-lint@(\S+)`, files["Makefile"])).To(Equal(find(`golangci-lint/v2 (\S+)`, tools)))
+	workflow, err := os.ReadFile("../../.github/workflows/ci.yml")
+	g.Expect(err).NotTo(HaveOccurred())
+	for _, action := range []string{"checkout", "setup-go"} {
+		used := action + `@(\S+)`
+		g.Expect(find(used, files[".github/workflows/test.yaml"])).To(Equal(find(used, workflow)))
+	}
 	g.Expect(files["go.mod"]).To(ContainSubstring(homeostat + " v1.2.3\n"))
 	g.Expect(files["go.mod"]).NotTo(ContainSubstring("replace"))
 }
@@ -260,16 +270,33 @@ func TestTheManifestsAreComplete(t *testing.T) {
 		if !ok || strings.HasSuffix(inConfig, "kustomization.yaml") || inConfig == "sample.yaml" {
 			continue
 		}
+		kustomization := "config/kustomization.yaml"
+		if monitoring, ok := strings.CutPrefix(inConfig, "monitoring/"); ok {
+			kustomization, inConfig = "config/monitoring/kustomization.yaml", monitoring
+		}
 		all.Write(text)
-		g.Expect(string(files["config/kustomization.yaml"])).To(ContainSubstring("  - " + inConfig + "\n"))
+		g.Expect(string(files[kustomization])).To(ContainSubstring("  - " + inConfig + "\n"))
 	}
+	g.Expect(len(files)).To(BeNumerically("<", 30), "a newcomer looks through them")
 	for _, want := range []string{
 		"kind: CustomResourceDefinition\n", "kind: PodDisruptionBudget\n", "kind: NetworkPolicy\n", "kind: Service\n",
 		"pod-security.kubernetes.io/enforce: restricted\n", "topologySpreadConstraints:\n", "startupProbe:", "livenessProbe:\n",
-		"readinessProbe:\n", "fieldPath: metadata.name\n", `aggregate-to-view: "true"`, `aggregate-to-edit: "true"`,
+		"readinessProbe:\n", "kind: PodMonitor\n", "unhealthyPodEvictionPolicy: AlwaysAllow\n", "fieldPath: metadata.name\n", `aggregate-to-view: "true"`, `aggregate-to-edit: "true"`,
 	} {
 		g.Expect(all.String()).To(ContainSubstring(want))
 	}
+}
+
+// The alerts are about all programs, so every program that is deployed brings the same object.
+func TestTheAlertsAreThoseOfTheExamples(t *testing.T) {
+	g := NewWithT(t)
+	files, err := render(names{Group: "example.com", Version: "v1", Kind: "Widget"}.withDefaults(), source{Homeostat: "v1.2.3"})
+	g.Expect(err).NotTo(HaveOccurred())
+	examples, err := os.ReadFile("../../examples/monitoring/alerts.yaml")
+	g.Expect(err).NotTo(HaveOccurred())
+	_, want, _ := strings.Cut(string(examples), "\napiVersion:")
+	_, got, _ := strings.Cut(string(files["config/monitoring/alerts.yaml"]), "\napiVersion:")
+	g.Expect(got).To(Equal(want), "copy it")
 }
 
 // bug returns what the README says to replace in controller.go, and by what.

@@ -10,12 +10,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/homeostat/homeostat/internal/absent/absenttest"
+	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/patch"
 	"github.com/homeostat/homeostat/patch/children"
 )
 
-// inPages runs test with each answer that is not the server's own, which comes instead of the server's to requests of
-// the method about the object.
+// inPages runs test with each answer that is not the server's own, which comes
+// instead of the server's to requests of the method about the object.
 func inPages(
 	t *testing.T, o *children.Options, method, resource, name string, test func(w *fixture, answer func()),
 ) {
@@ -81,4 +82,21 @@ func TestAPageIsNoDeletionOfAChild(t *testing.T) {
 		w.Expect(ensureAll(w, relabelled("a", "b")...)).To(isFailure)
 		w.Expect(w.has()).To(Equal([]string{"a", "b"}), "no child is taken for one that is created again")
 	})
+}
+
+// An answer without fields is about nobody: it has neither the owner's UID nor that of another owner.
+func TestASuccessThatIsNotTheServersIsNoOwner(t *testing.T) {
+	for _, page := range absenttest.Successes() {
+		t.Run(page.Name, func(t *testing.T) {
+			inFixture(t, byLabel, func(w *fixture) {
+				w.Expect(w.ensure("a", "b")).To(Succeed())
+				w.requests()
+				w.page, w.method = &page, http.MethodGet
+				w.Expect(w.set.DeleteOrphans(t.Context(), bound.KeyOf(w.owner))).To(isFailure)
+				w.Expect(w.ensure("a")).To(isFailure)
+				w.page = nil
+				w.Expect(w.has()).To(Equal([]string{"a", "b"}))
+			})
+		})
+	}
 }

@@ -13,11 +13,13 @@ import (
 	"github.com/homeostat/homeostat/patch"
 )
 
-// sideBySide calls do for 0 to n-1, for so many at a time, and returns the errors in
-// that order. After the end of ctx it begins no more, and reports false.
+// sideBySide calls do for 0 to n-1, at most parallel calls at a time, and
+// returns the errors in that order. It begins no further call once ctx has
+// ended, and reports false if it has not made all calls.
 //
-// A panic, or the end of the goroutine, is passed on to the caller. In a simulation the
-// calls come one after the other, so that a run can be repeated.
+// A panic of do, or the end of its goroutine, is passed on to the caller. In a
+// simulation the calls are made one after the other, so that a run can be
+// repeated.
 func sideBySide(ctx context.Context, n, parallel int, do func(i int) error) (errs []error, all bool) {
 	if simhook.Current() != nil {
 		parallel = 1
@@ -66,11 +68,12 @@ func sideBySide(ctx context.Context, n, parallel int, do func(i int) error) (err
 
 const (
 	shownErrors = 10
-	shownBytes  = 1000 // of each
+	shownBytes  = 1000 // of each error
 )
 
-// failures are the errors of many children. All can be found with errors.Is and As, and
-// the text has the first ones only: it ends up in logs, Events and conditions.
+// failures are the errors of many children. errors.Is and errors.As find all of
+// them. The text has only the first ones, because it is written to logs, Events
+// and conditions.
 type failures []error
 
 func (f failures) Error() string {
@@ -93,8 +96,9 @@ func (f failures) Error() string {
 
 func (f failures) Unwrap() []error { return f }
 
-// summed returns the errors in one. Refusals of stale objects, which the next
-// reconcile cures, are left out beside others: the whole would pass for one.
+// summed returns one error for all errs. If some are refusals of stale objects
+// and others are not, it leaves the refusals out: the next reconcile cures
+// those, and patch.IsStale would report true for the sum.
 func summed(errs ...error) error {
 	var stale, others failures
 	for _, err := range errs {
@@ -117,7 +121,7 @@ func summed(errs ...error) error {
 	return nil
 }
 
-// stopped is the error of a call whose context has ended.
+// stopped returns the error of a call whose context has ended.
 func stopped(ctx context.Context, what string) error {
 	return fmt.Errorf("stopping before all are %s: %w", what, ctx.Err())
 }

@@ -17,7 +17,8 @@ import (
 	"github.com/homeostat/homeostat/patch/children"
 )
 
-// slow makes every request take a second, and returns how many are under way at most.
+// slow makes every request take a second, and returns how many are under way at
+// most.
 func (w *fixture) slow() (most *atomic.Int64) {
 	var now, max atomic.Int64
 	w.fault = func(int) (before, after error) {
@@ -76,7 +77,8 @@ func TestEditsAreNotCalledAtTheSameTime(t *testing.T) {
 	})
 }
 
-// One tenant's admission webhook takes a minute, and the other copies are there at once.
+// One tenant's admission webhook takes a minute, and the other copies are there
+// at once.
 func TestOneSlowRefusalDoesNotKeepTheOthersWaiting(t *testing.T) {
 	inFixture(t, &children.Options{Parallel: 2}, func(w *fixture) {
 		names := named(20)

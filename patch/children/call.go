@@ -19,22 +19,23 @@ import (
 	"github.com/homeostat/homeostat/patch"
 )
 
-// call is one call of Ensure.
+// call is one call of Ensure, for one owner.
 type call[T informer.Object] struct {
 	*Set[T]
 	owner  metav1.Object
 	mark   mark.Owner // of the children, with ByLabel
 	scope  meta.RESTScopeName
 	wanted map[types.NamespacedName]bool
-	// confirm returns nil if the server has the owner as it was read, which it is asked
-	// once in a call.
+	// confirm asks the server, once in a call, whether the owner is as it was read,
+	// and returns nil if it is.
 	confirm   func() error
-	before    int // how many children there were before the call
+	before    int // number of children before the call
 	recreated atomic.Int64
-	editing   sync.Mutex // held during edits, which share nothing else
+	editing   sync.Mutex // held during an edit; it guards no field
 }
 
-// begin returns a call for owner, which may be used to describe the error.
+// begin returns a call for owner. The call is not nil if there is an error, so
+// that it can describe it.
 func (s *Set[T]) begin(ctx context.Context, owner metav1.Object) (*call[T], error) {
 	c := &call[T]{Set: s, owner: owner, wanted: map[types.NamespacedName]bool{}}
 	c.mark = markOf(s.kind, bound.KeyOf(owner), owner.GetUID())
@@ -57,7 +58,8 @@ func (c *call[T]) describe(err error) error {
 	return fmt.Errorf("keeping the children of %s: %w", nameOf(c.owner, c.kind), err)
 }
 
-// validate returns the errors of the arguments, and notes the names.
+// validate returns the errors of the arguments, and records the keys of the
+// wanted children.
 func (c *call[T]) validate(wanted []Child[T]) error {
 	if err := c.mayOwn(c.owner.GetNamespace()); err != nil {
 		return err
@@ -80,7 +82,7 @@ func (c *call[T]) validate(wanted []Child[T]) error {
 	return summed(errs...)
 }
 
-// mayBeIn returns why the owner cannot have a child in that namespace.
+// mayBeIn returns why the owner cannot have a child in a namespace, or nil.
 func (c *call[T]) mayBeIn(w Child[T], namespace string, divided bool) error {
 	switch {
 	case c.scope == meta.RESTScopeNameNamespace && namespace == "":
@@ -94,7 +96,7 @@ func (c *call[T]) mayBeIn(w Child[T], namespace string, divided bool) error {
 	return c.mayOwn(namespace)
 }
 
-// mayOwn returns why the owner cannot own a child in namespace.
+// mayOwn returns why the owner cannot own a child in a namespace, or nil.
 func (c *call[T]) mayOwn(namespace string) error {
 	if !c.options.ByLabel {
 		return mayOwn(c.owner, c.kind, namespace)
@@ -105,6 +107,8 @@ func (c *call[T]) mayOwn(namespace string) error {
 	return mayOwn(c.owner, c.kind, c.owner.GetNamespace())
 }
 
+// keyOf returns the key of a wanted child. Its namespace defaults to the
+// owner's.
 func (c *call[T]) keyOf(w Child[T]) types.NamespacedName {
 	if w.Namespace == "" && c.scope != meta.RESTScopeNameRoot {
 		w.Namespace = c.owner.GetNamespace()
@@ -128,9 +132,10 @@ func (c *call[T]) ensure(ctx context.Context, w Child[T]) (T, error) {
 	return got, err
 }
 
-// write writes a wanted child, but leaves those fields as they are.
+// write writes a wanted child, but does not change the fields in except.
 func (c *call[T]) write(ctx context.Context, w Child[T], base T, except []string) (T, error) {
-	// A replica that adopts an orphan must not miss its new owner. Whose the object is, is decided here.
+	// The lock prevents that a replica adopts an orphan which has got an owner
+	// meanwhile. mayWrite decides who owns it.
 	o := &patch.Options{Lock: c.relationOf(base) != mine && base.GetResourceVersion() != "", Adopt: true}
 	var refusal error
 	got, err := patch.Ensure(ctx, c.of, base, o, func(obj T) {
@@ -155,14 +160,15 @@ func (c *call[T]) write(ctx context.Context, w Child[T], base T, except []string
 	return got, err
 }
 
-// edit calls the edit of a child, one at a time.
+// edit calls the edit of a child. Edits are called one at a time.
 func (c *call[T]) edit(w Child[T], obj T) {
 	c.editing.Lock()
 	defer c.editing.Unlock()
 	w.Edit(obj)
 }
 
-// blank returns a new object.
+// blank returns a new object that has only its key and, if it is unstructured,
+// its kind.
 func (c *call[T]) blank(key types.NamespacedName) (T, error) {
 	t := reflect.TypeFor[T]()
 	if t.Kind() != reflect.Pointer {

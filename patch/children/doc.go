@@ -1,31 +1,34 @@
-// Package children manages owned objects: those that a controller creates for one
-// of its own objects, and that are deleted with it.
+// Package children manages owned objects, which a controller creates for one of
+// its own objects, and which are deleted with it:
 //
 //	copies := children.New(kind, mirrors.In, secrets, clientset.CoreV1().Secrets,
 //		&children.Options{ByLabel: true})
 //	all, err := copies.Ensure(ctx, mirror, wanted...)
 //
-// An owner reference in the wrong place makes the garbage collector delete the child at once,
-// or never. Children that are no longer wanted must be deleted explicitly, and a controller
-// that decides that on a late cache deletes too much.
+// Doing this by hand has two traps. An owner reference in the wrong place makes the
+// garbage collector delete the child at once, or never. And children that are no
+// longer wanted must be deleted explicitly; a controller that decides that on a
+// late cache deletes too much.
 //
 //	owner, wanted ──▶ Ensure ──▶ each wanted child: created, patched or left alone
 //	                    │            │ all of them are there
 //	cached children ────┘            ▼
 //	  (by owner's UID)           the others ──▶ safety limit ──▶ is the owner as read? ──▶ deleted
 //
-// [Own] makes one object a child. A [Set] manages all children of one kind. They are
-// connected with their owner by an owner reference or, with [Options].ByLabel, by a mark:
-// the labels homeostat.dev/owner-kind, -name and -uid, and an annotation with the whole
-// name. Only a mark reaches other namespaces, and only references are cleaned up by the
-// garbage collector: with a mark, [Set.DeleteOrphans] does that.
+// [Own] makes one object a child. A [Set] manages all children of one kind.
+// They are connected with their owner by an owner reference or, with
+// [Options].ByLabel, by a mark: the labels homeostat.dev/owner-kind, -name and
+// -uid, and an annotation with the whole name. Only a mark reaches other
+// namespaces, and only references are cleaned up by the garbage collector: with
+// a mark, [Set.DeleteOrphans] does that.
 //
 // The contract:
 //
-//   - An owner reference that the garbage collector would mishandle is refused: to an owner
-//     without a UID, and to a namespaced owner from a child in a different namespace or in
-//     none.
-//   - A mark owns across namespaces, and from a namespaced owner to a cluster-scoped child.
+//   - An owner reference that the garbage collector would mishandle is refused:
+//     to an owner without a UID, and to a namespaced owner from a child in a
+//     different namespace or in none.
+//   - A mark owns across namespaces, and from a namespaced owner to a
+//     cluster-scoped child.
 //   - A child that another owner controls is neither written nor deleted.
 //   - An object is by its mark the child of the owner with that UID only.
 //   - Ensure sends no request when all children are as wanted and there are no
@@ -33,36 +36,44 @@
 //   - Wrong arguments are a terminal error before any request.
 //   - An owner that is being deleted gets no children.
 //   - A wanted child that fails does not stop the others from being written.
-//   - Nothing is deleted in a namespace unless every wanted child there exists and stays.
-//   - Nothing is deleted if more than MaxCount children and more than MaxShare of those
-//     that were there before would be: [ErrLimit] names the owner and the numbers.
-//   - The limit does not apply after a change of the owner's spec that the Set has seen, and
-//     to deletions that [ConfirmAnnotation] confirms.
-//   - A child whose edit changes an immutable field is an error that names the field, and
-//     its other changes are written.
-//   - At most MaxRecreate children in a call are deleted instead, to be created again.
-//   - Before children are deleted or adopted, the server confirms that the owner is unchanged
-//     since it was read, so that a late cache does no harm.
+//   - Nothing is deleted in a namespace unless every wanted child there exists
+//     and stays.
+//   - Nothing is deleted if more than MaxCount children and more than MaxShare
+//     of those that were there before would be: [ErrLimit] names the owner and
+//     the numbers.
+//   - The limit does not apply after a change of the owner's spec that the Set
+//     has seen, and to deletions that [ConfirmAnnotation] confirms.
+//   - A child whose edit changes an immutable field is an error that names the
+//     field, and its other changes are written.
+//   - At most MaxRecreate children in a call are deleted instead, to be created
+//     again.
+//   - Before children are deleted or adopted, the server confirms that the
+//     owner is unchanged since it was read, so that a late cache does no harm.
 //   - A child is deleted only as it was cached, by its UID and resourceVersion.
-//   - An object that nobody owns is left alone, unless it has the name of a wanted child
-//     and the labels of [Options].Mark, or [Options].Adopt takes it.
-//   - What a deleted owner has left by label is deleted when the server says that no owner
-//     has that UID, and adopted or deleted by a recreated owner.
+//   - An object that nobody owns is left alone, unless it has the name of a
+//     wanted child and the labels of [Options].Mark, or [Options].Adopt takes
+//     it.
+//   - What a deleted owner has left by label is deleted when the server says
+//     that no owner has that UID, and adopted or deleted by a recreated owner.
 //
-// After a crash between two writes, the next reconcile creates or deletes the remaining
-// children. A child that the cache does not have yet is not deleted; its arrival triggers
-// another reconcile. A referring child of a deleted owner with the same name is in the way
-// until the garbage collector has deleted it; until then Ensure returns an error.
+// After a crash between two writes, the next reconcile creates or deletes the
+// remaining children. A child that the cache does not have yet is not deleted;
+// its arrival triggers another reconcile. A referring child of a deleted owner
+// with the same name is in the way until the garbage collector has deleted it;
+// until then Ensure returns an error.
 //
-// The safety limit is for accidents: a listing, from which the wanted children are made,
-// that is empty or has shrunken. A change of the owner's spec is a wish. After a restart it
-// is not known whether the spec has changed, and the limit applies.
+// The safety limit is for accidents. For example, the wanted children are made from
+// a listing that is empty by mistake. A change of the owner's spec, in contrast, is
+// taken for a wish. After a restart it is not known whether the spec has changed,
+// and the limit applies.
 //
-// Only the owner is confirmed. A reconciler that derives children from other objects too,
-// whose caches may be late, should ask the server for those objects, see [names.Live].
+// Only the owner is confirmed. A reconciler that derives children from other
+// objects too, whose caches may be late, should read those objects from the server;
+// see [names.Live].
 //
-// It does not set a status: [patch.Status] and meta.SetStatusCondition do. It does
-// not watch: give the controller reconcile.Owned of the same informer.
+// The package does not set a status; [patch.Status] and meta.SetStatusCondition do.
+// It does not watch the children: give the controller reconcile.Owned of the same
+// informer.
 //
 // [names.Live]: https://pkg.go.dev/github.com/homeostat/homeostat/names#Live
 package children

@@ -78,7 +78,8 @@ func ExampleSet_Ensure() {
 	// keeping the children of ConfigMap "shop/site": safety limit: 4 of 4 children are no longer wanted (such as shop/page-0), more than 2 and more than 50 %: none is deleted; if that is right, annotate the owner with homeostat.dev/confirm-deletion=a4021776, or raise children.Options.MaxCount or MaxShare
 }
 
-// A copy in each namespace is owned by label: an owner reference does not reach there.
+// A copy in each namespace is owned by label: an owner reference does not reach
+// there.
 func ExampleSet_DeleteOrphans() {
 	ctx, site := context.Background(), exampleOwner()
 	client := fake.NewClientset(site).CoreV1()
@@ -101,7 +102,8 @@ func ExampleSet_DeleteOrphans() {
 	_ = client.ConfigMaps("shop").Delete(ctx, "site", metav1.DeleteOptions{}) // while the program was down
 	stop := started(secrets)
 	defer stop()
-	// In the reconcile of a key whose object is not found, of which reconcile.Owned(secrets) is a cause:
+	// In the reconcile of a key whose object is not found, of which
+	// reconcile.Owned(secrets) is a cause:
 	fmt.Println(copies.DeleteOrphans(ctx, types.NamespacedName{Namespace: "shop", Name: "site"}))
 	left, _ := client.Secrets("").List(ctx, metav1.ListOptions{})
 	fmt.Println(len(left.Items), "left")

@@ -28,7 +28,8 @@ var ownerKind = corev1.SchemeGroupVersion.WithKind("ConfigMap")
 
 type child = children.Child[*corev1.Secret]
 
-// fixture is a simulated server on which ConfigMaps own Secrets, in a bubble of virtual time.
+// fixture is a simulated server on which ConfigMaps own Secrets, in a bubble of
+// virtual time.
 type fixture struct {
 	*WithT
 	t       *testing.T
@@ -40,7 +41,8 @@ type fixture struct {
 	freeze  func()            // stops the watch: the cache stays as it is
 
 	dynamic dynamic.Interface
-	// fault, if set, is what becomes of the nth request, from 1: it is not sent, or its answer is lost.
+	// fault, if set, is what becomes of the nth request, from 1: it is not
+	// sent, or its answer is lost.
 	fault func(n int) (before, after error)
 	// page, if set, answers the requests of that method instead of the server.
 	page   *absenttest.Page
@@ -79,7 +81,8 @@ func inFixture(t *testing.T, o *children.Options, f func(w *fixture)) {
 	})
 }
 
-// inOrder returns options with which requests are sent one after the other, unless o says how many are.
+// inOrder returns options with which requests are sent one after the other,
+// unless o says how many are.
 func inOrder(o *children.Options) *children.Options {
 	one := ptr.Deref(o, children.Options{})
 	one.Parallel = cmp.Or(one.Parallel, 1)

@@ -16,8 +16,9 @@ import (
 	"github.com/homeostat/homeostat/patch"
 )
 
-// immutableFields returns the fields that a server does not let anybody change, if that is
-// all that it has against a write.
+// immutableFields returns the fields whose change a server has refused because
+// they are immutable. It returns nil if the server has refused the write for
+// any other reason, too.
 func immutableFields(err error) []string {
 	var status apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
@@ -35,8 +36,9 @@ func immutableFields(err error) []string {
 	return fields
 }
 
-// saysImmutable reports whether a server refuses a change, not a value. There is no reason
-// for it in an answer, only words, which all built-in kinds share.
+// saysImmutable reports whether a server refuses the change of a field, not its
+// value. There is no machine-readable reason for that, only words, which are
+// the same for all built-in kinds.
 func saysImmutable(cause metav1.StatusCause) bool {
 	if cause.Field == "" || strings.HasPrefix(cause.Field, "metadata") {
 		return false
@@ -47,8 +49,8 @@ func saysImmutable(cause metav1.StatusCause) bool {
 	}, func(words string) bool { return strings.Contains(text, words) })
 }
 
-// withoutChanges gives edited the values that before has of those fields. The path of an
-// element stands for its list.
+// withoutChanges sets fields of edited to the values that they have in before.
+// A path into a list stands for the whole list.
 func withoutChanges(before, edited runtime.Object, fields []string) error {
 	was, err := runtime.DefaultUnstructuredConverter.ToUnstructured(before)
 	if err != nil {
@@ -80,8 +82,9 @@ func withoutChanges(before, edited runtime.Object, fields []string) error {
 	return runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(is, edited, true)
 }
 
-// afterImmutable decides about a child of which the server refused to change fields: it is
-// deleted, so that the next reconcile creates it, or all other changes are sent.
+// afterImmutable handles a child of which the server has refused to change
+// immutable fields. Up to MaxRecreate children are deleted, so that the next
+// reconcile creates them again. For the others, the remaining changes are sent.
 func (c *call[T]) afterImmutable(ctx context.Context, w Child[T], base T, fields []string, refusal error) (T, error) {
 	refusal = fmt.Errorf("fields %s of it are immutable: delete it, give the child another name, or set "+
 		"children.Options.MaxRecreate: %w", strings.Join(fields, ", "), refusal)

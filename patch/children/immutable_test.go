@@ -19,7 +19,8 @@ import (
 	"github.com/homeostat/homeostat/patch/children"
 )
 
-// strict refuses changes of the data of Secrets, as servers do of immutable ones, and of the label "own".
+// strict refuses changes of the data of Secrets, as servers do of immutable
+// ones, and of the label "own".
 type strict struct{ typedcorev1.SecretInterface }
 
 func (s strict) Patch(
@@ -40,7 +41,8 @@ func (s strict) Patch(
 	return s.SecretInterface.Patch(ctx, name, pt, data, o, sub...)
 }
 
-// inStrict makes children, and a set whose server does not let their data be changed.
+// inStrict makes children, and a set whose server does not let their data be
+// changed.
 func inStrict(t *testing.T, o *children.Options, test func(w *fixture, ensure func(wanted ...child) error)) {
 	t.Helper()
 	inFixture(t, o, func(w *fixture) {
@@ -123,7 +125,8 @@ func TestAChildThatWasChangedIsNotRecreated(t *testing.T) {
 	})
 }
 
-// A value that is wrong is no immutable field, and another object would have it as well.
+// A value that is wrong is no immutable field, and another object would have it
+// as well.
 func TestAWrongValueBesideAnImmutableFieldRecreatesNothing(t *testing.T) {
 	inStrict(t, &children.Options{MaxRecreate: 1}, func(w *fixture, ensure func(wanted ...child) error) {
 		all := relabelled("a")
@@ -150,7 +153,8 @@ func TestForImmutableMetadataNothingIsRecreated(t *testing.T) {
 	})
 }
 
-// What an owner has created instead of the children that it no longer wants makes no room for their deletion.
+// What an owner has created instead of the children that it no longer wants
+// makes no room for their deletion.
 func TestAllChildrenRenamedAreTooMany(t *testing.T) {
 	inFixture(t, nil, func(w *fixture) {
 		var was, is []string

@@ -257,7 +257,8 @@ func TestTheOrphansOfARecreatedOwnerAreAdoptedOrDeleted(t *testing.T) {
 	})
 }
 
-// The cached owner is the one that was deleted, and the children are those of the new one.
+// The cached owner is the one that was deleted, and the children are those of
+// the new one.
 func TestADeletedOwnerDoesNotTakeTheChildrenOfTheNewOne(t *testing.T) {
 	inFixture(t, byLabel, func(w *fixture) {
 		old := w.owner
@@ -325,7 +326,8 @@ func TestAMarkIsRestored(t *testing.T) {
 	})
 }
 
-// A tenant's conflict must not keep Secrets in namespaces that have lost the right to them.
+// A tenant's conflict must not keep Secrets in namespaces that have lost the
+// right to them.
 func TestAFailureInANamespaceKeepsTheChildrenOfThatNamespaceOnly(t *testing.T) {
 	inFixture(t, byLabel, func(w *fixture) {
 		w.Expect(w.ensureIn("a", "b", "c")).To(Succeed())
@@ -348,7 +350,8 @@ func TestAFailureInANamespaceKeepsTheChildrenOfThatNamespaceOnly(t *testing.T) {
 	})
 }
 
-// Whose an object without an owner reference is, its mark says also to a Set that owns by reference.
+// Whose an object without an owner reference is, its mark says also to a Set
+// that owns by reference.
 func TestASetThatOwnsByReferenceLeavesWhatAFormerOwnerHasMarked(t *testing.T) {
 	inFixture(t, nil, func(w *fixture) {
 		former := w.owner.DeepCopy()
@@ -359,7 +362,8 @@ func TestASetThatOwnsByReferenceLeavesWhatAFormerOwnerHasMarked(t *testing.T) {
 	})
 }
 
-// A child was created just before: the cache has been filled, and does not have it yet.
+// A child was created just before: the cache has been filled, and does not have
+// it yet.
 func TestDeleteAllWaitsUntilTheCacheIsAsNewAsTheServer(t *testing.T) {
 	inFixture(t, byLabel, func(w *fixture) {
 		now := metav1.Now()

@@ -26,7 +26,8 @@ func (w *fixture) touch(edit func(*corev1.ConfigMap)) {
 	w.owner.Generation = generation
 }
 
-// generation is that of an owner whose spec has changed so many times. ConfigMaps have none of their own.
+// generation is that of an owner whose spec has changed so many times.
+// ConfigMaps have none of their own.
 func (w *fixture) generation(n int64) { w.owner.Generation = n }
 
 func TestAChangedSpecMayWantFewerChildren(t *testing.T) {

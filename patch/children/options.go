@@ -19,45 +19,49 @@ const (
 )
 
 var (
-	// ErrLimit means that the safety limit refused to delete. It is terminal: nothing is
-	// retried until the owner or a child changes.
+	// ErrLimit means that the safety limit refused to delete children. It is
+	// terminal: there is no retry until the owner or a child changes.
 	ErrLimit = errors.New("safety limit")
-	// ErrForeign means that an object with the name of a wanted child belongs to another
-	// owner, or to none. The error is a [patch.ForeignError], which names both.
+	// ErrForeign means that an object with the name of a wanted child belongs
+	// to another owner, or has no owner. The error is a [patch.ForeignError],
+	// which names both.
 	ErrForeign = patch.ErrForeign
 )
 
 // Options of a [Set]. Nil and zero fields mean the defaults.
 type Options struct {
-	// ByLabel makes labels with the owner's kind, name and UID, not an owner reference,
-	// connect children with their owner. So a namespaced owner can have children in other
-	// namespaces and cluster-scoped ones. The garbage collector does not delete them: see
-	// [Set.DeleteOrphans].
+	// ByLabel connects children with their owner by labels with the owner's
+	// kind, name and UID, instead of an owner reference. A namespaced owner can
+	// then have children in other namespaces and cluster-scoped children. The
+	// garbage collector does not delete them; [Set.DeleteOrphans] does.
 	ByLabel bool
-	// Parallel is how many requests one call has under way at a time. Edits are never
-	// called at the same time. Defaults to 10.
+	// Parallel is the maximum number of requests that one call has under way.
+	// Edits are never called at the same time. Defaults to 10.
 	Parallel int
-	// MaxCount is one half of the safety limit: nothing is deleted if more than MaxCount
-	// children of an owner, and more than MaxShare of them, are no longer wanted.
-	// Defaults to 10.
+	// MaxCount is one half of the safety limit: no child is deleted if more
+	// than MaxCount children of an owner, and more than MaxShare of them, are
+	// no longer wanted. Defaults to 10.
 	MaxCount int
-	// MaxShare is the other half of the safety limit, as a share of the children that
-	// the owner had before the call. For example, renaming all children would delete all
-	// of them. A share of 1 switches the limit off. Defaults to 0.5.
+	// MaxShare is the other half of the safety limit, as a share of the
+	// children that the owner had before the call. For example, renaming all
+	// children would delete all of them. A share of 1 switches the limit off.
+	// Defaults to 0.5.
 	MaxShare float64
-	// MaxRecreate is how many children of an owner one call deletes because an edit
-	// changes a field that the server does not let change, such as the selector of a
-	// Deployment. The next reconcile creates them again. Beyond it, and by default, such a
-	// child is an error that names the fields, and its other changes are sent. Defaults
-	// to 0.
+	// MaxRecreate is how many children of an owner one call may delete because
+	// an edit changes a field that the server does not let change, such as the
+	// selector of a Deployment. The next reconcile creates them again. Beyond
+	// that number such a child is an error that names the fields, and its other
+	// changes are sent. Defaults to 0.
 	MaxRecreate int
-	// Mark is the set of labels that each child gets. They identify a child that has
-	// lost its owner: an object with these labels, the name of a wanted child and no owner
-	// is adopted. Defaults to none: such an object is an [ErrForeign].
+	// Mark is a set of labels that each child gets. They identify a child that
+	// has lost its owner: an object with these labels, the name of a wanted
+	// child and no owner is adopted. Defaults to no labels; such an object is
+	// then an [ErrForeign].
 	Mark map[string]string
-	// Adopt reports whether an object without an owner, with the name of a wanted child,
-	// is to become a child, in addition to those with the labels of Mark. The object is
-	// as the cache or the server has it; do not modify it. Defaults to adopting none.
+	// Adopt reports whether an object without an owner that has the name of a
+	// wanted child becomes a child. It is called for objects that do not have
+	// the labels of Mark. The object is shared; do not modify it. Defaults to
+	// adopting no such object.
 	Adopt func(object metav1.Object) bool
 }
 
@@ -81,7 +85,7 @@ func (o Options) validate() error {
 	return check.Err()
 }
 
-// adopts reports whether an object without an owner is to become a child.
+// adopts reports whether an object without an owner becomes a child.
 func (o Options) adopts(object metav1.Object) bool {
 	return len(o.Mark) > 0 && labels.SelectorFromSet(o.Mark).Matches(labels.Set(object.GetLabels())) ||
 		o.Adopt != nil && o.Adopt(object)

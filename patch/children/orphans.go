@@ -13,23 +13,24 @@ import (
 	"github.com/homeostat/homeostat/internal/terminal"
 )
 
-// DeleteOrphans deletes what deleted owners of that name have left, with
-// [Options].ByLabel. Call it where the object of a key is not found: reconcile.Owned
-// brings the keys of all cached children, also of those whose owner was deleted while
-// the program was down, or without its finalizer.
+// DeleteOrphans deletes the children that deleted owners with this name have
+// left, with [Options].ByLabel. Call it where the object of a key is not found:
 //
 //	mirror, ok := r.Object()
 //	if !ok {
 //		return reconcile.Result{}, copies.DeleteOrphans(ctx, r.Key)
 //	}
 //
-// A child is deleted only if the server itself says that there is no owner of that
-// name, or that it has another UID than the child's mark. Then Ensure of the new owner
-// adopts or deletes the child, too.
+// reconcile.Owned adds the keys of the owners of all cached children, including
+// owners that were deleted without a finalizer, or while the program was down.
 //
-// Sends no request if the cache has no such child, and otherwise one to read the owner
-// and one for each deletion. Errors: those of the requests, and of the arguments of
-// New, which are terminal.
+// A child is deleted only if the server confirms that there is no owner with
+// that name, or that the owner has another UID than the child's mark. In that
+// case Ensure of the new owner adopts or deletes the child, too.
+//
+// DeleteOrphans sends no request if the cache has no such child. Otherwise it
+// sends one to read the owner and one for each deletion. Errors: those of the
+// requests, and of the arguments of New, which are terminal.
 func (s *Set[T]) DeleteOrphans(ctx context.Context, owner types.NamespacedName) error {
 	if s.err != nil {
 		return terminal.Mark(fmt.Errorf("deleting what %s %q has left: %w", s.kind.Kind, owner, s.err))
@@ -71,19 +72,22 @@ func (s *Set[T]) deleteOrphans(ctx context.Context, owner types.NamespacedName) 
 	return s.deleteAll(ctx, orphans)
 }
 
-// DeleteAll deletes all children of an owner that is being deleted, for the Clean of a
-// [patch.Finalizer]:
+// DeleteAll deletes all children of an owner that is being deleted. It is for
+// the Clean of a [patch.Finalizer]:
 //
 //	finalizer.Clean = func(ctx context.Context, m *v1.Mirror) error { return copies.DeleteAll(ctx, m) }
 //
-// Use it where the owner has to stay until its children are deleted; otherwise
-// [Set.DeleteOrphans] is enough. It returns when the server has accepted the deletions.
+// Use it if the owner must stay until its children are deleted; otherwise
+// [Set.DeleteOrphans] is enough. It returns when the server has accepted the
+// deletions.
 //
-// First it waits until the cache is as new as the server, so that no child is missed.
-// Sends the requests of [informer.Informer.WaitForLatest] and one for each child.
+// DeleteAll first waits until the cache is as new as the server, so that it
+// misses no child. It sends the requests of [informer.Informer.WaitForLatest]
+// and one for each child.
 //
-// Errors: those of the requests; a cache that is not complete, since a namespace cannot
-// be listed. Terminal ones are an owner that is nil, without a UID or not being deleted.
+// Errors: those of the requests; a cache that is not complete because a
+// namespace cannot be listed. Terminal errors are an owner that is nil, has no
+// UID, or is not being deleted.
 func (s *Set[T]) DeleteAll(ctx context.Context, owner metav1.Object) error {
 	if bound.IsNil(owner) {
 		return terminal.Mark(fmt.Errorf("deleting the children of a %s: the owner is nil", s.kind.Kind))
@@ -104,8 +108,8 @@ func (s *Set[T]) DeleteAll(ctx context.Context, owner metav1.Object) error {
 	return nil
 }
 
-// deleteMine deletes the children with the owner's UID. Others of its name may belong to
-// one that was created since.
+// deleteMine deletes the children with the owner's UID. Children with only the
+// owner's name may belong to an owner that was created since.
 func (c *call[T]) deleteMine(ctx context.Context) error {
 	if !c.in.HasSynced() {
 		return fmt.Errorf("the cache of %s is not complete", c.in.Name())

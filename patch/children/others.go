@@ -17,22 +17,25 @@ import (
 	"github.com/homeostat/homeostat/patch"
 )
 
-// ConfirmAnnotation on an owner confirms deletions that the safety limit has refused.
-// Its value is the one that the error names: it stands for these deletions only.
+// ConfirmAnnotation on an owner confirms deletions that the safety limit has
+// refused. Its value is the one in the error, which stands for these deletions
+// only.
 const ConfirmAnnotation = "homeostat.dev/confirm-deletion"
 
-// note is what a Set remembers of an owner with many children.
+// note is what a Set remembers about an owner with many children.
 type note struct {
-	// refused is how many children the owner had when the safety limit refused to delete,
-	// or 0: what was created since makes no share of them smaller.
+	// refused is the number of children that the owner had when the safety
+	// limit refused to delete some, or 0. Children that were created after that
+	// do not raise the limit.
 	refused int
-	// settled is the generation of the owner when it last had no children that it did not
-	// want, or 0. Since then only a change of its spec makes it want fewer on purpose.
+	// settled is the generation of the owner when it last had exactly the
+	// children that it wanted, or 0. Only a later change of its spec can mean
+	// that it wants fewer on purpose.
 	settled int64
 }
 
-// children returns the cached children that are not being deleted, by name, in the
-// order of the cache.
+// children returns the cached children of the owner that are not being deleted,
+// each once.
 func (c *call[T]) children() (all []T) {
 	values := []string{string(c.owner.GetUID())}
 	if c.options.ByLabel {
@@ -52,8 +55,8 @@ func (c *call[T]) children() (all []T) {
 	return all
 }
 
-// deleteOthers deletes the cached children that are not wanted, except in those
-// namespaces. All others that are wanted are there.
+// deleteOthers deletes the cached children that are not wanted, except in the
+// given namespaces. All wanted children in the other namespaces exist.
 func (c *call[T]) deleteOthers(ctx context.Context, except map[string]bool) (limit, failed error) {
 	var others, now []T
 	for _, child := range c.children() {
@@ -82,7 +85,8 @@ func (c *call[T]) deleteOthers(ctx context.Context, except map[string]bool) (lim
 	return nil, c.deleteAll(ctx, now)
 }
 
-// deleteAll deletes children as they are cached.
+// deleteAll deletes children. Each deletion requires the UID and the
+// resourceVersion that the cached child has.
 func (s *Set[T]) deleteAll(ctx context.Context, children []T) error {
 	errs, done := sideBySide(ctx, len(children), s.options.Parallel, func(i int) error {
 		locked := children[i].GetResourceVersion() != "" // fakes have none
@@ -94,9 +98,9 @@ func (s *Set[T]) deleteAll(ctx context.Context, children []T) error {
 	return summed(errs...)
 }
 
-// checkLimit refuses to delete too many children: too many of those that were there
-// before the call, or before the first call that was refused. Children that were created
-// instead of them do not count.
+// checkLimit refuses to delete too many of the children that there were before
+// the call or, after a refusal, before the first call that was refused.
+// Children that were created since do not count.
 func (c *call[T]) checkLimit(others []T) error {
 	was := c.note(nil)
 	if was.refused > 0 {
@@ -117,7 +121,8 @@ func (c *call[T]) checkLimit(others []T) error {
 		ErrLimit, n, all, bound.KeyOf(others[0]), c.options.MaxCount, 100*c.options.MaxShare, ConfirmAnnotation, confirmation)
 }
 
-// confirmationOf is what confirms the deletion of these children, and of no others.
+// confirmationOf returns the value that confirms the deletion of these children
+// and of no others.
 func confirmationOf[T informer.Object](others []T) string {
 	hash := sha256.New()
 	for _, child := range others {
@@ -126,8 +131,8 @@ func confirmationOf[T informer.Object](others []T) string {
 	return hex.EncodeToString(hash.Sum(nil)[:4])
 }
 
-// note returns what is remembered of the owner, after a change. Owners with few children
-// need no note, and those without any have lost it.
+// note changes what is remembered about the owner, and returns it. Owners with
+// few children are not remembered, and neither are owners without children.
 func (c *call[T]) note(change func(*note)) note {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -141,7 +146,7 @@ func (c *call[T]) note(change func(*note)) note {
 		return n
 	}
 	c.notes[c.owner.GetUID()] = n
-	if len(c.notes) > 2*c.kept+16 { // owners that were deleted do not say so
+	if len(c.notes) > 2*c.kept+16 { // some owners may have been deleted, which is not reported here
 		maps.DeleteFunc(c.notes, func(uid types.UID, _ note) bool {
 			return uid != c.owner.GetUID() && c.byOwner.Len(string(uid)) == 0
 		})
@@ -150,7 +155,8 @@ func (c *call[T]) note(change func(*note)) note {
 	return n
 }
 
-// confirmOwner returns nil if the server has the owner as it was read.
+// confirmOwner returns nil if the server's owner is as it was read, and a
+// conflict if it is not.
 func (c *call[T]) confirmOwner(ctx context.Context, read readOwner) error {
 	live, err := read(ctx)
 	switch {
@@ -168,7 +174,7 @@ func (c *call[T]) confirmOwner(ctx context.Context, read readOwner) error {
 	return nil
 }
 
-// changed is a refusal that satisfies patch.IsStale.
+// changed returns a conflict, so that patch.IsStale reports true.
 func (c *call[T]) changed(how string) error {
 	return apierrors.NewConflict(schema.GroupResource{Group: c.kind.Group, Resource: c.kind.Kind}, c.owner.GetName(),
 		errors.New(how))

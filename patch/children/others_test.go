@@ -178,7 +178,8 @@ func TestNothingIsDeletedWhileAWantedChildIsBeingDeleted(t *testing.T) {
 	})
 }
 
-// The context ends between two children that need no request, and so no answer shows it.
+// The context ends between two children that need no request, and so no answer
+// shows it.
 func TestAContextThatEndsDeletesNothing(t *testing.T) {
 	inFixture(t, nil, func(w *fixture) {
 		w.Expect(w.ensure("a", "b", "old")).To(Succeed())

@@ -13,19 +13,20 @@ import (
 	"github.com/homeostat/homeostat/patch"
 )
 
-// Own makes owner, which is of the given kind, the controller of child: the server
-// deletes child with it, and reconcile.Owned reconciles owner when child changes. It
-// sends nothing; call it in an edit of package patch, or before a create. References
-// to other owners stay.
+// Own makes owner, an object of the given kind, the controller of child: the
+// server deletes child with it, and reconcile.Owned reconciles owner when child
+// changes. References to other owners stay. Own sends no request; call it in an
+// edit of package patch, or before a create:
 //
 //	service := &corev1.Service{ … }
 //	err := children.Own(site, v1.GroupVersion.WithKind("Website"), service)
 //
-// Errors, with child unchanged: [ErrForeign] of a child that another owner has. Terminal ones are
-// nil arguments, an owner without a UID, name or kind, which cannot come from the
-// server, and a namespaced owner whose child is in a different namespace, where the
-// garbage collector would delete it at once, or in none, where it would never delete
-// it.
+// Errors, each of which leaves child unchanged: [ErrForeign] if child has
+// another owner. Terminal errors are nil arguments, and an owner without a UID,
+// name or kind, which cannot come from the server. An owner in a namespace
+// whose child is in a different one is a terminal error because the garbage
+// collector would delete the child at once, and one whose child is in no
+// namespace because it would never delete it.
 func Own(owner metav1.Object, kind schema.GroupVersionKind, child metav1.Object) error {
 	if bound.IsNil(owner) || bound.IsNil(child) {
 		return terminal.Mark(fmt.Errorf("owning a child of a %s: the owner and the child must not be nil", kind.Kind))
@@ -47,7 +48,7 @@ func Own(owner metav1.Object, kind schema.GroupVersionKind, child metav1.Object)
 	return nil
 }
 
-// mayOwn returns why owner cannot own a child in namespace.
+// mayOwn returns why owner cannot own a child in a namespace, or nil.
 func mayOwn(owner metav1.Object, kind schema.GroupVersionKind, namespace string) error {
 	what := nameOf(owner, kind)
 	switch {
@@ -66,7 +67,8 @@ func mayOwn(owner metav1.Object, kind schema.GroupVersionKind, namespace string)
 	}
 }
 
-// free returns which other owner has child.
+// free returns an error that names the other owner of child, or nil if it has
+// none.
 func free(owner metav1.Object, kind schema.GroupVersionKind, child metav1.Object) error {
 	refusal := &patch.ForeignError{Kind: kindOf(child), Key: bound.KeyOf(child)}
 	is := metav1.GetControllerOfNoCopy(child)

@@ -17,24 +17,24 @@ import (
 	"github.com/homeostat/homeostat/patch"
 )
 
-// A Child is one object that an owner wants.
+// A Child is one object that an owner wants to exist.
 type Child[T informer.Object] struct {
-	// Namespace defaults to the owner's namespace. Children of a cluster-scoped owner need
-	// one, and cluster-scoped children have none.
+	// Namespace defaults to the owner's namespace. Set it for children of a
+	// cluster-scoped owner, and leave it empty for cluster-scoped children.
 	Namespace string
-	// Name must be the same in each reconcile. There is no generateName, since it would
-	// create a second object after a crash.
+	// Name must be the same in each reconcile. There is no generateName,
+	// because it would create a second object after a crash.
 	Name string
-	// Edit turns the object into the wanted one. It is given a copy of the existing
-	// object, or a new one that has only its name, and may retain either. It need not set
-	// what makes the object a child, nor the labels of Options.Mark, and must not set a
-	// different controller.
+	// Edit turns the object into the wanted one. It gets a copy of the existing
+	// object, or a new one that has only its name, and may retain either. It
+	// need not set what makes the object a child, nor the labels of
+	// Options.Mark. It must not set a different controller.
 	Edit func(T)
 }
 
-// A Set manages the children of one kind for all owners of one kind. It is safe for
-// concurrent use, with at most one call of [Set.Ensure] per owner at a time, as in
-// reconciles.
+// A Set manages the children of one kind for all owners of one kind. It is safe
+// for concurrent use, with at most one call of [Set.Ensure] per owner at a
+// time, as in reconciles.
 type Set[T informer.Object] struct {
 	kind    schema.GroupVersionKind // of the owners
 	reader  func(owner types.NamespacedName) (readOwner, error)
@@ -47,7 +47,7 @@ type Set[T informer.Object] struct {
 
 	mu    sync.Mutex // guards the fields below
 	notes map[types.UID]note
-	kept  int // how many there were after those of deleted owners were dropped
+	kept  int // number of notes after those of deleted owners were last dropped
 }
 
 // readOwner reads an owner from the server.
@@ -59,16 +59,16 @@ type client[T informer.Object] interface {
 	Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error
 }
 
-// New returns the Set of children that in caches and of writes, for owners of the
-// given kind, which owners reads:
+// New returns a Set of children, which in caches and of writes. Their owners
+// are of the given kind, and owners reads them:
 //
 //	in := informer.For(clientset.AppsV1().Deployments(""), nil)
 //	kind := v1.GroupVersion.WithKind("Website")
 //	deployments := children.New(kind, websites.In, in, clientset.AppsV1().Deployments, nil)
 //
-// owners and of return the client of a namespace, see [patch.Client]. New adds an
-// index to in, and sends nothing. Wrong arguments and options are reported by
-// [Set.Ensure].
+// owners and of return the client of a namespace; see [patch.Client]. New adds
+// an index to in, and sends no request. [Set.Ensure] reports wrong arguments
+// and options.
 func New[K interface {
 	Get(ctx context.Context, name string, opts metav1.GetOptions) (O, error)
 }, O informer.Object, C interface {
@@ -86,7 +86,11 @@ func New[K interface {
 	s.reader = func(owner types.NamespacedName) (readOwner, error) {
 		client, err := bound.ClientFor(owners, &metav1.ObjectMeta{Namespace: owner.Namespace, Name: owner.Name})
 		return func(ctx context.Context) (metav1.Object, error) {
-			return client.Get(ctx, owner.Name, metav1.GetOptions{})
+			live, err := client.Get(ctx, owner.Name, metav1.GetOptions{})
+			if err == nil {
+				err = absent.Answer(live, owner.Name)
+			}
+			return live, err
 		}, err
 	}
 	s.absent = func(err error, owner types.NamespacedName) bool {
@@ -100,23 +104,26 @@ func New[K interface {
 	return s
 }
 
-// Ensure makes wanted the complete set of owner's children: it creates what is
-// missing, patches what differs, and then deletes the others. In a namespace in which a
-// wanted child failed, or is being deleted, nothing is deleted. It returns the wanted
-// children as the server has them, in the given order.
+// Ensure makes wanted the complete set of owner's children. It creates children
+// that do not exist, patches children that differ, and then deletes the others.
+// It deletes none in a namespace in which a wanted child failed or is being
+// deleted. It returns the wanted children as the server then has them, in the
+// given order.
 //
-// Sends, Options.Parallel side by side, at most one request for each child that is
-// created or patched, or three if the cache was wrong about it; one for each that is
-// deleted; and one to confirm the owner if any is deleted or adopted. owner is not
-// written to. The result is shared; do not modify it.
+// Ensure sends at most one request for each child that is created or patched,
+// or three if the cache was wrong about it; one for each child that is deleted;
+// and one to confirm the owner if any child is deleted or adopted. Up to
+// Options.Parallel requests are under way at a time. Ensure does not write to
+// owner. The result is shared; do not modify it.
 //
-// Errors: those of [patch.Ensure] and [patch.Delete], of which the text has the first
-// ten and a count. [ErrForeign] is the error of a child whose name is taken. An error
-// that satisfies [patch.IsStale] means that the owner or a child has changed since it
-// was read. [ErrLimit], which is terminal, and errors of deletions are returned together
-// with the children. Terminal errors are wrong arguments of New, an owner that is nil,
-// being deleted or without a client, and children without a name, a namespace or an
-// Edit, given twice, or where owner cannot own them, see [Own].
+// Errors: those of [patch.Ensure] and [patch.Delete]; the text has the first
+// ten of them and the number of the others. [ErrForeign] is the error of a
+// child whose name is taken. An error that satisfies [patch.IsStale] means that
+// the owner or a child has changed since it was read. [ErrLimit], which is
+// terminal, and errors of deletions are returned together with the children.
+// Terminal errors are wrong arguments of New; an owner that is nil, is being
+// deleted or has no client; and children that have no name, no namespace or no
+// Edit, that are given twice, or that owner cannot own (see [Own]).
 func (s *Set[T]) Ensure(ctx context.Context, owner metav1.Object, wanted ...Child[T]) ([]T, error) {
 	if bound.IsNil(owner) {
 		return nil, terminal.Mark(fmt.Errorf("keeping the children of a %s: the owner is nil", s.kind.Kind))
@@ -150,8 +157,9 @@ func (s *Set[T]) Ensure(ctx context.Context, owner metav1.Object, wanted ...Chil
 	return all, nil
 }
 
-// unfit returns the namespaces in which a wanted child is not there, or will not stay:
-// once it is deleted it is created again, and then the others are deleted.
+// unfit returns the namespaces in which a wanted child does not exist, or is
+// being deleted. No child is deleted there yet: a later reconcile first creates
+// the missing child.
 func (c *call[T]) unfit(wanted []Child[T], all []T, errs []error) map[string]bool {
 	namespaces := map[string]bool{}
 	for i, w := range wanted {

@@ -104,7 +104,8 @@ func foreignChildrenAreLeftAlone(t *testing.T) {
 	}
 }
 
-// An owner was deleted and recreated. Its children are still there, and the garbage collector has not come yet.
+// An owner was deleted and recreated. Its children are still there, and the
+// garbage collector has not come yet.
 func TestTheChildrenOfADeletedOwnerOfTheSameNameAreNotTaken(t *testing.T) {
 	inFixture(t, marked, func(w *fixture) {
 		w.Expect(w.ensure("a", "old")).To(Succeed())
@@ -301,7 +302,8 @@ func TestAnOrphanIsNotTakenFromItsNewOwner(t *testing.T) {
 	})
 }
 
-// The process dies after each of its requests, answered or not. The next one goes on.
+// The process dies after each of its requests, answered or not. The next one
+// goes on.
 func TestACrashBetweenTwoRequestsIsMended(t *testing.T) {
 	const requests = 5 // two creations, the owner, two deletions
 	for survived := range requests {

@@ -16,8 +16,9 @@ import (
 	"github.com/homeostat/homeostat/patch"
 )
 
-// ownersIn are the values under which a child is found: the UID of its controller, or
-// else, by its mark, the UID and the name of its owner.
+// ownersIn returns the values by which the index finds a child: the UID of its
+// controller or, if it has no controller but a mark, the UID and the name of
+// the owner in the mark.
 func ownersIn[T informer.Object](child T) []string {
 	if controller := metav1.GetControllerOfNoCopy(child); controller != nil {
 		return []string{string(controller.UID)}
@@ -32,23 +33,23 @@ func ownersIn[T informer.Object](child T) []string {
 	return []string{string(owner.UID), owner.ID()}
 }
 
-// markOf is the mark of the children of an owner.
+// markOf returns the mark of the children of an owner.
 func markOf(kind schema.GroupVersionKind, key types.NamespacedName, uid types.UID) mark.Owner {
 	return mark.Owner{GroupKind: kind.GroupKind(), NamespacedName: key, UID: uid}
 }
 
-// relation is what an object is to an owner.
+// relation is the relation of an object to an owner.
 type relation int
 
 const (
 	mine    relation = iota
-	orphan           // nobody owns it
-	former           // marked by an owner of the same name with another UID
-	foreign          // another owner has it
+	orphan           // it has no owner
+	former           // its mark has the owner's name and another UID
+	foreign          // it belongs to another owner
 )
 
-// relationOf returns what obj is to the owner. A reference to a controller counts more
-// than a mark.
+// relationOf returns the relation of obj to the owner. If obj has a controller,
+// its mark does not count.
 func (c *call[T]) relationOf(obj metav1.Object) relation {
 	if controller := metav1.GetControllerOfNoCopy(obj); controller != nil {
 		if controller.UID == c.owner.GetUID() {
@@ -68,13 +69,14 @@ func (c *call[T]) relationOf(obj metav1.Object) relation {
 	return foreign
 }
 
-// mayWrite returns why obj, which may be new, must not be written.
+// mayWrite returns why obj must not be written, or nil. obj may be a new
+// object.
 func (c *call[T]) mayWrite(obj T) error {
 	switch relation := c.relationOf(obj); {
 	case relation == mine, relation == orphan && obj.GetUID() == "": // it is new
 		return nil
 	case relation == former, relation == orphan && c.options.adopts(obj):
-		return c.confirm() // a dead owner must not take it
+		return c.confirm() // an owner that was deleted must not adopt it
 	case relation == orphan:
 		return &patch.ForeignError{Kind: kindOf(obj), Key: bound.KeyOf(obj), Reason: "it exists, and nobody owns it: " +
 			"delete it, give it the labels of children.Options.Mark, or set children.Options.Adopt"}
@@ -82,7 +84,8 @@ func (c *call[T]) mayWrite(obj T) error {
 	return free(c.owner, c.kind, obj)
 }
 
-// kindOf returns the kind of an object as far as it is known.
+// kindOf returns the kind of an object. If it does not say its kind, kindOf
+// returns the name of its Go type.
 func kindOf(obj metav1.Object) string {
 	if o, ok := obj.(informer.Object); ok {
 		if kind := o.GetObjectKind().GroupVersionKind().Kind; kind != "" {
@@ -93,7 +96,8 @@ func kindOf(obj metav1.Object) string {
 	return name[strings.LastIndexAny(name, ".*")+1:]
 }
 
-// own makes obj a child, whatever an edit has done to its labels and controllers.
+// own makes obj a child. It replaces what an edit has done to the labels of
+// Options.Mark, to the mark and to the controller.
 func (c *call[T]) own(obj T) error {
 	obj.SetLabels(labels.Merge(obj.GetLabels(), c.options.Mark))
 	byLabel, uid := c.options.ByLabel, c.owner.GetUID()

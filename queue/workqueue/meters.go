@@ -11,8 +11,8 @@ import (
 	"github.com/homeostat/homeostat/queue/internal/keyed"
 )
 
-// meters keeps client-go's metrics of a queue. Its methods do nothing on nil,
-// which stands for a queue without metrics.
+// meters keeps client-go's metrics of a queue. A nil meters stands for a queue
+// without metrics: its methods do nothing.
 type meters[K comparable] struct {
 	keys                         keyed.Queue[K]
 	stats                        func() queue.Stats
@@ -48,8 +48,8 @@ func (m *meters[K]) retried() {
 	}
 }
 
-// publish brings depth and adds up to date. A timer that has fired is seen by the
-// next call: nothing runs for it.
+// publish brings depth and adds up to date. When a timer fires, they change
+// with the next call of publish.
 func (m *meters[K]) publish() {
 	if m == nil {
 		return
@@ -68,7 +68,7 @@ func (m *meters[K]) publish() {
 	}
 }
 
-// got observes a key that Get has returned.
+// got records that Get has returned a key.
 func (m *meters[K]) got(waited time.Duration) {
 	if m == nil {
 		return
@@ -82,7 +82,7 @@ func (m *meters[K]) got(waited time.Duration) {
 	}
 }
 
-// did observes the end of a key's work.
+// did records that the work on a key has ended.
 func (m *meters[K]) did(age time.Duration) {
 	if m == nil {
 		return
@@ -91,11 +91,12 @@ func (m *meters[K]) did(age time.Duration) {
 	m.duration.Observe(age.Seconds())
 }
 
-// unfinishedPeriod is how often the gauges of unfinished work are set, as in
-// client-go.
+// unfinishedPeriod is how often the gauges of unfinished work are set. It is
+// the same as in client-go.
 const unfinishedPeriod = 500 * time.Millisecond
 
-// schedule makes tick run once, if the clock can.
+// schedule makes tick run once, unfinishedPeriod from now, and reports whether
+// the clock can do that.
 func (m *meters[K]) schedule() bool {
 	c, ok := m.keys.Clock().(clock.WithDelayedExecution)
 	if ok {
@@ -105,7 +106,8 @@ func (m *meters[K]) schedule() bool {
 	return ok
 }
 
-// tick stops with the queue, as client-go's does: the gauges keep their last value.
+// tick sets the gauges of unfinished work. Like client-go's, it stops with the
+// queue, and the gauges keep their last value.
 func (m *meters[K]) tick() {
 	m.publish()
 	s := m.stats()

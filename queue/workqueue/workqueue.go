@@ -12,21 +12,21 @@ import (
 
 // Options of a queue. Nil and zero fields mean the defaults.
 type Options[K comparable] struct {
-	// RateLimiter decides the delays of AddRateLimited and counts failures for
-	// NumRequeues; the queue's Stats does not count them then. Defaults to the queue's
-	// back-off.
+	// RateLimiter gives the delays of AddRateLimited and counts failures for
+	// NumRequeues. The queue's Stats has no failures then. Defaults to the
+	// queue's back-off.
 	RateLimiter workqueue.TypedRateLimiter[K]
-	// Metrics provides the metrics that client-go's queues keep, under the name of the
-	// queue. The gauges of unfinished work are updated twice a second while a key is
-	// held. Defaults to none.
+	// Metrics provides the metrics that client-go's queues have, under the name
+	// of the queue. The gauges of unfinished work are set twice a second while
+	// a key is held. Defaults to no metrics.
 	Metrics workqueue.MetricsProvider
 }
 
-// New returns q with the methods and the semantics of client-go's rate-limited queue.
-// It is safe for concurrent use, like q, which can still be used directly, for
-// example for [queue.Queue.Stats] and [queue.Queue.Entries]. With metrics a timer
-// runs while keys are held; otherwise nothing runs in the background. A nil o means
-// the defaults; q must not be nil.
+// New returns q with the methods and the semantics of client-go's rate-limited
+// queue. It is safe for concurrent use. q can still be used directly, for
+// example for [queue.Queue.Stats] and [queue.Queue.Entries]. With metrics, a
+// timer runs while keys are held; without, New and the queue start no timer and
+// no goroutine. A nil o means the defaults; q must not be nil.
 func New[K comparable](q *queue.Queue[K], o *Options[K]) workqueue.TypedRateLimitingInterface[K] {
 	w := &adapter[K]{queue: q, keys: q.Parts()}
 	if o != nil {
@@ -38,8 +38,8 @@ func New[K comparable](q *queue.Queue[K], o *Options[K]) workqueue.TypedRateLimi
 	return w
 }
 
-// adapter maps client-go's methods to those of a queue. Calls that client-go makes by
-// key, it says by key, too.
+// adapter implements client-go's methods, most of which take a key, with the
+// keyed operations of a queue.
 type adapter[K comparable] struct {
 	queue   *queue.Queue[K]
 	keys    keyed.Queue[K]
@@ -55,7 +55,8 @@ func (w *adapter[K]) Add(key K) {
 	w.meters.publish()
 }
 
-// AddAfter counts as a retry, as in client-go, whatever it is called for.
+// AddAfter counts as a retry in the metrics even if key has not failed, as in
+// client-go.
 func (w *adapter[K]) AddAfter(key K, d time.Duration) {
 	if w.ShuttingDown() {
 		return
@@ -69,7 +70,7 @@ func (w *adapter[K]) AddAfter(key K, d time.Duration) {
 	w.meters.publish()
 }
 
-// AddRateLimited is a failure of key.
+// AddRateLimited counts as a failure of key.
 func (w *adapter[K]) AddRateLimited(key K) {
 	if w.limiter != nil {
 		w.AddAfter(key, w.limiter.When(key))
@@ -96,7 +97,7 @@ func (w *adapter[K]) NumRequeues(key K) int {
 	return w.keys.Failures(key)
 }
 
-// Get waits without a context: only a shutdown ends it.
+// Get waits without a context, so only ShutDown and ShutDownWithDrain end it.
 func (w *adapter[K]) Get() (key K, shutdown bool) {
 	key, waited, err := w.keys.Get(w.meters != nil)
 	if err != nil {

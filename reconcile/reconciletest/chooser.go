@@ -129,7 +129,7 @@ func (r *chooser) holdWatch(a apisim.Action) bool {
 // delay, the start of a partition. It reports whether the call is not served now.
 func (r *chooser) strike(a apisim.Action) bool {
 	p := r.fleet.of(a.Call.Client)
-	if r.tail || p == nil || state.Ignored(a.Call.Resource.Resource) {
+	if r.tail || p == nil || state.Ignored(a.Call.Resource.GroupResource()) {
 		return false
 	}
 	at := len(r.out.calls) + 1
@@ -175,7 +175,7 @@ func (r *chooser) rival(c apisim.Call) {
 // of controller-runtime, not before its caches have synced.
 func (r *chooser) stop(a apisim.Action) bool {
 	p := r.fleet.of(a.Call.Client)
-	if r.tail || p == nil || p.halted || state.Ignored(a.Call.Resource.Resource) {
+	if r.tail || p == nil || p.halted || state.Ignored(a.Call.Resource.GroupResource()) {
 		return false
 	}
 	var d plan.Deviation
@@ -223,7 +223,7 @@ func (r *chooser) done(d plan.Deviation) {
 
 // callFault is the fault that the plan has for a call.
 func (r *chooser) callFault(a apisim.Action) apisim.Fault {
-	if state.Ignored(a.Call.Resource.Resource) {
+	if state.Ignored(a.Call.Resource.GroupResource()) {
 		return apisim.NoFault
 	}
 	at := len(r.out.calls) + 1
@@ -250,7 +250,7 @@ func (r *chooser) take(a apisim.Action, f apisim.Fault) {
 		r.served = 0
 	}
 	r.judge.current = nil
-	if !state.Ignored(a.Call.Resource.Resource) {
+	if !state.Ignored(a.Call.Resource.GroupResource()) {
 		r.line(r.text(a, f))
 		r.count(a)
 	}

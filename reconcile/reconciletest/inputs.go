@@ -38,7 +38,7 @@ func (r *run) inputs() []input {
 	for _, res := range r.sim.Resources() {
 		resource := res.GVR().GroupResource().String()
 		uses := r.out.uses.watched[resource] || r.out.uses.read[resource]
-		if !uses || state.Ignored(res.GVR().Resource) || slices.Contains(r.c.Unwatched, resource) {
+		if !uses || state.Ignored(res.GVR().GroupResource()) || slices.Contains(r.c.Unwatched, resource) {
 			continue
 		}
 		for _, o := range r.sim.Objects(res.GVR()) {

@@ -86,7 +86,7 @@ func (r *judge) called(c apisim.Call) error {
 	switch {
 	case c.Verb == "watch":
 		r.out.uses.watched[resource] = true
-	case !c.Write() && c.Subresource == "" && !state.Ignored(c.Resource.Resource):
+	case !c.Write() && c.Subresource == "" && !state.Ignored(c.Resource.GroupResource()):
 		r.out.uses.read[resource] = true
 	}
 	return nil
@@ -95,7 +95,7 @@ func (r *judge) called(c apisim.Call) error {
 // committed gets every write: of the program, of actors and of steps. It checks Always last, so that violations of
 // the other oracles are found first.
 func (r *judge) committed(e apisim.Event) {
-	resource, ignored := e.Resource.GroupResource().String(), state.Ignored(e.Resource.Resource)
+	resource, ignored := e.Resource.GroupResource().String(), state.Ignored(e.Resource.GroupResource())
 	free := ignored || !r.ignore.Matters(resource, e.Old, e.New)
 	if !free {
 		r.progress = time.Now()
@@ -134,11 +134,11 @@ func (r *judge) wrote(e apisim.Event, resource string, free bool) {
 	if r.current != nil {
 		r.current.effect = true
 	}
-	if !state.Ignored(e.Resource.Resource) {
+	if !state.Ignored(e.Resource.GroupResource()) {
 		r.out.wroteAt = len(r.out.lines) - 1
 	}
 	if free {
-		if !state.Ignored(e.Resource.Resource) {
+		if !state.Ignored(e.Resource.GroupResource()) {
 			r.out.uses.written[resource] = true
 		}
 		return
@@ -260,7 +260,7 @@ func (r *judge) checkLeader(e apisim.Event) {
 		return
 	}
 	late := slices.ContainsFunc(r.plan, func(d plan.Deviation) bool { return d.Fault == apisim.Late })
-	if state.Ignored(e.Resource.Resource) || len(r.leases) != 1 || late || r.leader == e.Call.Client {
+	if state.Ignored(e.Resource.GroupResource()) || len(r.leases) != 1 || late || r.leader == e.Call.Client {
 		return
 	}
 	r.find(report.Leader, report.NotLeader, fmt.Sprintf("%s wrote %s %s, and the holder of the Lease is %q",

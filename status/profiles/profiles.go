@@ -1,9 +1,11 @@
-// Package profiles serves what `go tool pprof` fetches, to whom status.Options.Authorize allows:
+// Package profiles serves the profiles that `go tool pprof` fetches, to the
+// clients that status.Options.Authorize allows:
 //
 //	status.New(&status.Options{Authorize: status.Reviewed(client), Profiles: profiles.Handler()})
 //
-// It is a package of its own because runtime/pprof adds 300 kB to a program. net/http/pprof
-// would serve the profiles on http.DefaultServeMux, too, where nothing asks Authorize.
+// It is a separate package because runtime/pprof adds 300 kB to a program.
+// net/http/pprof would also serve the profiles on http.DefaultServeMux, which
+// does not call Authorize.
 package profiles
 
 import (
@@ -17,17 +19,17 @@ import (
 	"time"
 )
 
-// maxSeconds bounds how long a profile takes, which must end before status.Serve
+// maxSeconds bounds how long a profile takes. It must end before status.Serve
 // cuts the answer off, after 30 seconds.
 const maxSeconds = 25
 
-// Handler returns a handler of the paths below /debug/pprof/: a list, the profiles of
-// runtime/pprof by name, and a CPU profile of ?seconds=N, 25 at most. Traces of the
-// scheduler are left out. With ?debug=1 or 2 a profile by name is text.
+// Handler returns a handler of the paths below /debug/pprof/. It serves a list,
+// the profiles of runtime/pprof by name, and a CPU profile of ?seconds=N, at
+// most 25. With ?debug=1 or ?debug=2, a profile by name is text. Traces of the
+// scheduler are not served. The handler is safe for concurrent use.
 //
-// Errors: 404 for an unknown profile, 409 while another client takes a CPU
-// profile, which ends when that client disconnects. Concurrency: it is safe for
-// concurrent use.
+// Errors: 404 for an unknown profile; 409 while another client takes a CPU
+// profile. A CPU profile ends when its client disconnects.
 func Handler() http.Handler { return &handler{} }
 
 type handler struct{ busy atomic.Bool }
@@ -65,10 +67,11 @@ func (h *handler) snapshot(w http.ResponseWriter, r *http.Request, name string) 
 		contentType = "text/plain; charset=utf-8"
 	}
 	header(w, contentType)
-	_ = profile.WriteTo(w, debug) // the client may have gone
+	_ = profile.WriteTo(w, debug) // the client may have disconnected
 }
 
-// during records for as long as the client asks, one recording at a time.
+// during records for as long as the client requests. There is at most one
+// recording at a time.
 func (h *handler) during(w http.ResponseWriter, r *http.Request, start func() error, stop func()) {
 	if h.busy.Swap(true) {
 		http.Error(w, "another profile is being taken", http.StatusConflict)
@@ -88,11 +91,12 @@ func (h *handler) during(w http.ResponseWriter, r *http.Request, start func() er
 	}
 }
 
-// number reads a query parameter between 0 and most.
-func number(r *http.Request, name string, otherwise, most int) int {
+// number returns a query parameter from 0 to most, or fallback if it is not a
+// non-negative number.
+func number(r *http.Request, name string, fallback, most int) int {
 	n, err := strconv.Atoi(r.URL.Query().Get(name))
 	if err != nil || n < 0 {
-		return otherwise
+		return fallback
 	}
 	return min(n, most)
 }

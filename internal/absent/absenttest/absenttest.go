@@ -1,5 +1,5 @@
-// Package absenttest has the answers with status 404 that prove nothing, and those with status 409 or 200 that
-// are not the API server's own.
+// Package absenttest has answers that are not the API server's own: with status
+// 404 that are not a proof, and with status 409 or 200.
 package absenttest
 
 import (
@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// A Page is an answer with status 404, unless Status is another one.
+// Page is an answer. Its status is 404 unless Status is set.
 type Page struct {
 	Name, ContentType, Body string
 	Status                  int
@@ -24,10 +24,10 @@ type Page struct {
 
 const jsonType = "application/json"
 
-// Pages returns answers that do not prove that the object of that resource and name
-// does not exist.
+// Pages returns answers that do not prove that the object with that resource
+// and name does not exist.
 func Pages(resource schema.GroupResource, name string) []Page {
-	about := func(group, kind, name string) string {
+	reason := func(group, kind, name string) string {
 		return fmt.Sprintf(`"reason":"NotFound","details":{"group":%q,"kind":%q,"name":%q},"code":404}`, group, kind, name)
 	}
 	const status = `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",`
@@ -41,22 +41,23 @@ func Pages(resource schema.GroupResource, name string) []Page {
 		page("nothing, said to be JSON", jsonType, ""),
 		page("a gateway's JSON", jsonType, `{"message":"no Route matched with those values"}`),
 		page("a gateway's kind", jsonType,
-			`{"kind":"Error","apiVersion":"v1",`+about(resource.Group, resource.Resource, name)),
+			`{"kind":"Error","apiVersion":"v1",`+reason(resource.Group, resource.Resource, name)),
 		page("a Status without details", jsonType, status+`"reason":"NotFound","code":404}`),
 		page("a Status with empty details", jsonType, status+`"reason":"NotFound","details":{},"code":404}`),
-		page("a Status about another object", jsonType, status+about(resource.Group, resource.Resource, "other")),
-		page("a Status about the namespace", jsonType, status+about("", "namespaces", "other")),
+		page("a Status about another object", jsonType, status+reason(resource.Group, resource.Resource, "other")),
+		page("a Status about the namespace", jsonType, status+reason("", "namespaces", "other")),
 		page("a Status without a reason", jsonType,
-			status+strings.Replace(about(resource.Group, resource.Resource, name), `"reason":"NotFound",`, "", 1)),
+			status+strings.Replace(reason(resource.Group, resource.Resource, name), `"reason":"NotFound",`, "", 1)),
 		page("a Status of another code", jsonType,
-			status+strings.Replace(about(resource.Group, resource.Resource, name), "404", "503", 1)),
+			status+strings.Replace(reason(resource.Group, resource.Resource, name), "404", "503", 1)),
 		page("the refusal of a webhook", jsonType,
 			status+`"message":"admission webhook \"a.example.com\" denied the request: not found",`+
-				about(resource.Group, resource.Resource, name)),
+				reason(resource.Group, resource.Resource, name)),
 	}
 }
 
-// Conflicts returns answers with status 409 that are not the API server's own: no object has changed.
+// Conflicts returns answers with status 409 that are not the API server's own:
+// no object has changed.
 func Conflicts() []Page {
 	return []Page{
 		{"HTML with status 409", "text/html", "<html><body><h1>409 Conflict</h1></body></html>", http.StatusConflict},
@@ -65,8 +66,9 @@ func Conflicts() []Page {
 	}
 }
 
-// Successes returns answers with status 200 that are not the API server's own. Of most of them client-go makes an
-// object without fields, or an empty list, and no error.
+// Successes returns answers with status 200 that are not the API server's own.
+// From most of them client-go makes an object without fields, or an empty list,
+// and no error.
 func Successes() []Page {
 	return []Page{
 		{"a gateway's {}", jsonType, `{}`, http.StatusOK},
@@ -96,15 +98,16 @@ func (p Page) Response(req *http.Request) *http.Response {
 	}
 }
 
-// Config returns the configuration of clients to whom everything is answered with p.
+// Config returns a configuration of clients whose requests are all answered
+// with p.
 func (p Page) Config() *rest.Config {
 	return &rest.Config{Host: "http://proxy", Transport: roundTripper(func(req *http.Request) (*http.Response, error) {
 		return p.Response(req), nil
 	})}
 }
 
-// Intercept returns a configuration whose requests are answered with the page that
-// pick returns, and by the server of config if it returns nil.
+// Intercept returns a configuration whose requests are answered with the page
+// that pick returns. If pick returns nil, the server of config answers.
 func Intercept(config *rest.Config, pick func(*http.Request) *Page) *rest.Config {
 	intercepted := rest.CopyConfig(config)
 	intercepted.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -122,7 +125,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// Err returns the error that client-go makes of the page for a GET of the object.
+// Err returns the error that client-go makes from the page for a GET of the
+// object.
 func (p Page) Err(ctx context.Context, resource schema.GroupVersionResource, name string) error {
 	client, err := dynamic.NewForConfig(p.Config())
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // trial is one install.yaml and the exercise of its programs.
@@ -57,6 +58,9 @@ var trials = []trial{
 	{name: "configmap-from-crs", exercise: configMapFromCRs, seldom: map[string]string{
 		"create events.events.k8s.io": hotLoop, "patch events.events.k8s.io": hotLoop,
 		"get settings.config.homeostat.dev": deleted,
+	}},
+	{name: "mirror", exercise: mirrored, seldom: map[string]string{
+		"get secrets": late, "patch events.events.k8s.io": series,
 	}},
 	{name: "namespace-defaults", exercise: namespaceDefaults, seldom: map[string]string{
 		"patch events.events.k8s.io": series,
@@ -121,6 +125,39 @@ func configMapFromCRs(ctx context.Context, r *running) {
 	r.has(ctx, "configmaps", "default", "settings", `"colour":"red"`)
 	r.without(ctx, func() { r.remove(ctx, settings, "colour") })
 	r.goes(ctx, "configmaps", "default", "settings")
+}
+
+func mirrored(ctx context.Context, r *running) {
+	const kind, secrets, name = "secretmirrors.mirror.homeostat.dev/v1alpha1", "secrets", "registry-password"
+	const one, two, theirs = `"b25l"`, `"dHdv"`, `"dGhlaXJz"`
+	team := func(name string) string {
+		return `{apiVersion: v1, kind: Namespace, metadata: {name: ` + name + `, labels: {team: "yes"}}}`
+	}
+	manifest, err := os.ReadFile(filepath.Join(r.root, "examples", "mirror", "deploy", "sample.yaml"))
+	r.step(func() error { return err })
+	r.apply(ctx, `{apiVersion: v1, kind: Namespace, metadata: {name: platform}}`, team("red"), team("blue"),
+		`{apiVersion: v1, kind: Secret, metadata: {name: registry-password, namespace: platform}, stringData: {is: one}}`,
+		string(manifest))
+	r.has(ctx, secrets, "red", name, one)
+	r.has(ctx, secrets, "blue", name, one)
+	r.has(ctx, kind, "", "registry", `"Copied"`)
+	r.change(ctx, secrets, "red", name, `{"data":{"is":null}}`)
+	r.has(ctx, secrets, "red", name, one)
+	r.change(ctx, secrets, "platform", name, `{"stringData":{"is":"two"}}`)
+	r.has(ctx, secrets, "blue", name, two)
+	r.change(ctx, "namespaces", "", "blue", `{"metadata":{"labels":{"team":null}}}`)
+	r.goes(ctx, secrets, "blue", name)
+	// Another client's Secret of that name.
+	r.apply(ctx, `{apiVersion: v1, kind: Namespace, metadata: {name: green}}`,
+		`{apiVersion: v1, kind: Secret, metadata: {name: registry-password, namespace: green}, stringData: {is: theirs}}`)
+	r.change(ctx, "namespaces", "", "green", `{"metadata":{"labels":{"team":"yes"}}}`)
+	r.warned(ctx, "default", "Conflict")
+	r.has(ctx, kind, "", "registry", `"Conflict"`)
+	r.without(ctx, func() {
+		r.step(func() error { return r.at(kind, "").Delete(ctx, "registry", metav1.DeleteOptions{}) })
+	})
+	r.goes(ctx, secrets, "red", name)
+	r.has(ctx, secrets, "green", name, theirs)
 }
 
 func namespaceDefaults(ctx context.Context, r *running) {

@@ -93,6 +93,30 @@ func TestE2EGenerateChangesNothing(t *testing.T) {
 	}
 }
 
+// Kubernetes has kinds of these names, too. Each operator is explored, and works on the real server.
+func TestE2EAKindMayBeCalledAsOneOfKubernetes(t *testing.T) {
+	s := &stranger{WithT: NewWithT(t), t: t}
+	s.connect()
+	for kind, plural := range map[string]string{"Status": "statuses", "Event": "events", "ConfigMap": "configmaps"} {
+		s.generate("--group=example.com --kind=" + kind)
+		s.sh("GOWORK=off go test . && GOWORK=off make build install")
+		s.Eventually(func() error {
+			_, err := s.try("kubectl apply -f config/sample.yaml") // the kind is served shortly after it is established
+			return err
+		}, time.Minute).Should(Succeed())
+		operator := exec.Command("sh", "-c", "exec bin/*-operator --listen-addr=")
+		operator.Dir, operator.Env = s.dir, append(os.Environ(), s.env...)
+		log := &compile.Tail{}
+		operator.Stdout, operator.Stderr = log, log
+		s.Expect(operator.Start()).To(Succeed())
+		s.Eventually(s.text, time.Minute).Should(Equal("Hello"), kind+"\n%s", log)
+		s.sh("kubectl wait --for=condition=Ready --timeout=1m " + plural + ".example.com/sample")
+		s.Expect(operator.Process.Signal(syscall.SIGTERM)).To(Succeed())
+		s.Expect(operator.Wait()).To(Succeed())
+		s.sh("kubectl delete configmaps sample && kubectl delete crd " + plural + ".example.com")
+	}
+}
+
 // generate writes a new operator, on this checkout, into an empty folder, and goes there.
 func (s *stranger) generate(args string) {
 	s.t.Helper()

@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// InfoOf returns how a media type, such as [runtime.ContentTypeProtobuf], is
-// written. It panics if it is not known.
+// InfoOf returns the serializer of a media type, such as
+// [runtime.ContentTypeProtobuf]. It panics if the media type is unknown.
 func InfoOf(mediaType string) runtime.SerializerInfo {
 	info, ok := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), mediaType)
 	if !ok {
@@ -22,7 +22,7 @@ func InfoOf(mediaType string) runtime.SerializerInfo {
 }
 
 // Bytes returns events about objects of built-in kinds as the API server sends
-// them. It panics if it cannot.
+// them. It panics if an event cannot be encoded.
 func Bytes(mediaType string, events ...watch.Event) []byte {
 	var out bytes.Buffer
 	m := InfoOf(mediaType)

@@ -11,23 +11,27 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// LeavingAnnotation marks a member that releases its slots and takes no more.
+// LeavingAnnotation marks a member that releases its slots and takes no new
+// ones.
 const LeavingAnnotation = "leader.homeostat.dev/leaving"
 
-// LoadAnnotation has how many objects the slots of a member have, if slots are ranges.
+// LoadAnnotation holds the number of objects in a member's slots, if slots are
+// ranges.
 const LoadAnnotation = "leader.homeostat.dev/load"
 
-// Parts are what package shard needs of a leader.Elector.
+// Parts are the methods of leader.Elector that package shard needs.
 type Parts interface {
-	// Join makes the elector the one of a member of shards. Call it before Run.
+	// Join makes the elector hold the Lease of a member of shards. Call it
+	// before Run.
 	Join(m *Member)
 }
 
-// Member makes an elector the one of a member of shards. Its Lease has labels, a
-// mark while the member is leaving, and a holder with a new name in each term. Nil
-// is a plain elector. It is safe for concurrent use once it has joined.
+// Member describes an elector that holds the Lease of a member of shards. The
+// Lease has labels, an annotation while the member is leaving, and a holder
+// with a new name in each term. A nil Member describes a plain elector. A
+// Member is safe for concurrent use once it has joined.
 type Member struct {
-	// Verbs are what the client may need on leases.
+	// Verbs are the verbs on leases that the client may need.
 	Verbs string
 	// Timing and Process are set by Join. Process is the holder's name without
 	// the number of the term.
@@ -42,7 +46,8 @@ type Member struct {
 	cut     atomic.Pointer[func() time.Time]
 }
 
-// Timing is how the elector of a member measures time, its defaults applied.
+// Timing holds the durations and the clock of a member's elector, with defaults
+// applied.
 type Timing struct {
 	LeaseDuration  time.Duration
 	RequestTimeout time.Duration
@@ -51,34 +56,35 @@ type Timing struct {
 	Clock          clock.Clock
 }
 
-// NewMember returns a member whose Lease has the labels.
+// NewMember returns a member whose Lease has the given labels.
 func NewMember(verbs string, labels map[string]string) *Member {
 	return &Member{Verbs: verbs, labels: labels, nudge: make(chan struct{}, 1)}
 }
 
-// Join completes the member when an elector joins it, and returns the holder of
-// its first term.
+// Join sets Process and Timing when an elector joins the member, and returns
+// the holder's name in the first term.
 func (m *Member) Join(process string, t Timing) string {
 	m.Process, m.Timing = process, t
 	return m.NextHolder()
 }
 
-// NextHolder returns the name of the next term. No name is used twice, so that
-// the name on a slot shows whether its term has ended.
+// NextHolder returns the holder's name in the next term. No name is used twice,
+// so that the name in the record of a slot shows whether its term has ended.
 func (m *Member) NextHolder() string {
 	m.leaving.Store(false)
 	m.terms++
 	return fmt.Sprintf("%s.%d", m.Process, m.terms)
 }
 
-// Was reports whether holder is a term of this process. If it is an earlier
-// one, its work has returned and need not be waited for.
-func (m *Member) Was(holder string) bool {
+// HasTerm reports whether holder is the name of a term of this process. The
+// work of an earlier term has returned, so that its slots can be taken without
+// waiting.
+func (m *Member) HasTerm(holder string) bool {
 	return m != nil && strings.HasPrefix(holder, m.Process+".")
 }
 
-// Mark gives a Lease that is about to be written the labels and annotations of
-// the member.
+// Mark sets the labels and annotations of the member in a Lease that is about
+// to be written.
 func (m *Member) Mark(lease *coordinationv1.Lease) {
 	if m == nil {
 		return
@@ -105,10 +111,11 @@ func (m *Member) annotate(lease *coordinationv1.Lease) {
 	}
 }
 
-// Publish sets the text that the Lease has as LoadAnnotation from its next renewal on.
+// Publish sets the value of LoadAnnotation, which is written with the next
+// renewal.
 func (m *Member) Publish(load string) { m.load.Store(&load) }
 
-// Leave marks the member as leaving and has its Lease renewed at once.
+// Leave marks the member as leaving and has its Lease renewed immediately.
 func (m *Member) Leave() {
 	m.leaving.Store(true)
 	select {
@@ -117,8 +124,8 @@ func (m *Member) Leave() {
 	}
 }
 
-// Nudged returns a channel that receives when the Lease is to be renewed at
-// once.
+// Nudged returns a channel that receives when the Lease should be renewed
+// immediately.
 func (m *Member) Nudged() <-chan struct{} {
 	if m == nil {
 		return nil
@@ -126,7 +133,7 @@ func (m *Member) Nudged() <-chan struct{} {
 	return m.nudge
 }
 
-// Begin is called when a term begins; cut returns until when a request of this
+// Begin is called when a term begins. cut returns until when a request of this
 // term that was cut off may still arrive.
 func (m *Member) Begin(cut func() time.Time) {
 	if m != nil {
@@ -135,7 +142,7 @@ func (m *Member) Begin(cut func() time.Time) {
 }
 
 // CutUntil returns until when a request of the last term that was cut off may
-// still arrive; zero if there is none.
+// still arrive. It returns the zero time if no request was cut off.
 func (m *Member) CutUntil() time.Time {
 	if cut := m.cut.Load(); cut != nil {
 		return (*cut)()

@@ -1,5 +1,5 @@
-// Package record reads and writes the Leases that package leader and package
-// shard keep their state in.
+// Package record reads and writes the Leases in which package leader and
+// package shard keep their state.
 package record
 
 import (
@@ -24,61 +24,64 @@ const (
 	MemberKind = "member"
 )
 
-// MemberPrefix is how the names of the records of members begin; their identity
-// follows. group is the name of the Lease given to New.
+// MemberPrefix returns the prefix of the names of members' records; the rest is
+// the member's identity. group is the name of the Lease given to New.
 func MemberPrefix(group string) string { return group + "-member-" }
 
-// SlotPrefix is how the names of the records of slots begin.
+// SlotPrefix returns the prefix of the names of slots' records; the rest is the
+// slot's number.
 func SlotPrefix(group string) string { return group + "-slot-" }
 
-// MemberLabels are those of the records of members.
+// MemberLabels returns the labels of members' records.
 func MemberLabels(group string) map[string]string {
 	return map[string]string{GroupLabel: group, KindLabel: MemberKind}
 }
 
-// ReleaseTries bounds the conflicts that a release retries: each means that a
-// renewal of our own, whose answer was lost, succeeded after all.
+// ReleaseTries bounds the attempts of a release after conflicts. A conflict
+// means that an earlier renewal of this replica, whose answer was lost, has
+// succeeded after all.
 const ReleaseTries = 3
 
 // Observation is a Lease as this replica last saw it. The times in the Lease
-// are another clock's and are never compared with ours.
+// are from another machine's clock and are never compared with this replica's.
 type Observation struct {
-	Lease *coordinationv1.Lease // nil: it does not exist, or was never seen
-	Held  string                // the last holder, even after the Lease was deleted
-	Since time.Time             // when the last change was seen
-	First time.Time             // when the holder was first seen
+	Lease       *coordinationv1.Lease // nil: it does not exist, or was never seen
+	LastHolder  string                // the last holder, even after the Lease was deleted
+	Since       time.Time             // when the last renewal or change of the holder was seen
+	HolderSince time.Time             // when the holder was first seen
 }
 
-// See returns the observation after the Lease was read at now; lease is nil if
-// it was not found. An edit that does not renew the Lease, such as a new label,
-// does not prolong it.
+// See returns the observation after the Lease was read at now. lease is nil if
+// it was not found. An edit that does not renew the Lease, for example a new
+// label, does not prolong it.
 func (o Observation) See(lease *coordinationv1.Lease, now time.Time) Observation {
 	if !o.Since.IsZero() && same(o.Lease, lease) {
 		o.Lease = lease // its resourceVersion may be newer
 		return o
 	}
-	next := Observation{Lease: lease, Held: o.Held, Since: now, First: o.First}
+	next := Observation{Lease: lease, LastHolder: o.LastHolder, Since: now, HolderSince: o.HolderSince}
 	holder := Holder(lease)
 	if lease != nil {
-		next.Held = holder
+		next.LastHolder = holder
 	}
 	if holder != Holder(o.Lease) {
-		next.First = now
+		next.HolderSince = now
 	}
 	return next
 }
 
 // FreeAt returns when the Lease may be taken by a replica whose own lease
-// duration is own: at once if it had no holder.
+// duration is own. A Lease that had no holder may be taken immediately.
 func (o Observation) FreeAt(own time.Duration) time.Time {
-	if o.Held == "" {
+	if o.LastHolder == "" {
 		return o.Since
 	}
 	return o.Since.Add(max(own, promised(o.Lease)))
 }
 
-// same reports whether the Lease was not renewed between two reads: it is the
-// same object, with the same holder in the same term.
+// same reports whether the Lease was not renewed between two reads: both show
+// the same object, with the same holder in the same term and the same renew
+// time.
 func same(a, b *coordinationv1.Lease) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -87,7 +90,7 @@ func same(a, b *coordinationv1.Lease) bool {
 		ptr.Deref(a.Spec.LeaseTransitions, 0) == ptr.Deref(b.Spec.LeaseTransitions, 0)
 }
 
-// Holder returns the holder of l; empty if there is none, or l is nil.
+// Holder returns the holder of l, or "" if l is nil or has no holder.
 func Holder(l *coordinationv1.Lease) string {
 	if l == nil {
 		return ""
@@ -95,19 +98,20 @@ func Holder(l *coordinationv1.Lease) string {
 	return ptr.Deref(l.Spec.HolderIdentity, "")
 }
 
-// Shows reports whether l has been written as change says, which has the
-// resourceVersion of the Lease before: no other process writes its holder, and no two
-// writes of this one have the same renew time.
+// Shows reports whether l is the result of the write change. It is if it has
+// the holder and the renew time of change, but a newer resourceVersion than the
+// Lease that change was made from. No other process writes this holder, and no
+// two writes of this process have the same renew time.
 func Shows(l, change *coordinationv1.Lease) bool {
 	if l.Spec.RenewTime == nil || Holder(l) != Holder(change) || l.ResourceVersion == change.ResourceVersion {
 		return false
 	}
-	precision := func(t *metav1.MicroTime) time.Time { return t.Truncate(time.Microsecond) } // that of the API
+	precision := func(t *metav1.MicroTime) time.Time { return t.Truncate(time.Microsecond) } // as the API stores it
 	return precision(l.Spec.RenewTime).Equal(precision(change.Spec.RenewTime))
 }
 
-// promised returns the lease duration that the holder wrote down: its options
-// may differ from ours.
+// promised returns the lease duration that the holder wrote into the Lease. The
+// holder's options may differ from this replica's.
 func promised(l *coordinationv1.Lease) time.Duration {
 	if l == nil {
 		return 0
@@ -127,8 +131,8 @@ func Taken(l *coordinationv1.Lease, holder string, duration time.Duration, now t
 	return next
 }
 
-// transitions counts the changes of the holder, as client-go's elector does,
-// which does not count the first holder.
+// transitions returns the number of changes of the holder after the next
+// change. Like client-go's elector, it does not count the first holder.
 func transitions(l *coordinationv1.Lease) int32 {
 	if l.ResourceVersion == "" {
 		return 0
@@ -143,8 +147,9 @@ func Renewed(l *coordinationv1.Lease, now time.Time) *coordinationv1.Lease {
 	return next
 }
 
-// Released returns a copy of l that any replica may take after it has seen it for
-// quiet, within which requests of the holder may still arrive.
+// Released returns a copy of l without a holder. Requests of the former holder
+// may still arrive within quiet, so any other replica takes the Lease only
+// after it has seen it for that long.
 func Released(l *coordinationv1.Lease, quiet time.Duration, now time.Time) *coordinationv1.Lease {
 	next := Renewed(l, now)
 	next.Spec.HolderIdentity = nil
@@ -155,8 +160,8 @@ func Released(l *coordinationv1.Lease, quiet time.Duration, now time.Time) *coor
 	return next
 }
 
-// QuietUntil returns until when a Lease that was released is not to be taken; zero if it
-// is free or has a holder.
+// QuietUntil returns until when a released Lease must not be taken. It returns
+// the zero time if the Lease is free or has a holder.
 func (o Observation) QuietUntil() time.Time {
 	if d := promised(o.Lease); o.Lease != nil && Holder(o.Lease) == "" && d > time.Second {
 		return o.Since.Add(d)
@@ -164,13 +169,15 @@ func (o Observation) QuietUntil() time.Time {
 	return time.Time{}
 }
 
-// seconds rounds up: the promise must not be shorter than the duration.
+// seconds returns d in seconds, rounded up: the recorded duration must not be
+// shorter than d.
 func seconds(d time.Duration) int32 {
 	return int32((d + time.Second - 1) / time.Second)
 }
 
-// Explain wraps an error of the API server and names the way out. The client
-// needs verbs on leases.
+// Explain wraps an error of the API server. The result says what an
+// administrator can do about it, for example to grant the client verbs on
+// leases.
 func Explain(doing string, lease types.NamespacedName, verbs string, err error) error {
 	switch {
 	case apierrors.IsForbidden(err):
@@ -183,7 +190,7 @@ func Explain(doing string, lease types.NamespacedName, verbs string, err error) 
 	}
 }
 
-// DrainingError is the cause of a context whose lease or slot is held until the
+// DrainingError is a cause of a context whose Lease or slot is held until the
 // function returns, so that reconciles in flight may finish.
 type DrainingError string
 
@@ -195,17 +202,18 @@ func (d DrainingError) Draining() bool { return true }
 type ownKey struct{}
 
 // WithOwn returns a context for a request that owner makes for its own Leases.
-// It does not end with ctx: an answer that is never read could leave a Lease
+// It does not end with ctx, since a request that is cut off could leave a Lease
 // taken.
 func WithOwn(ctx context.Context, owner any) context.Context {
 	return context.WithValue(context.WithoutCancel(ctx), ownKey{}, owner)
 }
 
-// IsOwn reports whether ctx is that of a request for owner's own Leases.
+// IsOwn reports whether ctx belongs to a request for owner's own Leases.
 func IsOwn(ctx context.Context, owner any) bool { return ctx.Value(ownKey{}) == owner }
 
-// IsNotFound reports whether err proves that the Lease of that name does not exist:
-// it is the server's own answer about it, not the page of a proxy.
+// IsNotFound reports whether err proves that the Lease with that name does not
+// exist. Only the server's own answer about this Lease proves it, not the page
+// of a proxy.
 func IsNotFound(err error, name string) bool {
 	return absent.Proven(err, coordinationv1.Resource("leases"), name)
 }

@@ -12,10 +12,11 @@ import (
 	"github.com/homeostat/homeostat/internal/absent"
 )
 
-// Get reads a Lease.
+// Get returns a Lease.
 //
-// Errors: also an answer that cannot be the API server's about this Lease. A gateway's
-// {} would otherwise look like a Lease without a holder.
+// Errors: the error of the request, or an answer that cannot be the API
+// server's answer about this Lease. For example, the {} of a gateway would
+// otherwise look like a Lease without a holder.
 func Get(ctx context.Context, c coordinationclient.LeaseInterface, name string) (*coordinationv1.Lease, error) {
 	lease, err := c.Get(ctx, name, metav1.GetOptions{})
 	if err == nil {
@@ -27,9 +28,11 @@ func Get(ctx context.Context, c coordinationclient.LeaseInterface, name string) 
 	return lease, nil
 }
 
-// List reads the Leases that a selector selects, one of which exists.
+// List returns the Leases that a selector selects. At least one Lease must
+// match it, so that an empty list is checked.
 //
-// Errors: also an answer that cannot be the API server's.
+// Errors: the error of the request, or an answer that cannot be the API
+// server's.
 func List(
 	ctx context.Context, c coordinationclient.LeaseInterface, selector string,
 ) (*coordinationv1.LeaseList, error) {
@@ -42,7 +45,8 @@ func List(
 
 // Create creates a Lease.
 //
-// Errors: also an answer that does not show that the API server has written it.
+// Errors: the error of the request, or an answer that does not show that the
+// API server has written the Lease.
 func Create(
 	ctx context.Context, c coordinationclient.LeaseInterface, lease *coordinationv1.Lease,
 ) (*coordinationv1.Lease, error) {
@@ -52,7 +56,8 @@ func Create(
 
 // Update replaces a Lease.
 //
-// Errors: also an answer that does not show that the API server has written it.
+// Errors: the error of the request, or an answer that does not show that the
+// API server has written the Lease.
 func Update(
 	ctx context.Context, c coordinationclient.LeaseInterface, lease *coordinationv1.Lease,
 ) (*coordinationv1.Lease, error) {
@@ -60,10 +65,10 @@ func Update(
 	return written(lease, got, err)
 }
 
-var errEcho = errors.New("the answer has the resourceVersion of before: something in between has sent it")
+var errEcho = errors.New("the answer has the old resourceVersion: a proxy or gateway has sent it")
 
-// written returns the answer to a write of lease, or an error if it shows another one, or
-// the request itself.
+// written returns the answer to a write of lease, or an error if the answer
+// shows a different object or is an echo of the request.
 func written(lease, got *coordinationv1.Lease, err error) (*coordinationv1.Lease, error) {
 	if err == nil {
 		err = absent.Answer(got, lease.Name)

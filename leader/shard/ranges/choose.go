@@ -18,18 +18,23 @@ import (
 	"github.com/homeostat/homeostat/leader/shard/internal/plan"
 )
 
-// All replicas that have slots have the same ranges, which are those in the record of the configuration:
+// All replicas that have slots use the same ranges: the ranges in the record of
+// the configuration. Three rules ensure that:
 //
-//   - A replica chooses ranges before it joins, and only if a list shows that no slot has an owner and that there is no
-//     member. It writes them by compare-and-swap with the record that it read before that list.
-//   - In each term a member adopts the recorded ranges before it claims a slot. It marks their record, also by
-//     compare-and-swap, so that a replica whose list was made before this one was a member cannot replace them.
-//   - A replica ends when the recorded ranges are deleted, or are not its own. Another client can do that. The record
-//     of a slot names the range with which it was claimed, and no slot is claimed while another has an owner with a
+//   - A replica chooses ranges before it joins, and only if a list shows that
+//     no slot has an owner and that there is no member. It writes them by
+//     compare-and-swap with the record that it read before that list.
+//   - In each term a member adopts the recorded ranges before it claims a slot.
+//     It marks their record, also by compare-and-swap, so that a replica whose
+//     list did not yet show this member cannot replace them.
+//   - A replica ends when another client has deleted or replaced the recorded
+//     ranges. The record of a slot names the range with which the slot was
+//     claimed, and no slot is claimed while another slot has an owner with a
 //     range that differs from the recorded one.
 
-// The parts of a configuration with ranges. divisionAnnotation is unique to each choice of ranges, and
-// enteredAnnotation has the last member that adopted them.
+// The annotations of a configuration with ranges, and its settings. The value of
+// divisionAnnotation is unique to each choice of ranges. enteredAnnotation names
+// the last member that adopted them.
 const (
 	rangesAnnotation   = "leader.homeostat.dev/ranges"
 	heavyAnnotation    = "leader.homeostat.dev/heavy" // the namespaces that may be too heavy for a replica
@@ -39,26 +44,28 @@ const (
 	rangeHash          = "fnv1a-64"
 )
 
-// rangeAnnotation has, in the record of a slot, the division and the range with which the slot was claimed.
+// rangeAnnotation is in the record of a slot. It names the division and the
+// range with which the slot was claimed.
 const rangeAnnotation = "leader.homeostat.dev/range"
 
-// adopted are the ranges of a replica in one term.
+// adopted holds the ranges that a replica uses in one term.
 type adopted struct {
 	*plan.Division
 
-	id   string // of the choice
-	text string // as it is recorded
-	keys []types.NamespacedName
+	id   string                 // of the choice of ranges
+	text string                 // the recorded form of the ranges
+	keys []types.NamespacedName // left with slots of earlier ranges
 }
 
-// mark returns the mark of a slot with its range.
+// mark returns the value of rangeAnnotation for a slot.
 func (a *adopted) mark(slot int) string {
 	r := a.RangeOf(slot)
 	return fmt.Sprintf("%s %x-%x", a.id, r.First, r.Last)
 }
 
-// Choose chooses the ranges and records them, if no replica has a slot or can get one. Otherwise enter adopts the
-// recorded ones.
+// Choose chooses the ranges and records them, if no replica has a slot or can
+// get one. Otherwise it leaves the recorded ranges alone, and Enter adopts
+// them.
 func (r divider) Choose(ctx context.Context) error {
 	config, err := r.replica.Records.Read(ctx, r.replica.Records.Name)
 	missing := record.IsNotFound(err, r.replica.Records.Name)
@@ -88,8 +95,10 @@ func (r divider) Choose(ctx context.Context) error {
 	}
 }
 
-// vacant notes a list of the records. It reports whether it is certain that no slot has an owner, that there is no
-// member, and that no canceled request of one can still arrive, and returns the keys that were left with the slots.
+// vacant applies a list of the records to the view, and returns the keys that
+// were left with the slots. It reports whether it is certain that no slot has
+// an owner, that there is no member, and that no canceled request of a former
+// member can still arrive.
 func (r *Shards) vacant(
 	list []coordinationv1.Lease, config *coordinationv1.Lease, now time.Time,
 ) (left []types.NamespacedName, ok bool) {
@@ -111,8 +120,10 @@ func (r *Shards) vacant(
 	return append(left, r.unfound(config)...), true
 }
 
-// expire ends the membership of members that have not renewed it for a lease duration, as members do: then ranges can
-// be chosen although the recorded ones were deleted.
+// expire ends the membership of members that have not renewed it for a lease
+// duration, as members do for each other. It is needed if the recorded ranges
+// were deleted: without it, ranges could not be chosen while the record of a
+// dead member exists. It always returns an error, so that the caller retries.
 func (r *Shards) expire(ctx context.Context, now time.Time) error {
 	r.replica.Lock()
 	expired, _ := r.replica.View.Expired(plan.Unowned, now)
@@ -125,8 +136,9 @@ func (r *Shards) expire(ctx context.Context, now time.Time) error {
 	return fmt.Errorf("choosing ranges: lease %q was deleted, and another replica may still work", r.replica.Records.Key())
 }
 
-// unfound returns the keys that were recorded with the ranges, except those whose slot has had an owner that released
-// it since: that one has found them. The mutex of Replica is held.
+// unfound returns the keys that were recorded with the ranges, without the keys
+// whose slot has had an owner since: that owner has found them. The caller
+// holds the mutex of Replica.
 func (r *Shards) unfound(config *coordinationv1.Lease) []types.NamespacedName {
 	a, err := r.parse(config)
 	return slices.DeleteFunc(fleet.KeysOf(config), func(key types.NamespacedName) bool {
@@ -139,7 +151,8 @@ func (r *Shards) unfound(config *coordinationv1.Lease) []types.NamespacedName {
 	})
 }
 
-// record counts the objects and records ranges of equal weight. If another replica was faster, its ranges count.
+// record counts the objects and records ranges of equal weight. If another
+// replica was faster, its ranges are used.
 func (r *Shards) record(ctx context.Context, config *coordinationv1.Lease, left []types.NamespacedName) error {
 	var namespaces map[string]int
 	if r.primary != nil {
@@ -150,10 +163,10 @@ func (r *Shards) record(ctx context.Context, config *coordinationv1.Lease, left 
 	}
 	d := plan.Divide(namespaces, len(r.replica.View.Slots))
 	log := klog.FromContext(ctx).WithValues("lease", r.replica.Records.Key())
-	for _, of := range d.Heavy {
-		if of.Share > 1.0/3 {
+	for _, heavy := range d.Heavy {
+		if heavy.Share > 1.0/3 {
 			log.Info("namespace too heavy to be balanced: shards do not divide it",
-				"namespace", of.Name, "objects", namespaces[of.Name], "ofAll", of.Share)
+				"namespace", heavy.Name, "objects", namespaces[heavy.Name], "ofAll", heavy.Share)
 		}
 	}
 	for name, text := range r.replica.Settings {
@@ -163,7 +176,7 @@ func (r *Shards) record(ctx context.Context, config *coordinationv1.Lease, left 
 	fleet.Annotate(config, rangesAnnotation, d.String())
 	fleet.Annotate(config, heavyAnnotation, plan.FormatHeavy(d.Heavy))
 	if cut := fleet.Keep(config, left, fleet.AllRoom); cut > 0 {
-		log.Info("keys not left with the slots: the record has no room, their next owners may miss them", "keys", cut)
+		log.Info("the record has no room for all keys left with the slots, their next owners may miss some", "keys", cut)
 	}
 	_, err := r.replica.Records.Write(ctx, config)
 	switch {
@@ -176,17 +189,20 @@ func (r *Shards) record(ctx context.Context, config *coordinationv1.Lease, left 
 	return nil
 }
 
-// Enter adopts the recorded ranges for a term, before which this replica has no slot.
+// Enter adopts the recorded ranges for a term. Before that, this replica has no
+// slot in the term.
 func (r divider) Enter(ctx context.Context) error {
 	return r.replica.Retry(ctx, "adopting the recorded ranges", func(ctx context.Context) error {
 		for {
-			if err := r.adopt(ctx); !apierrors.IsConflict(err) { // others enter, too
+			if err := r.adopt(ctx); !apierrors.IsConflict(err) { // another replica has entered
 				return err
 			}
 		}
 	})
 }
 
+// adopt reads the recorded ranges and marks their record as adopted by this
+// member.
 func (r *Shards) adopt(ctx context.Context) error {
 	config, err := r.replica.Records.Read(ctx, r.replica.Records.Name)
 	if record.IsNotFound(err, r.replica.Records.Name) {
@@ -202,7 +218,7 @@ func (r *Shards) adopt(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	config.Labels = r.replica.Records.NewConfig(nil).Labels // those that the watch selects
+	config.Labels = r.replica.Records.NewConfig(nil).Labels // the watch selects them
 	fleet.Annotate(config, enteredAnnotation, r.replica.Elector.Status().Identity)
 	if _, err := r.replica.Records.Update(ctx, config); apierrors.IsConflict(err) {
 		return err
@@ -214,7 +230,7 @@ func (r *Shards) adopt(ctx context.Context) error {
 	return nil
 }
 
-// parse returns the ranges of a configuration.
+// parse returns the ranges in the record of a configuration.
 func (r *Shards) parse(config *coordinationv1.Lease) (*adopted, error) {
 	a := &adopted{
 		id: config.Annotations[divisionAnnotation], text: config.Annotations[rangesAnnotation], keys: fleet.KeysOf(config),
@@ -231,9 +247,11 @@ func (r *Shards) deleted() error {
 	return fmt.Errorf("%w: lease %q was deleted while replicas ran", shard.ErrConfig, r.replica.Records.Key())
 }
 
-// Decide returns an [shard.ErrConfig] if this replica's ranges are no longer the recorded ones. It reports false while
-// a slot has an owner with another range, or had one in the last lease duration: the owner may be about to claim more.
-// The mutex of Replica is held.
+// Decide returns an [shard.ErrConfig] if this replica's ranges are no longer
+// the recorded ones. It reports false while a slot has an owner with a
+// different range, and for a lease duration after it last had one, since that
+// owner may be about to claim more slots. The caller holds the mutex of
+// Replica.
 func (r divider) Decide(ctx context.Context, self string, now time.Time) (claims bool, err error) {
 	a, v := r.recorded.Load(), r.replica.View
 	switch {
@@ -263,12 +281,13 @@ func (r divider) Decide(ctx context.Context, self string, now time.Time) (claims
 	return true, nil
 }
 
-// Claim implements fleet.Divider.
+// Claim marks the record of a slot with the slot's range.
 func (r divider) Claim(lease *coordinationv1.Lease, slot int) {
 	fleet.Annotate(lease, rangeAnnotation, r.recorded.Load().mark(slot))
 }
 
-// Left returns those of the keys in the record of a slot, and of the keys recorded with the ranges, that belong to it.
+// Left returns the keys that belong to a slot: keys in its record, and keys
+// that were recorded with the ranges.
 func (r divider) Left(slot int, recorded []types.NamespacedName) []types.NamespacedName {
 	a := r.recorded.Load()
 	return slices.DeleteFunc(slices.Concat(recorded, a.keys), func(key types.NamespacedName) bool {

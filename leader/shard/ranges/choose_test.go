@@ -122,8 +122,9 @@ func (w *updating) Update(
 	return w.LeaseInterface.Update(ctx, l, o)
 }
 
-// A replica that has seen no member is about to write ranges, and another adopts the recorded ones meanwhile: it does
-// not choose, because it ran before, and has lost its membership.
+// A replica that has seen no member is about to write ranges, and another
+// adopts the recorded ones meanwhile: it does not choose, because it ran
+// before, and has lost its membership.
 func TestRangesThatAReplicaHasAdoptedAreNotReplaced(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		a, other := x.ranged("a", nil), x.ranged("bb", nil)
@@ -154,7 +155,8 @@ func TestRangesThatAReplicaHasAdoptedAreNotReplaced(t *testing.T) {
 	})
 }
 
-// Its membership has ended while its requests failed, and then all replicas have stopped.
+// Its membership has ended while its requests failed, and then all replicas
+// have stopped.
 func TestAReplicaAdoptsTheRangesOfEachTerm(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		a, b := x.ranged("a", nil), x.ranged("bb", nil)
@@ -202,8 +204,8 @@ func TestRangesThatWereDeletedAreChosenWhenNoReplicaWorksWithThem(t *testing.T) 
 	})
 }
 
-// Another client edits the ranges. All replicas end, and start again with the edited ones; none takes a namespace that
-// another still has.
+// Another client edits the ranges. All replicas end, and start again with the
+// edited ones; none takes a namespace that another still has.
 func TestRangesThatAreEditedEndTheReplicas(t *testing.T) {
 	const edited = "0:1 2000000000000000:1 4000000000000000:1 6000000000000000:1"
 	inBubble(t, func(x *fixture) {
@@ -249,8 +251,9 @@ func TestKeysAreFoundByTheOwnersOfTheirNamespaces(t *testing.T) {
 	inBubble(t, keysAreFoundByTheOwnersOfTheirNamespaces)
 }
 
-// Keys are left by replicas with equal ranges, and found with other ones: by the first owner, and by its successor if
-// it dies before it has released the slot.
+// Keys are left by replicas with equal ranges, and found with other ones: by
+// the first owner, and by its successor if it dies before it has released the
+// slot.
 func keysAreFoundByTheOwnersOfTheirNamespaces(x *fixture) {
 	var keys []types.NamespacedName
 	want := map[string]int{}
@@ -332,8 +335,8 @@ func TestTheHeaviestReplicaIsTold(t *testing.T) {
 	})
 }
 
-// Replicas enter their terms at the same time, and each marks the recorded ranges as adopted: one that was not first
-// tries again at once.
+// Replicas enter their terms at the same time, and each marks the recorded
+// ranges as adopted: one that was not first tries again at once.
 func TestAReplicaThatIsNotFirstAdoptsTheRangesAtOnce(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		a := x.ranged("a", nil)

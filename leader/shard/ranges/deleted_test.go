@@ -85,8 +85,8 @@ func (f *forgetful) DeletedSince(
 	return f.aging.DeletedSince(ctx, rv, found, shards...)
 }
 
-// A replica that waits for a permission for an hour looks as far back as the server remembers, without asking for all
-// of the hour.
+// A replica that waits for a permission for an hour looks as far back as the
+// server remembers, without asking for all of the hour.
 func TestRangesRememberWhileAKindCannotBeListed(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		r, err := ranges.New(leaseOf(x.API.Link(1), "a"), nil)

@@ -33,7 +33,8 @@ func TestAPageForTheRangesIsNoMissingRecord(t *testing.T) {
 	})
 }
 
-// A server that no longer remembers a time is asked for a shorter one, which loses deletions: not for a page.
+// A server that no longer remembers a time is asked for a shorter one, which
+// loses deletions: not for a page.
 func TestAPageIsNoExpiredResourceVersion(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		a := x.ranged("a", nil)

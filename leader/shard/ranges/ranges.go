@@ -24,36 +24,37 @@ import (
 	"github.com/homeostat/homeostat/leader/shard/internal/plan"
 )
 
-// Shards are [shard.Shards] that keep the objects of a namespace together and divide the
-// namespaces into ranges, so that each replica's caches need only its own share. They are
-// chosen by the number of objects in each namespace when no replica has a slot: at the
-// first start, and whenever all replicas have been stopped. Then the heaviest replica
-// starts with at most a fifth more than the mean, unless single namespaces are too heavy
-// for that. While replicas run the ranges stay: Status.Imbalance tells how far the
-// heaviest replica is above the mean meanwhile.
+// Shards are [shard.Shards] that divide the namespaces into ranges, so that
+// each replica's caches hold only the objects of its own namespaces. They are
+// safe for concurrent use.
 //
-// They are safe for concurrent use.
+// Ranges are chosen by the number of objects in each namespace when no replica
+// has a slot: at the first start, and whenever all replicas have been stopped.
+// The heaviest replica then starts with at most a fifth more objects than the
+// mean, unless a single namespace is too heavy for that. While replicas run,
+// the ranges stay the same. Status.Imbalance shows how far the heaviest replica
+// is above the mean.
 type Shards struct {
 	*shard.Shards
 	replica *fleet.Replica
 
-	equal    *adopted                // equal ranges, until the recorded ones are known
-	recorded atomic.Pointer[adopted] // nil until then
+	equal    *adopted                // equal ranges, used until recorded ranges are known
+	recorded atomic.Pointer[adopted] // nil until a term has adopted ranges
 	primary  slots.Cache             // counts the objects; nil before Divide
-	foreign  time.Time               // when an owner with another range was last seen; the mutex of replica guards it
+	foreign  time.Time               // when an owner with a different range was last seen; guarded by replica's mutex
 
 	mu      sync.Mutex // guards samples
 	samples []sample   // the oldest first
 }
 
-// sample is the resourceVersion of a cache at a moment, or an earlier one.
+// sample is the resourceVersion that a cache had at a time, or an earlier one.
 type sample struct {
-	at time.Time
-	rv string
+	taken time.Time
+	rv    string
 }
 
-// sampleEvery is how often samples are taken, eventsKept for how long an API server
-// remembers events with its defaults.
+// sampleEvery is how often samples are taken. eventsKept is for how long an API
+// server remembers events by default.
 const (
 	sampleEvery = 15 * time.Second
 	eventsKept  = 5 * time.Minute
@@ -64,11 +65,11 @@ var (
 	_ fleet.Divider = (*divider)(nil)
 )
 
-// New is [shard.New] for ranges. Options.By must be [shard.ByNamespace]. Replicas with and
-// without ranges cannot share a Lease: to switch from one to the other, stop all replicas
-// and delete the Lease.
+// New is [shard.New] for ranges. Options.By must be [shard.ByNamespace].
+// Replicas with and without ranges cannot share a Lease. To switch from one to
+// the other, stop all replicas and delete the Lease.
 //
-// Errors: those of shard.New, and any other Options.By.
+// Errors: the errors of shard.New, and any other Options.By.
 func New(lease leader.Lease, o *shard.Options) (*Shards, error) {
 	if o != nil && o.By != shard.ByNamespace {
 		return nil, fmt.Errorf("making shards %q: %w", lease.Name,
@@ -86,7 +87,8 @@ func New(lease leader.Lease, o *shard.Options) (*Shards, error) {
 	return r, nil
 }
 
-// Parts returns what only package reconcile needs: it is a [slots.Ranger] as well.
+// Parts returns the methods that only package reconcile needs. The result also
+// implements [slots.Ranger].
 func (r *Shards) Parts() slots.Handover { return parts{r.Shards.Parts(), r} }
 
 // parts has the methods that only package reconcile calls.
@@ -95,7 +97,7 @@ type parts struct {
 	*Shards
 }
 
-// Owners returns the owners of all slots, with their weights, and the imbalance.
+// Owners returns the owner and the weight of each slot, and the imbalance.
 func (r parts) Owners() ([]slots.Status, float64) {
 	status := r.Status()
 	all := make([]slots.Status, len(status.Slots))
@@ -108,17 +110,18 @@ func (r parts) Owners() ([]slots.Status, float64) {
 // divider has the methods that only package shard calls.
 type divider struct{ *Shards }
 
-// Divide makes sure that the server lists the objects of all caches: a replica without
-// permission to list them could not work on its slots. The objects of the first, the
-// primary, are counted when Run chooses the ranges. Package reconcile calls it before Run,
-// like the methods below.
+// Divide sets the caches whose objects the replicas divide, and waits until the
+// server lists the objects of each of them. A replica without permission to
+// list them could not work on its slots. The first cache is the primary: its
+// objects are counted when Run chooses the ranges. Package reconcile calls
+// Divide before Run, like the methods below.
 //
-// Errors: the cause of ctx when that ends. After any other error it logs, reports it by
-// Ready, and tries again after RetryPeriod.
+// Errors: the cause of ctx when it ends. Any other error is logged and reported
+// by Ready, and Divide tries again after RetryPeriod.
 func (r parts) Divide(ctx context.Context, caches []slots.Cache) error {
 	r.primary = caches[0]
 	_ = r.replica.Retry(ctx, "listing the cached kinds", func(ctx context.Context) error {
-		err := r.sample(ctx, caches[0]) // from the last sample that the server still remembers
+		err := r.sample(ctx, caches[0])
 		r.forget(r.replica.Now().Add(-eventsKept))
 		if err == nil {
 			err = listable(ctx, caches[1:])
@@ -128,7 +131,8 @@ func (r parts) Divide(ctx context.Context, caches []slots.Cache) error {
 	return context.Cause(ctx)
 }
 
-// listable checks that the server lists the objects of each cache.
+// listable returns an error for each cache whose objects the server does not
+// list, joined.
 func listable(ctx context.Context, caches []slots.Cache) error {
 	var errs []error
 	for _, c := range caches {
@@ -138,7 +142,7 @@ func listable(ctx context.Context, caches []slots.Cache) error {
 	return errors.Join(errs...)
 }
 
-// current returns the ranges, or equal ones before they are known.
+// current returns the adopted ranges, or equal ranges before any were adopted.
 func (r *Shards) current() *adopted {
 	if a := r.recorded.Load(); a != nil {
 		return a
@@ -152,37 +156,39 @@ func (r divider) Plan(owners, members []string) plan.Plan {
 	return plan.Weigh(owners, members, r.current().Weights)
 }
 
-// Status is [shard.Shards.Status], with the weights of the slots and the imbalance.
+// Status is [shard.Shards.Status] with the weights of the slots and the
+// imbalance.
 func (r *Shards) Status() shard.Status {
 	status, d := r.Shards.Status(), r.current()
 	status.Imbalance = r.imbalance()
 	for slot, share := range d.Shares() {
 		status.Slots[slot].Weight = share
 	}
-	for _, of := range d.Heavy {
-		slot := &status.Slots[d.SlotOf(of.Name)]
-		if slot.Heavy == "" && of.Share*float64(len(status.Members)) > 1 {
-			slot.Heavy = of.Name
+	for _, heavy := range d.Heavy {
+		slot := &status.Slots[d.SlotOf(heavy.Name)]
+		if slot.Heavy == "" && heavy.Share*float64(len(status.Members)) > 1 {
+			slot.Heavy = heavy.Name
 		}
 	}
 	return status
 }
 
-// RunCache keeps a cache of the slots that Fill has added up to date until ctx ends. It
-// calls joined when this caller has joined the others that use the cache.
+// RunCache keeps a cache up to date until ctx ends, with the slots that Fill
+// has added. Several callers may share the cache; RunCache calls joined when
+// this caller has joined them.
 //
-// Errors: those with which the cache gives up; nil if ctx ended.
+// Errors: the error with which the cache gives up; nil if ctx ended.
 func (r parts) RunCache(ctx context.Context, c slots.Cache, joined func()) error {
 	return c.RunShards(ctx, joined)
 }
 
-// Fill adds slots to caches, and returns when the caches have all objects of these slots,
-// as new as the server was at the call. drop removes the objects of a slot.
+// Fill adds slots to caches. It returns when each cache has all objects of
+// these slots, as new as the server was at the call. The caches are filled
+// concurrently. drop removes the objects of a slot from all caches.
 //
-// Errors: those of all caches, joined; then no cache keeps the slots. The caches are filled
-// at the same time.
-func (r parts) Fill(ctx context.Context, caches []slots.Cache, of []int) (drop func(slot int), err error) {
-	ranges := r.rangesOf(of)
+// Errors: the errors of all caches, joined; then no cache keeps the slots.
+func (r parts) Fill(ctx context.Context, caches []slots.Cache, numbers []int) (drop func(slot int), err error) {
+	ranges := r.rangesOf(numbers)
 	errs := make([]error, len(caches))
 	removes := make([]func(...sharding.ShardRangeRequirement), len(caches))
 	var filling sync.WaitGroup
@@ -202,15 +208,15 @@ func (r parts) Fill(ctx context.Context, caches []slots.Cache, of []int) (drop f
 		return nil, err
 	}
 	added := map[int]sharding.ShardRangeRequirement{}
-	for n, slot := range of {
+	for n, slot := range numbers {
 		added[slot] = ranges[n]
 	}
 	return func(slot int) { remove(added[slot]) }, nil // its range may be a different one in the next term
 }
 
-func (r *Shards) rangesOf(of []int) []sharding.ShardRangeRequirement {
-	ranges, d := make([]sharding.ShardRangeRequirement, len(of)), r.current()
-	for n, slot := range of {
+func (r *Shards) rangesOf(numbers []int) []sharding.ShardRangeRequirement {
+	ranges, d := make([]sharding.ShardRangeRequirement, len(numbers)), r.current()
+	for n, slot := range numbers {
 		ranges[n] = sharding.ShardRangeRequirement(d.RangeOf(slot).Requirement())
 	}
 	return ranges
@@ -219,9 +225,9 @@ func (r *Shards) rangesOf(of []int) []sharding.ShardRangeRequirement {
 // measureEvery is how often a replica publishes how many objects it has.
 const measureEvery = time.Minute
 
-// Measure publishes how many objects this replica's slots have, as returned by objects,
-// once a minute until ctx ends. The number is written with the next renewal of the
-// membership, without an extra request.
+// Measure publishes how many objects this replica's slots have, as objects
+// returns it, once a minute until ctx ends. The number is written with the next
+// renewal of the membership, without an extra request.
 func (r parts) Measure(ctx context.Context, objects func() int) {
 	for ctx.Err() == nil {
 		r.replica.Member.Publish(strconv.Itoa(objects()))
@@ -229,11 +235,11 @@ func (r parts) Measure(ctx context.Context, objects func() int) {
 	}
 }
 
-// few objects more than the mean are no imbalance.
+// A replica that has at most few objects more than the mean is not imbalanced.
 const few = 10
 
-// imbalance returns how many objects the heaviest member has relative to the mean, or zero if the objects of a member
-// are not known.
+// imbalance returns the number of objects of the heaviest member relative to
+// the mean. It returns zero if the number of a member is unknown.
 func (r *Shards) imbalance() float64 {
 	r.replica.Lock()
 	defer r.replica.Unlock()
@@ -254,9 +260,10 @@ func (r *Shards) imbalance() float64 {
 	return most * n / total
 }
 
-// Remember records the state of a cache from time to time until ctx ends, so that Deleted
-// can look that far back. Servers remember events for about five minutes. Sends one request
-// each time; an error is logged, and the next one tried as usual.
+// Remember samples the resourceVersion of a cache every 15 seconds until ctx
+// ends, so that Deleted can look back as far as ago. Servers remember events
+// for about five minutes. A sample of an empty cache costs one request; if it
+// fails, the error is logged and the next sample is taken as usual.
 func (r parts) Remember(ctx context.Context, primary slots.Cache, ago time.Duration) {
 	for {
 		r.replica.Sleep(ctx, sampleEvery)
@@ -264,13 +271,15 @@ func (r parts) Remember(ctx context.Context, primary slots.Cache, ago time.Durat
 			return
 		}
 		if err := r.sample(ctx, primary); err != nil && ctx.Err() == nil {
-			klog.FromContext(ctx).Error(err, "cannot ask how new the server is, retrying", "lease", r.replica.Records.Key())
+			klog.FromContext(ctx).Error(err, "reading the server's resourceVersion failed, retrying",
+				"lease", r.replica.Records.Key())
 		}
 		r.forget(r.replica.Now().Add(-ago))
 	}
 }
 
-// sample records the resourceVersion of a cache, or, if it is empty, the server's.
+// sample records the resourceVersion of a cache. If the cache has not seen any
+// yet, it records the server's.
 func (r *Shards) sample(ctx context.Context, primary slots.Cache) (err error) {
 	now, rv := r.replica.Now(), primary.SeenResourceVersion()
 	if rv == "" {
@@ -284,35 +293,36 @@ func (r *Shards) sample(ctx context.Context, primary slots.Cache) (err error) {
 	return nil
 }
 
-// forget drops the samples that are not needed to look back to a moment.
+// forget drops the samples that are not needed to look back to moment.
 func (r *Shards) forget(moment time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.samples = since(r.samples, moment)
+	r.samples = samplesSince(r.samples, moment)
 }
 
-// since returns the samples from a moment on, and the last one before it.
-func since(samples []sample, moment time.Time) []sample {
-	for len(samples) > 1 && !samples[1].at.After(moment) {
+// samplesSince returns the samples since moment, and the last sample before it.
+func samplesSince(samples []sample, moment time.Time) []sample {
+	for len(samples) > 1 && !samples[1].taken.After(moment) {
 		samples = samples[1:]
 	}
 	return samples
 }
 
-// Deleted calls found with the keys of objects that were deleted within ago and never
-// were in the cache. If the server no longer remembers that far back, Deleted asks for a
-// shorter time. It calls found from its own goroutine, and may name a key more than once.
+// Deleted calls found with the keys of objects of the slots that were deleted
+// within ago and never were in the cache. If the server no longer remembers
+// that far back, Deleted looks back less far. It calls found from its own
+// goroutine, and may name a key more than once.
 //
-// Errors: the server's, that of a cache that is not running, or that of ctx; then some keys
-// may be missing.
+// Errors: the server's error, the error of a cache that is not running, or the
+// error of ctx; then some keys may be missing.
 func (r parts) Deleted(
-	ctx context.Context, primary slots.Cache, of []int, ago time.Duration, found func(types.NamespacedName),
+	ctx context.Context, primary slots.Cache, numbers []int, ago time.Duration, found func(types.NamespacedName),
 ) (err error) {
 	r.mu.Lock()
-	samples := slices.Clone(since(r.samples, r.replica.Now().Add(-ago)))
+	samples := slices.Clone(samplesSince(r.samples, r.replica.Now().Add(-ago)))
 	r.mu.Unlock()
 	for _, s := range samples {
-		err = primary.DeletedSince(ctx, s.rv, found, r.rangesOf(of)...)
+		err = primary.DeletedSince(ctx, s.rv, found, r.rangesOf(numbers)...)
 		if !absent.IsExpired(err) {
 			return err
 		}

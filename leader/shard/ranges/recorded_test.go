@@ -14,7 +14,8 @@ import (
 	"github.com/homeostat/homeostat/leader/shard/ranges"
 )
 
-// waiting is a cache of objects that are not cached yet, and why the server does not say anything about them.
+// waiting is a cache of objects that are not cached yet, and why the server
+// does not say anything about them.
 type waiting struct {
 	unlistable
 	uncounted unlistable
@@ -98,7 +99,8 @@ func TestDivideEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// While it is not known how new the server is, Deleted looks back from an earlier moment.
+// While it is not known how new the server is, Deleted looks back from an
+// earlier moment.
 func TestRangesRememberAgainWhenTheServerAnswers(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		var logs diary
@@ -108,7 +110,7 @@ func TestRangesRememberAgainWhenTheServerAnswers(t *testing.T) {
 		cache.refuses.Store(true)
 		stop := x.Run(func(ctx context.Context) error { ranger(r).Remember(logs.Log(ctx), cache, time.Minute); return nil })
 		pass(time.Minute)
-		x.Expect(logs.Count("cannot ask how new the server is")).To(Equal(4))
+		x.Expect(logs.Count("reading the server's resourceVersion failed")).To(Equal(4))
 		cache.refuses.Store(false)
 		pass(time.Minute)
 		x.Expect(logs.Read()).To(HaveLen(4))

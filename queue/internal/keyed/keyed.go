@@ -1,5 +1,6 @@
-// Package keyed has the methods that queue/workqueue needs beyond those that a queue
-// exports: client-go's callers name keys where those of package queue have items.
+// Package keyed defines the operations that package queue/workqueue needs
+// beyond the methods of queue.Queue. They take a key where a queue takes an
+// item, as client-go's do.
 package keyed
 
 import (
@@ -8,18 +9,20 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Queue is a queue.Queue by key. It is safe for concurrent use.
+// Queue is a queue.Queue whose operations take keys. It is safe for concurrent
+// use.
 type Queue[K comparable] interface {
 	State
-	// AddLater adds key after delay, whatever else is added until then. Of two
-	// such additions the earlier counts. If failed, it is a failure of key, and
-	// the delay is its back-off. Returns false after Drain and Stop.
+	// AddLater adds key after delay, in addition to its other additions. The
+	// earliest of these additions counts. If failed is true, the addition
+	// counts as a failure of key, and delay is its back-off. AddLater returns
+	// false after Drain and Stop.
 	AddLater(key K, delay time.Duration, failed bool) bool
 	// Get returns the next key and, if timed, how long it has waited. In a
-	// drained queue it does not wait for keys that are held.
+	// drained queue it does not wait for held keys.
 	Get(timed bool) (key K, waited time.Duration, err error)
-	// Done ends the item of key, neither with success nor with failure. It
-	// reports whether key was held and, if timed, for how long.
+	// Done ends the item of key without success or failure. It reports whether
+	// key was held and, if timed, for how long.
 	Done(key K, timed bool) (age time.Duration, ok bool)
 	// Failures returns how often key has failed in a row.
 	Failures(key K) int
@@ -27,16 +30,18 @@ type Queue[K comparable] interface {
 
 // State is the part of a Queue that is not about one key.
 type State interface {
-	// Pending returns how many keys wait for a worker, or will as soon as they
-	// are no longer held, and how often one has begun to.
+	// Pending returns how many keys are pending: waiting for a worker, or
+	// waiting as soon as their worker ends. began is how often a key has become
+	// pending.
 	Pending() (pending, began int64)
 	// Draining reports whether additions are dropped.
 	Draining() bool
-	// Empty returns a channel that is closed once the queue is drained, nothing
-	// waits and no key is held.
+	// Empty returns a channel that is closed once the queue is drained and no
+	// key waits or is held.
 	Empty() <-chan struct{}
-	// Reopen forgets the failures of all keys, whose back-offs end, and counts the waiting
-	// times from now on: the workers of another replica had the keys until now.
+	// Reopen clears the failures and back-offs of all keys, and counts waiting
+	// times from now on. A replica calls it when it becomes the leader, because
+	// another replica has worked on the keys until then.
 	Reopen()
 	// Clock returns the queue's clock.
 	Clock() clock.Clock

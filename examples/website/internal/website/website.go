@@ -46,7 +46,8 @@ type Client interface {
 func Setup(env operator.Env, cdn CDN) ([]*reconcile.Controller, error) {
 	resource := v1.GroupVersion.WithResource("websites")
 	websites, err := cluster.NewKind[*v1.Website, *v1.WebsiteList](env.Cluster, resource, v1.AddToScheme)
-	if err != nil {
+	check := reconcile.Key{Name: "check"} // of no website: a directory that cannot be written is an error of the start
+	if err = errors.Join(err, cdn.Publish(check, ""), cdn.Remove(check)); err != nil {
 		return nil, err
 	}
 	c, err := New(env.Cluster.Client(), func(ns string) Client { return websites.In(ns) }, cdn, env.Options())
@@ -72,8 +73,7 @@ func New(
 	services := informer.For(client.CoreV1().Services(""), nil)
 	secrets := informer.Referenced(client.CoreV1().Secrets, nil)
 	o.Triggers = []reconcile.Trigger{
-		reconcile.Owned(deployments),
-		reconcile.Owned(services),
+		reconcile.Owned(deployments), reconcile.Owned(services),
 		reconcile.References(secrets, func(w *v1.Website) []reconcile.Key { return []reconcile.Key{secretOf(w)} }),
 		reconcile.External("cdn", func(ctx context.Context, enqueue func(reconcile.Key) error) error {
 			return wait.PollUntilContextCancel(ctx, time.Minute, false, func(context.Context) (bool, error) {

@@ -23,11 +23,14 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/gentype"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/events"
 
+	"github.com/homeostat/homeostat/cluster"
 	v1 "github.com/homeostat/homeostat/examples/website/api/v1"
 	"github.com/homeostat/homeostat/examples/website/internal/website"
+	"github.com/homeostat/homeostat/operator"
 	"github.com/homeostat/homeostat/reconcile"
 )
 
@@ -254,6 +257,18 @@ func TestTheEntryIsRemovedBeforeTheWebsite(t *testing.T) {
 		w.Expect(w.site("shop").Finalizers).To(BeEmpty())
 		w.Expect(w.entry("shop")).To(BeEmpty())
 	})
+}
+
+func TestADirectoryThatCannotBeWrittenIsAnErrorOfTheStart(t *testing.T) {
+	g := NewWithT(t)
+	c, err := cluster.New(&rest.Config{Host: "http://127.0.0.1:1"}, nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	dir := t.TempDir()
+	_, err = website.Setup(operator.Env{Cluster: c}, website.CDN(dir+"/missing"))
+	g.Expect(err).To(MatchError(And(ContainSubstring("/missing"), ContainSubstring("no such file or directory"))))
+	_, err = website.Setup(operator.Env{Cluster: c}, website.CDN(dir))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(os.ReadDir(dir)).To(BeEmpty())
 }
 
 func TestALostOrChangedEntryIsRestored(t *testing.T) {

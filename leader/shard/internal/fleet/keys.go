@@ -8,20 +8,21 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// keysAnnotation holds the keys that the owner of a slot has left, as a list of
-// namespace/name in JSON.
+// keysAnnotation holds the keys that the owner of a slot has left, as a JSON
+// list of namespace/name.
 const keysAnnotation = "leader.homeostat.dev/keys"
 
-// Room bounds the keys in a record.
+// Room bounds the number and the size of the keys in a record.
 type Room struct{ keys, bytes int }
 
-// LeftRoom is for the keys left with a slot, AllRoom for the keys that were left with all slots of earlier ranges.
+// LeftRoom bounds the keys left with one slot. AllRoom bounds the keys left
+// with all slots of earlier ranges, which are recorded with the new ranges.
 var (
 	LeftRoom = Room{100, 16 << 10}
 	AllRoom  = Room{400, 64 << 10}
 )
 
-// KeysOf returns the keys in the record of a slot, which may be nil.
+// KeysOf returns the keys in the record of a slot. The record may be nil.
 func KeysOf(lease *coordinationv1.Lease) (keys []types.NamespacedName) {
 	var texts []string
 	_ = json.Unmarshal([]byte(Annotation(lease, keysAnnotation)), &texts) // another client may have edited it
@@ -33,13 +34,14 @@ func KeysOf(lease *coordinationv1.Lease) (keys []types.NamespacedName) {
 	return keys
 }
 
-// Keep writes keys into a record that is about to be written, and returns how many have no room.
-func Keep(lease *coordinationv1.Lease, keys []types.NamespacedName, most Room) (cut int) {
+// Keep writes keys into a record that is about to be written, and returns how
+// many of them do not fit.
+func Keep(lease *coordinationv1.Lease, keys []types.NamespacedName, room Room) (cut int) {
 	var texts []string
 	size := 0
 	for _, key := range keys {
 		text := key.String()
-		if size += len(text) + len(`"",`); len(texts) == most.keys || size > most.bytes {
+		if size += len(text) + len(`"",`); len(texts) == room.keys || size > room.bytes {
 			break
 		}
 		texts = append(texts, text)
@@ -48,12 +50,13 @@ func Keep(lease *coordinationv1.Lease, keys []types.NamespacedName, most Room) (
 		delete(lease.Annotations, keysAnnotation)
 		return len(keys)
 	}
-	text, _ := json.Marshal(texts) // strings have no errors
+	text, _ := json.Marshal(texts) // cannot fail for strings
 	Annotate(lease, keysAnnotation, string(text))
 	return len(keys) - len(texts)
 }
 
-// Annotation returns an annotation of a record, which may be nil; empty if it has none.
+// Annotation returns an annotation of a record, or "" if the record is nil or
+// has no such annotation.
 func Annotation(lease *coordinationv1.Lease, name string) string {
 	if lease == nil {
 		return ""

@@ -19,23 +19,23 @@ import (
 	"github.com/homeostat/homeostat/leader/internal/record"
 )
 
-// The labels and annotations of the records. There is one Lease with the
-// configuration, one for each member and one for each slot.
+// The labels and annotations of the records. There is one Lease for the
+// configuration, one for each member, and one for each slot.
 const (
 	configKind      = "config"
 	slotKind        = "slot"
-	rangeKind       = "range" // of a slot, written by earlier builds
+	rangeKind       = "range" // a slot's record, written by earlier builds
 	slotLabel       = "leader.homeostat.dev/slot"
 	SlotsAnnotation = "leader.homeostat.dev/slots"
 	HashAnnotation  = "leader.homeostat.dev/hash"
 	ByAnnotation    = "leader.homeostat.dev/by"
 )
 
-// Verbs are what the client needs on leases.
+// Verbs are the verbs on leases that the client needs.
 const Verbs = "get, list, watch, create, update and delete"
 
 // Records reads and writes the Leases of the shards. Its requests do not end
-// with their context, and pass the owner's fence.
+// with their context, and they pass the fence of Owner.
 type Records struct {
 	Client    coordinationclient.LeasesGetter
 	Namespace string
@@ -57,7 +57,8 @@ func (r Records) SlotName(slot int) string { return record.SlotPrefix(r.Name) + 
 
 func (r Records) selector() string { return labels.Set{record.GroupLabel: r.Name}.String() }
 
-// Validate checks the parts of the records' names.
+// Validate checks the names of the records, which consist of the Lease's name
+// and a member's identity.
 func (r Records) Validate(identity string) error {
 	check := option.Of("leader.Lease")
 	for _, why := range validation.IsValidLabelValue(r.Name) {
@@ -69,7 +70,8 @@ func (r Records) Validate(identity string) error {
 	return check.Err()
 }
 
-// slotOf returns the slot of a record that has the kind of a slot, and false if it is not named like one.
+// slotOf returns the slot of a record whose kind is slot. It reports false if
+// the record's name or label is not a slot's.
 func (r Records) slotOf(lease *coordinationv1.Lease, slots int) (int, bool) {
 	slot, err := strconv.Atoi(lease.Labels[slotLabel])
 	return slot, err == nil && slot >= 0 && slot < slots && lease.Name == r.SlotName(slot)
@@ -82,7 +84,8 @@ func (r Records) request(ctx context.Context) (context.Context, context.CancelFu
 	return context.WithTimeout(record.WithOwn(ctx, r.Owner), r.Timeout)
 }
 
-// Explain wraps an error of the API server and names the way out.
+// Explain wraps an error of the API server. The result says what an
+// administrator can do about it, for example which verbs to grant.
 func (r Records) Explain(doing string, err error) error {
 	return record.Explain(doing, r.Key(), Verbs, err)
 }
@@ -94,20 +97,21 @@ func (r Records) List(ctx context.Context) (*coordinationv1.LeaseList, error) {
 	return record.List(ctx, r.leases(), r.selector())
 }
 
+// Read returns a record.
 func (r Records) Read(ctx context.Context, name string) (*coordinationv1.Lease, error) {
 	ctx, end := r.request(ctx)
 	defer end()
 	return record.Get(ctx, r.leases(), name)
 }
 
-// Update replaces a record if its resourceVersion is still that of lease.
+// Update replaces a record if its resourceVersion is still the one in lease.
 func (r Records) Update(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 	ctx, end := r.request(ctx)
 	defer end()
 	return record.Update(ctx, r.leases(), lease)
 }
 
-// NewSlot returns the record of a slot that has none.
+// NewSlot returns a record for a slot whose record does not exist.
 func (r Records) NewSlot(slot int) *coordinationv1.Lease {
 	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
 		Namespace: r.Namespace,
@@ -116,8 +120,8 @@ func (r Records) NewSlot(slot int) *coordinationv1.Lease {
 	}}
 }
 
-// Write creates a record that has no resourceVersion, and replaces another one if its
-// resourceVersion is still current.
+// Write creates a record if lease has no resourceVersion. Otherwise it replaces
+// the record, if its resourceVersion is still the one in lease.
 func (r Records) Write(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 	if lease.ResourceVersion != "" {
 		return r.Update(ctx, lease)
@@ -136,7 +140,8 @@ func (r Records) Remove(ctx context.Context, lease *coordinationv1.Lease) error 
 	})
 }
 
-// Config returns the recorded configuration, which is ours if there was none.
+// Config returns the recorded configuration. If there is no record, it records
+// ours.
 func (r Records) Config(ctx context.Context, ours map[string]string) (*coordinationv1.Lease, error) {
 	lease, err := r.Read(ctx, r.Name)
 	if record.IsNotFound(err, r.Name) {
@@ -148,7 +153,8 @@ func (r Records) Config(ctx context.Context, ours map[string]string) (*coordinat
 	return lease, nil
 }
 
-// NewConfig returns the record of a configuration. The labels let the replicas watch it for changes.
+// NewConfig returns the record of a configuration. Its labels let the replicas
+// watch it for changes.
 func (r Records) NewConfig(annotations map[string]string) *coordinationv1.Lease {
 	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
 		Namespace: r.Namespace, Name: r.Name, Annotations: annotations,
@@ -160,8 +166,8 @@ func (r Records) NewConfig(annotations map[string]string) *coordinationv1.Lease 
 func (r Records) Compare(recorded, ours map[string]string) error {
 	var differ []string
 	for _, a := range []string{SlotsAnnotation, HashAnnotation, ByAnnotation} {
-		if there, here := recorded[a], ours[a]; there != here {
-			differ = append(differ, fmt.Sprintf("%s is %q there and %q here", a, there, here))
+		if theirs, own := recorded[a], ours[a]; theirs != own {
+			differ = append(differ, fmt.Sprintf("%s is %q there and %q here", a, theirs, own))
 		}
 	}
 	if len(differ) == 0 {

@@ -1,5 +1,6 @@
-// Package fleet has what a replica knows of all replicas that share slots: the records on the API server, its view of
-// them, and the keys that owners leave each other. Packages shard and ranges decide by it.
+// Package fleet holds what a replica knows about all replicas that share slots:
+// the records in the API server, its view of them, and the keys that owners
+// leave to the next owners. Packages shard and ranges decide by it.
 package fleet
 
 import (
@@ -17,10 +18,10 @@ import (
 	"github.com/homeostat/homeostat/leader/shard/internal/plan"
 )
 
-// ErrConfig is the ErrConfig of package shard.
+// ErrConfig is the error that package shard exports as ErrConfig.
 var ErrConfig = errors.New("the replicas divide the keys differently")
 
-// Parts are what package ranges needs of shard.Shards.
+// Parts are the methods of shard.Shards that package ranges needs.
 type Parts interface {
 	// Replica returns the state of the shards.
 	Replica() *Replica
@@ -28,42 +29,48 @@ type Parts interface {
 	DivideBy(d Divider)
 }
 
-// Divider divides the keys in another way than by their hash.
+// Divider divides the keys by something other than their hash. Package ranges,
+// for example, divides the namespaces into ranges.
 type Divider interface { //nolint:interfacebloat // one implementation; programs without it do not link it
 	SlotOf(namespace string) int
 	Plan(owners, members []string) plan.Plan
-	// Choose chooses the ranges if no replica has a slot, before this replica joins.
+	// Choose chooses the ranges if no replica has a slot. It is called before
+	// this replica joins.
 	Choose(ctx context.Context) error
-	// Enter adopts the recorded ranges at the beginning of a term, before any claim.
+	// Enter adopts the recorded ranges at the beginning of a term, before any
+	// claim.
 	Enter(ctx context.Context) error
-	// Decide is called before each decision, with the mutex of Replica held. It reports whether
-	// slots may be claimed.
+	// Decide is called before each decision, with the mutex of Replica held. It
+	// reports whether slots may be claimed. An error ends the term.
 	Decide(ctx context.Context, self string, now time.Time) (claims bool, err error)
-	// Claim marks the record of a slot that is about to be claimed.
+	// Claim marks the record of a slot that is about to be claimed with the
+	// slot's range.
 	Claim(lease *coordinationv1.Lease, slot int)
-	// Left returns the keys of a slot, of which its record has some.
+	// Left returns the keys that are left with a slot. The slot's record has
+	// the keys in recorded, some of which may belong to other slots.
 	Left(slot int, recorded []types.NamespacedName) []types.NamespacedName
 }
 
-// Replica is the state shared by shards and their keepers. Its mutex guards View.
+// Replica is the state shared by the shards and their keepers.
 type Replica struct {
 	Records  Records
-	Settings map[string]string // on which all replicas must agree
+	Settings map[string]string // annotations on which all replicas must agree
 	Elector  *leader.Elector
-	Member   *record.Member // the elector's
+	Member   *record.Member // the Elector's member
 
 	sync.Mutex // guards the fields below
 	View       *View
-	problem    error        // why the last list, watch or read failed; nil if it did not
-	failure    error        // why a write failed last
-	failed     time.Time    // when it did
-	working    map[int]bool // slots whose function runs
-	// left holds the keys that the last owners have left with this replica's slots, and
-	// then those that it leaves itself.
+	problem    error        // why the last list, watch or read failed; nil if it succeeded
+	failure    error        // why the last failed write failed
+	failed     time.Time    // when it failed
+	working    map[int]bool // slots whose function is running
+	// left holds, by slot, the keys that the last owners have left with this
+	// replica's slots. When this replica loses a slot, it holds the keys that
+	// this replica leaves.
 	left map[int][]types.NamespacedName
 }
 
-// New returns a replica that knows of no other.
+// New returns a replica that has not seen any record yet.
 func New(r Records, settings map[string]string, slots int, elector *leader.Elector, m *record.Member) *Replica {
 	return &Replica{
 		Records: r, Settings: settings, Elector: elector, Member: m,
@@ -71,14 +78,15 @@ func New(r Records, settings map[string]string, slots int, elector *leader.Elect
 	}
 }
 
-// Report records why the last list, watch or read failed, for Ready.
+// Report records why the last list, watch or read failed, for Ready. A nil err
+// means that it succeeded.
 func (r *Replica) Report(err error) {
 	r.Lock()
 	defer r.Unlock()
 	r.problem = err
 }
 
-// NoteProblem is Report with the mutex held.
+// NoteProblem is Report for callers that hold the mutex.
 func (r *Replica) NoteProblem(err error) { r.problem = err }
 
 // ReportWrite records why a write failed, for Ready.
@@ -88,8 +96,9 @@ func (r *Replica) ReportWrite(err error) {
 	r.failure, r.failed = err, r.Now()
 }
 
-// Problems returns the present ones. A write that has failed is tried again within a retry
-// period, unless it is no longer needed.
+// Problems returns the present problems of reads and writes, joined. A failed
+// write counts for two retry periods: a write that is still needed is retried
+// within that time.
 func (r *Replica) Problems() error {
 	r.Lock()
 	defer r.Unlock()
@@ -107,7 +116,10 @@ func (r *Replica) Sleep(ctx context.Context, d time.Duration) {
 	record.Sleep(ctx, r.Member.Timing.Clock, d)
 }
 
-// Retry calls do until it succeeds, finds that the configurations differ, or ctx ends. Ready reports other errors.
+// Retry calls do until it succeeds, returns an [ErrConfig], or ctx ends. It
+// logs other errors and reports them for Ready.
+//
+// Errors: only an [ErrConfig].
 func (r *Replica) Retry(ctx context.Context, doing string, do func(context.Context) error) error {
 	for ctx.Err() == nil {
 		err := do(ctx)
@@ -124,32 +136,35 @@ func (r *Replica) Retry(ctx context.Context, doing string, do func(context.Conte
 	return nil
 }
 
-// SetWorking records whether the function of a slot runs.
+// SetWorking records whether the function of a slot is running.
 func (r *Replica) SetWorking(slot int, works bool) {
 	r.Lock()
 	defer r.Unlock()
 	r.working[slot] = works
 }
 
-// IsWorking reports whether the function of a slot runs. The mutex is held.
+// IsWorking reports whether the function of a slot is running. The caller holds
+// the mutex.
 func (r *Replica) IsWorking(slot int) bool { return r.working[slot] }
 
-// Leave replaces the keys that the next owner of a slot gets. The slice is retained.
+// Leave replaces the keys that the next owner of a slot gets. It retains the
+// slice.
 func (r *Replica) Leave(slot int, keys []types.NamespacedName) {
 	r.Lock()
 	defer r.Unlock()
 	r.left[slot] = keys
 }
 
-// Left returns the keys that the last owner of a slot has left, or nil if there are
-// none. The slice is shared; do not modify it.
+// Left returns the keys that the last owner of a slot has left, possibly nil.
+// The slice is shared; do not modify it.
 func (r *Replica) Left(slot int) []types.NamespacedName {
 	r.Lock()
 	defer r.Unlock()
 	return r.left[slot]
 }
 
-// Rehome gives the keys that were to be left with slots to the slots that they have now.
+// Rehome moves each key in left to its slot according to slotOf. It is needed
+// when the ranges have changed.
 func (r *Replica) Rehome(slotOf func(namespace string) int) {
 	r.Lock()
 	defer r.Unlock()

@@ -15,25 +15,26 @@ import (
 	"github.com/homeostat/homeostat/leader/shard/internal/plan"
 )
 
-// memberKept is how long the record of a member that ended is kept. Package fence's
-// policy uses it to refuse late writes, from a slow network or a paused process.
+// memberKept is how long the record of an ended member is kept. Until it is
+// deleted, the policy of package fence refuses late writes of that member, for
+// example from a paused process.
 const memberKept = time.Hour
 
-// View holds the records as this replica last saw them, and since when by its own
-// clock. The mutex of replica guards it.
+// View holds the records as this replica last saw them, and when it saw them
+// change, by its own clock. The mutex of Replica guards it.
 type View struct {
 	records  Records
 	member   *record.Member
-	Duration time.Duration // of a lease
-	renewal  time.Duration // within which a healthy member renews
+	Duration time.Duration // the lease duration
+	renewal  time.Duration // how long a healthy member takes to renew
 
 	Config       *coordinationv1.Lease         // nil if it was deleted
-	Members      map[string]record.Observation // by name of the record
+	Members      map[string]record.Observation // by the record's name
 	Slots        []record.Observation
-	Quiet        []time.Time     // until when released slots are not to be taken
-	Unresponsive map[string]bool // members that did not take a slot assigned to them
-	last         []string        // the members that slots may go to
-	Changed      time.Time       // when those last changed
+	Quiet        []time.Time     // by slot: no replica takes a released slot before this
+	Unresponsive map[string]bool // members that did not take slots assigned to them
+	assignable   []string        // the last result of Assignable
+	Changed      time.Time       // when that result last changed
 }
 
 func newView(r Records, slots int, m *record.Member) *View {
@@ -49,7 +50,7 @@ func newView(r Records, slots int, m *record.Member) *View {
 	}
 }
 
-// Observe notes a record of an event or a list.
+// Observe applies a record from an event or a list to the view.
 func (v *View) Observe(lease *coordinationv1.Lease, deleted bool, now time.Time) {
 	next := lease
 	if deleted {
@@ -68,7 +69,7 @@ func (v *View) Observe(lease *coordinationv1.Lease, deleted bool, now time.Time)
 	case slotKind, rangeKind:
 		if slot, ok := v.records.slotOf(lease, len(v.Slots)); ok {
 			if holder := record.Holder(next); holder != record.Holder(v.Slots[slot].Lease) {
-				delete(v.Unresponsive, holder) // it does take slots
+				delete(v.Unresponsive, holder) // it has just taken a slot
 			}
 			v.Slots[slot] = v.Slots[slot].See(next, now)
 			if !deleted {
@@ -78,7 +79,7 @@ func (v *View) Observe(lease *coordinationv1.Lease, deleted bool, now time.Time)
 	}
 }
 
-// Replace notes a list: a record that is not in it was deleted.
+// Replace applies a list to the view. A record that is not listed was deleted.
 func (v *View) Replace(list []coordinationv1.Lease, now time.Time) {
 	listed := map[string]bool{}
 	for i := range list {
@@ -100,13 +101,13 @@ func (v *View) Replace(list []coordinationv1.Lease, now time.Time) {
 	}
 }
 
-// ended reports whether the term of the slot's holder has certainly ended, so that the
-// slot may be taken.
+// ended reports whether the term of a slot's holder has certainly ended, so
+// that the slot may be taken.
 func (v *View) ended(slot record.Observation, holder, self string, now time.Time) bool {
 	switch {
 	case holder == self:
 		return false
-	case v.member.Was(holder): // an earlier term of this process
+	case v.member.HasTerm(holder): // in an earlier term of this process
 		return true
 	}
 	member, known := v.Members[v.records.MemberName(plan.IdentityOf(holder))]
@@ -120,13 +121,13 @@ func (v *View) ended(slot record.Observation, holder, self string, now time.Time
 	}
 }
 
-// Owner returns the member that may work on a slot, plan.Unowned if the slot may be
-// taken.
+// Owner returns the member that may work on a slot, or plan.Unowned if the slot
+// may be taken.
 func (v *View) Owner(slot int, self string, now time.Time) string {
 	o := v.Slots[slot]
 	if o.Lease == nil {
 		if now.Before(o.FreeAt(v.Duration)) {
-			return o.Held // another client deleted the record of a slot that was held
+			return o.LastHolder // another client deleted the record of a slot that was held
 		}
 		return plan.Unowned
 	}
@@ -146,8 +147,8 @@ func (v *View) Owners(self string, now time.Time) []string {
 	return owners
 }
 
-// Assignable returns the members that slots may go to, sorted: those that
-// renew, take slots and are not leaving.
+// Assignable returns the members that slots may be assigned to, sorted: all
+// members that renew, take slots and are not leaving.
 func (v *View) Assignable(now time.Time) []string {
 	var members []string
 	for _, o := range v.Members {
@@ -160,14 +161,15 @@ func (v *View) Assignable(now time.Time) []string {
 		}
 	}
 	slices.Sort(members)
-	if !slices.Equal(members, v.last) {
-		v.last, v.Changed = members, now
+	if !slices.Equal(members, v.assignable) {
+		v.assignable, v.Changed = members, now
 	}
 	return members
 }
 
-// Expired returns the records of members whose lease has expired by this replica's
-// clock, and those of members that ended long ago and can be deleted.
+// Expired returns the records of members whose lease has expired by this
+// replica's clock. As old it returns the records of members that ended long
+// ago, which can be deleted.
 func (v *View) Expired(self string, now time.Time) (expired, old []*coordinationv1.Lease) {
 	for name, o := range v.Members {
 		switch holder := record.Holder(o.Lease); {
@@ -186,23 +188,25 @@ func (v *View) Expired(self string, now time.Time) (expired, old []*coordination
 	return expired, old
 }
 
-// endedAt returns when the record of an ended member was released, by the clock of the
-// replica that released it. A wrong clock deletes the record too early or too late.
+// endedAt returns when the record of an ended member was released, by the clock
+// of the replica that released it. If that clock is wrong, the record is
+// deleted too early or too late.
 func endedAt(lease *coordinationv1.Lease) time.Time {
-	if lease.Spec.RenewTime == nil { // another client's
+	if lease.Spec.RenewTime == nil { // another client has edited it
 		return time.Time{}
 	}
 	return lease.Spec.RenewTime.Time
 }
 
-// IsStale reports whether the watch has not shown this replica's own renewals
-// for so long that it must be broken.
+// IsStale reports whether the watch must be broken, since it has not shown this
+// replica's own renewals for a lease duration.
 func (v *View) IsStale(self string, now time.Time) bool {
 	o, ok := v.Members[v.records.MemberName(plan.IdentityOf(self))]
 	return ok && now.Sub(o.Since) >= v.Duration
 }
 
-// Update is a list, an event or an error of the watch.
+// Update is an error of the watch if Err is set, an event if Event is set, and
+// otherwise a list.
 type Update struct {
 	List    []coordinationv1.Lease
 	Event   *coordinationv1.Lease
@@ -210,8 +214,8 @@ type Update struct {
 	Err     error
 }
 
-// Watcher lists and watches the records. There are few of them, so that a list
-// costs less than closing gaps in a watch would.
+// Watcher lists and watches the records. It lists again after each gap: there
+// are so few records that this is cheaper than a watch that closes gaps.
 type Watcher struct {
 	records Records
 	timing  record.Timing
@@ -219,18 +223,19 @@ type Watcher struct {
 	Relist  chan struct{} // asks for another list
 }
 
-// NewWatcher returns a watcher that has room for so many updates.
+// NewWatcher returns a watcher whose channel has room for the given number of
+// updates.
 func (r *Replica) NewWatcher(room int) *Watcher {
 	return &Watcher{
 		records: r.Records, timing: r.Member.Timing, Updates: make(chan Update, room), Relist: make(chan struct{}, 1),
 	}
 }
 
-// Run lists and watches until ctx ends, again whenever the watch ends.
+// Run lists and watches until ctx ends. It starts over when a watch ends.
 func (w *Watcher) Run(ctx context.Context) {
 	for ctx.Err() == nil {
-		pause := w.timing.RetryPeriod / 10 // for a server that ends each watch at once
-		if err := w.once(ctx); err != nil {
+		pause := w.timing.RetryPeriod / 10 // protects a server that ends each watch at once
+		if err := w.listAndWatch(ctx); err != nil {
 			w.send(ctx, Update{Err: err})
 			pause = w.timing.RetryPeriod
 		}
@@ -238,9 +243,10 @@ func (w *Watcher) Run(ctx context.Context) {
 	}
 }
 
-// once lists, and watches until the watch ends or another list is requested. A watch that has not opened within a
-// request's timeout ends: nothing is listed until it does.
-func (w *Watcher) once(ctx context.Context) error {
+// listAndWatch lists, and watches until the watch ends or another list is
+// requested. It gives up on a watch that has not opened within AnswerTimeout,
+// since it cannot list again before that.
+func (w *Watcher) listAndWatch(ctx context.Context) error {
 	list, err := w.records.List(ctx)
 	if err != nil {
 		return w.records.Explain("listing the records of", err)
@@ -248,11 +254,11 @@ func (w *Watcher) once(ctx context.Context) error {
 	w.send(ctx, Update{List: list.Items})
 	watching, end := context.WithCancel(ctx)
 	defer end()
-	late := time.AfterFunc(w.timing.AnswerTimeout, end)
+	timeout := time.AfterFunc(w.timing.AnswerTimeout, end)
 	events, err := w.records.leases().Watch(watching, metav1.ListOptions{
 		LabelSelector: w.records.selector(), ResourceVersion: list.ResourceVersion,
 	})
-	late.Stop()
+	timeout.Stop()
 	if err != nil {
 		return w.records.Explain("watching the records of", err)
 	}

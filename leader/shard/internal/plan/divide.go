@@ -8,9 +8,10 @@ import (
 	"github.com/homeostat/homeostat/internal/keyspace"
 )
 
-// Divide returns n ranges whose weights are as equal as possible without dividing a
-// namespace: the heaviest range with two namespaces is halved until there are enough.
-// If no range has two, the widest is halved, for future namespaces.
+// Divide returns n ranges whose weights are as equal as possible without
+// dividing a namespace. The heaviest range with at least two namespaces is
+// halved until there are n ranges. If no range has two, the widest range is
+// halved, for future namespaces.
 func Divide(namespaces map[string]int, n int) *Division {
 	all := &piece{Range: keyspace.Range{Last: math.MaxUint64}}
 	for name, objects := range namespaces {
@@ -23,10 +24,10 @@ func Divide(namespaces map[string]int, n int) *Division {
 	}
 	pieces := packed(all, n)
 	for len(pieces) < n {
-		at := heaviest(pieces)
-		a, b := pieces[at].halves()
-		pieces[at] = a
-		pieces = slices.Insert(pieces, at+1, b)
+		index := heaviest(pieces)
+		a, b := pieces[index].halves()
+		pieces[index] = a
+		pieces = slices.Insert(pieces, index+1, b)
 	}
 	d := &Division{Heavy: heaviestOf(namespaces, all.weight)}
 	for _, p := range pieces {
@@ -35,7 +36,7 @@ func Divide(namespaces map[string]int, n int) *Division {
 	return d
 }
 
-// piece is a range with its namespaces, sorted by their hash.
+// piece is a range and its namespaces, sorted by their hash.
 type piece struct {
 	keyspace.Range
 
@@ -43,7 +44,8 @@ type piece struct {
 	weight float64
 }
 
-// weighed is a namespace. Pointers to it are sorted: code that sorts structs is large.
+// weighed is a namespace with its weight. Slices hold pointers to it, since
+// code that sorts structs is large.
 type weighed struct {
 	hash   uint64
 	weight float64
@@ -53,7 +55,7 @@ func sortByHash(all []*weighed) {
 	slices.SortFunc(all, func(a, b *weighed) int { return cmp.Compare(a.hash, b.hash) })
 }
 
-// joined merges names that have the same hash. The names are sorted.
+// joined merges namespaces that have the same hash. The names are sorted.
 func joined(names []*weighed) []*weighed {
 	var all []*weighed
 	for _, w := range names {
@@ -66,13 +68,14 @@ func joined(names []*weighed) []*weighed {
 	return all
 }
 
-// packed divides a piece into at most n, none of which is heavier than necessary.
-func packed(all *piece, n int) []*piece {
-	low, high := 0.0, all.weight
-	best := []*piece{all}
+// packed divides a piece into at most n pieces. The heaviest of them is as
+// light as possible.
+func packed(whole *piece, n int) []*piece {
+	low, high := 0.0, whole.weight
+	best := []*piece{whole}
 	for range 60 {
 		limit := (low + high) / 2
-		if pieces := all.within(limit); len(pieces) <= n {
+		if pieces := whole.split(limit); len(pieces) <= n {
 			best, high = pieces, limit
 		} else {
 			low = limit
@@ -81,29 +84,29 @@ func packed(all *piece, n int) []*piece {
 	return best
 }
 
-// within divides a piece into as few pieces as possible that are at most as heavy as
-// limit; a single namespace may be heavier.
-func (p *piece) within(limit float64) []*piece {
+// split divides a piece into as few pieces as possible that weigh at most
+// limit. A piece with a single namespace may weigh more.
+func (p *piece) split(limit float64) []*piece {
 	var pieces []*piece
 	rest := p
-	weight, from := 0.0, 0
-	for at, w := range p.names {
-		if at > from && weight+w.weight > limit {
+	weight, first := 0.0, 0
+	for n, w := range p.names {
+		if n > first && weight+w.weight > limit {
 			var cut *piece
-			cut, rest = rest.cut(at - from)
+			cut, rest = rest.cut(n - first)
 			pieces = append(pieces, cut)
-			weight, from = 0, at
+			weight, first = 0, n
 		}
 		weight += w.weight
 	}
 	return append(pieces, rest)
 }
 
-// cut returns a piece with the first n namespaces and one with the rest; neither is
-// empty. The bound is halfway between the two namespaces.
+// cut returns a piece with the first n namespaces and a piece with all others.
+// Neither is empty. The bound is halfway between the two namespaces next to it.
 func (p *piece) cut(n int) (a, b *piece) {
-	before, after := p.names[n-1].hash, p.names[n].hash
-	middle := before + (after-before)/2
+	left, right := p.names[n-1].hash, p.names[n].hash
+	middle := left + (right-left)/2
 	a = &piece{Range: keyspace.Range{First: p.First, Last: middle}, names: p.names[:n]}
 	b = &piece{Range: keyspace.Range{First: middle + 1, Last: p.Last}, names: p.names[n:]}
 	for _, w := range a.names {
@@ -113,31 +116,31 @@ func (p *piece) cut(n int) (a, b *piece) {
 	return a, b
 }
 
-// halves returns two pieces of about the same weight, or of the same width if there are
-// fewer than two namespaces.
+// halves returns two pieces of about the same weight. If p has fewer than two
+// namespaces, they have the same width instead.
 func (p *piece) halves() (a, b *piece) {
 	if len(p.names) > 1 {
-		weight, at := p.names[0].weight, 1
-		for at < len(p.names)-1 && weight+p.names[at].weight/2 < p.weight/2 { // weights are rounded
-			weight += p.names[at].weight
-			at++
+		weight, n := p.names[0].weight, 1
+		for n < len(p.names)-1 && weight+p.names[n].weight/2 < p.weight/2 { // weights are rounded
+			weight += p.names[n].weight
+			n++
 		}
-		return p.cut(at)
+		return p.cut(n)
 	}
 	middle := p.First + (p.Last-p.First)/2
 	a = &piece{Range: keyspace.Range{First: p.First, Last: middle}}
 	b = &piece{Range: keyspace.Range{First: middle + 1, Last: p.Last}}
-	if with := a; len(p.names) == 1 {
+	if full := a; len(p.names) == 1 {
 		if p.names[0].hash > middle {
-			with = b
+			full = b
 		}
-		with.names, with.weight = p.names, p.weight
+		full.names, full.weight = p.names, p.weight
 	}
 	return a, b
 }
 
-// heaviest returns the number of the heaviest piece with two namespaces or more, or of
-// the widest piece if there is none.
+// heaviest returns the index of the heaviest piece with at least two
+// namespaces. If no piece has two, it returns the index of the widest piece.
 func heaviest(pieces []*piece) int {
 	best := 0
 	for n, p := range pieces {

@@ -12,20 +12,21 @@ import (
 	"github.com/homeostat/homeostat/internal/keyspace"
 )
 
-// Division holds the ranges of all slots: the range of slot n begins at bounds[n], and ends before bounds[n+1].
+// Division holds the ranges of all slots. The range of slot n begins at
+// bounds[n] and ends before bounds[n+1].
 type Division struct {
 	bounds  []uint64  // ascending; the first is 0
-	Weights []float64 // by slot: objects when the ranges were chosen
+	Weights []float64 // by slot: number of objects when the ranges were chosen
 	Heavy   []Share   // the heaviest first
 }
 
 // SlotOf returns the slot of a namespace.
 func (d *Division) SlotOf(namespace string) int {
-	at, found := slices.BinarySearch(d.bounds, keyspace.Of(namespace))
+	slot, found := slices.BinarySearch(d.bounds, keyspace.Of(namespace))
 	if !found {
-		at--
+		slot--
 	}
-	return at
+	return slot
 }
 
 // RangeOf returns the range of a slot.
@@ -37,7 +38,8 @@ func (d *Division) RangeOf(slot int) keyspace.Range {
 	return r
 }
 
-// String returns the form written to the API server: a field for each range, with its bound and weight.
+// String returns the form written to the API server. It has one field for each
+// range, with the range's bound and weight.
 func (d *Division) String() string {
 	var b strings.Builder
 	for slot, bound := range d.bounds {
@@ -46,7 +48,7 @@ func (d *Division) String() string {
 	return strings.TrimSpace(b.String())
 }
 
-// Parse parses the output of String.
+// Parse returns the division that String has written as text.
 func Parse(text string, slots int) (*Division, error) {
 	d := &Division{}
 	fields := strings.Fields(text)
@@ -61,11 +63,11 @@ func Parse(text string, slots int) (*Division, error) {
 	return d, nil
 }
 
-// parse adds the range in a field, and reports false if the field is invalid.
+// parse adds the range in a field. It reports false if the field is invalid.
 func (d *Division) parse(field string) bool {
-	first, objects, _ := strings.Cut(field, ":")
-	bound, err := strconv.ParseUint(first, 16, 64)
-	weight, err2 := strconv.ParseFloat(objects, 64)
+	boundText, weightText, _ := strings.Cut(field, ":")
+	bound, err := strconv.ParseUint(boundText, 16, 64)
+	weight, err2 := strconv.ParseFloat(weightText, 64)
 	n := len(d.bounds)
 	switch {
 	case err != nil || err2 != nil, n == 0 && bound != 0, n > 0 && bound <= d.bounds[n-1]:
@@ -77,7 +79,7 @@ func (d *Division) parse(field string) bool {
 	return true
 }
 
-// Shares returns the weight of each slot as a share of all.
+// Shares returns the weight of each slot as a share of the total weight.
 func (d *Division) Shares() []float64 {
 	total, shares := max(sum(d.Weights), 1e-9), slices.Clone(d.Weights)
 	for slot := range shares {
@@ -93,17 +95,19 @@ func sum(weights []float64) (total float64) {
 	return total
 }
 
-// heavyShare is the smallest share of all objects that is recorded: a lighter namespace
-// is light even for one of 64 replicas.
+// heavyShare is the smallest share of all objects for which a namespace is
+// recorded as heavy. A namespace with a smaller share is light even for one of
+// 64 replicas.
 const heavyShare = 1.0 / 64
 
-// Share is a namespace with its share of all objects.
+// Share is a namespace and its share of all objects.
 type Share struct {
 	Name  string
 	Share float64
 }
 
-// heaviestOf returns the namespaces with more than heavyShare of all objects, the heaviest first.
+// heaviestOf returns the namespaces with more than heavyShare of all objects,
+// the heaviest first.
 func heaviestOf(namespaces map[string]int, total float64) (all []Share) {
 	for name, objects := range namespaces {
 		if share := float64(objects) / total; share > heavyShare {
@@ -116,13 +120,15 @@ func heaviestOf(namespaces map[string]int, total float64) (all []Share) {
 	return all
 }
 
-// FormatHeavy returns the recorded form.
+// FormatHeavy returns the form in which heavy namespaces are recorded.
 func FormatHeavy(all []Share) string {
-	text, _ := json.Marshal(all) // strings and numbers have no errors
+	text, _ := json.Marshal(all) // cannot fail for strings and numbers
 	return string(text)
 }
 
-// ParseHeavy parses the output of FormatHeavy, which is only shown. It returns nothing if another client has edited it.
+// ParseHeavy returns the namespaces that FormatHeavy has written as text. It
+// returns nil if another client has edited the text. That does no harm, since
+// the namespaces are only shown in the status.
 func ParseHeavy(text string) (all []Share) {
 	if json.Unmarshal([]byte(text), &all) != nil {
 		return nil

@@ -68,7 +68,8 @@ func TestTheHeaviestReplicaHasAFifthMoreThanTheMeanAtMost(t *testing.T) {
 					t.Logf("the heaviest replica has %.3f of the mean", share)
 					g.Expect(share).To(BeNumerically("<=", 1.2))
 
-					// One more: it takes its share, and no slot moves between others.
+					// One more: it takes its share, and no slot moves between
+					// others.
 					members = replicas(n + 1)
 					next := Weigh(p.Target, members, d.Weights)
 					moved := 0.0
@@ -87,7 +88,8 @@ func TestTheHeaviestReplicaHasAFifthMoreThanTheMeanAtMost(t *testing.T) {
 	}
 }
 
-// Sums of weights are rounded: a slot that weighs as much as two members differ by must not oscillate.
+// Sums of weights are rounded: a slot that weighs as much as two members differ
+// by must not oscillate.
 func TestAPlanByWeightEnds(t *testing.T) {
 	for _, namespaces := range []int{100, 1000, 10007, 12345} {
 		g := NewWithT(t)
@@ -106,7 +108,8 @@ func TestAPlanByWeightEnds(t *testing.T) {
 	}
 }
 
-// With 17 members, 16 of which had about the mean of 16, none is far above the mean of 17.
+// With 17 members, 16 of which had about the mean of 16, none is far above the
+// mean of 17.
 func TestAMemberThatJoinsGetsAPart(t *testing.T) {
 	g := NewWithT(t)
 	d := Divide(nil, 256)
@@ -125,8 +128,9 @@ func TestAMemberThatJoinsGetsAPart(t *testing.T) {
 	g.Expect(of).To(BeNumerically("<=", 16))
 }
 
-// A slot that is heavier than all that another member has can not make them more equal, and is no reason why a member
-// that joins gets nothing from the others.
+// A slot that is heavier than all that another member has can not make them
+// more equal, and is no reason why a member that joins gets nothing from the
+// others.
 func TestAMemberThatJoinsGetsAPartBesideAHeavySlot(t *testing.T) {
 	g := NewWithT(t)
 	weights := []float64{40}

@@ -1,5 +1,6 @@
-// Package plan has what replicas decide about slots, as pure functions: the slot of a key, the intended owner of each
-// slot, and ranges of namespaces. All replicas get the same results from the same records.
+// Package plan holds the decisions of replicas about slots as pure functions:
+// the slot of a key, the intended owner of each slot, and ranges of namespaces.
+// All replicas get the same results from the same records.
 package plan
 
 import (
@@ -12,10 +13,11 @@ import (
 // Unowned is the owner of a slot that may be taken.
 const Unowned = ""
 
-// HashName is recorded: replicas must have the same hash.
+// HashName is the recorded name of the hash. Replicas share slots only if their
+// hashes are the same.
 const HashName = "fnv1a-64+fmix64"
 
-// IdentityOf returns the identity in the name of a holder.
+// IdentityOf returns the identity that is part of a holder's name.
 func IdentityOf(holder string) string {
 	if i := strings.LastIndexByte(holder, '_'); i >= 0 {
 		return holder[:i]
@@ -23,7 +25,8 @@ func IdentityOf(holder string) string {
 	return holder
 }
 
-// SlotOf returns the slot of a text, which is a part of a key. All replicas must agree on it.
+// SlotOf returns the slot of a text, which is a key or a part of one. All
+// replicas must get the same result.
 func SlotOf(text string, slots int) int { return int(mix(keyspace.Of(text)) % uint64(slots)) }
 
 // preference returns the rendezvous score of a member for a slot.
@@ -31,8 +34,8 @@ func preference(identity string, slot int) uint64 {
 	return mix(keyspace.Of(identity + "/" + strconv.Itoa(slot)))
 }
 
-// mix is the finalizer of MurmurHash3. The replicas agree on it. Without it, similar
-// names have similar hashes.
+// mix is the finalizer of MurmurHash3. Without it, similar names would have
+// similar hashes. All replicas must get the same result.
 func mix(x uint64) uint64 {
 	x ^= x >> 33
 	x *= 0xff51afd7ed558ccd

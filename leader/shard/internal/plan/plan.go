@@ -11,43 +11,45 @@ import (
 // from the same records.
 type Plan struct {
 	Target         []string       // by slot
-	Owned          map[string]int // the number of slots that each member has
-	floor, ceiling int            // of a fair share
+	Owned          map[string]int // number of slots by member
+	floor, ceiling int            // least and most slots of a fair share
 }
 
-// Planner makes the plans of a keeper. It retains the costly results: the scores
-// of the members, and the last             Plan, since most events of a watch change neither
-// an owner nor the members. It is not safe for concurrent use.
+// Planner makes the plans of a keeper. Most events of a watch change neither an
+// owner nor the members, so it retains the costly results: the scores of the
+// members and the last plan. It is not safe for concurrent use.
 type Planner struct {
-	ByWeight func(owners, members []string) Plan // of slots that are ranges; nil of others
+	// ByWeight makes the plan if the slots are ranges, and is nil otherwise.
+	ByWeight func(owners, members []string) Plan
 	scores   map[string][]uint64
 
-	owners, members []string // of the last             Plan
-	last            Plan
+	owners, members []string // arguments of the last plan
+	lastPlan        Plan
 }
 
-// Plan returns the intended owners. It retains the arguments; only Owned of the result
-// may be modified.
+// Plan returns the intended owners. It retains the arguments. The result is
+// shared, except Owned: do not modify the rest.
 func (r *Planner) Plan(owners, members []string) Plan {
 	if !slices.Equal(owners, r.owners) || !slices.Equal(members, r.members) {
 		r.owners, r.members = owners, members
 		if r.ByWeight != nil {
-			r.last = r.ByWeight(owners, members)
+			r.lastPlan = r.ByWeight(owners, members)
 		} else {
-			r.last = r.byCount(owners, members)
+			r.lastPlan = r.byCount(owners, members)
 		}
 	}
-	p := r.last
+	p := r.lastPlan
 	p.Owned = maps.Clone(p.Owned)
 	return p
 }
 
 // byCount returns the plan for the present owners. Owners that are not members
-// keep their slots until they release them. The members' shares differ by at most
-// one slot, and no more slots than necessary move from one live member to another.
+// keep their slots until they release them. The members' shares differ by at
+// most one slot, and no more slots than necessary move from one live member to
+// another.
 //
-// An Unowned slot goes to the member with the highest rendezvous score among
-// those below the fair share.
+// Each unowned slot is assigned to the member with the highest rendezvous
+// score, among the members with less than a fair share.
 func (r *Planner) byCount(owners, members []string) Plan {
 	p := Plan{Target: slices.Clone(owners), Owned: map[string]int{}}
 	if len(members) == 0 {
@@ -56,9 +58,9 @@ func (r *Planner) byCount(owners, members []string) Plan {
 	s := sharesOf(owners, members)
 	scores := r.scoresOf(s.members, len(owners))
 	divided := len(s.free)
-	for m, of := range s.slots {
-		p.Owned[s.members[m]] = len(of)
-		divided += len(of)
+	for m, slots := range s.slots {
+		p.Owned[s.members[m]] = len(slots)
+		divided += len(slots)
 	}
 	p.floor = divided / len(members)
 	p.ceiling = p.floor + min(1, divided%len(members))
@@ -71,28 +73,29 @@ func (r *Planner) byCount(owners, members []string) Plan {
 	return p
 }
 
-// scoresOf returns the rendezvous scores of members, by their number and the slot.
+// scoresOf returns the rendezvous scores of members, by the member's index and
+// the slot.
 func (r *Planner) scoresOf(members []string, slots int) [][]uint64 {
 	scores, all := map[string][]uint64{}, make([][]uint64, len(members))
 	for m, member := range members {
 		identity := IdentityOf(member)
-		of := r.scores[identity]
-		if of == nil {
-			of = make([]uint64, slots)
-			for slot := range of {
-				of[slot] = preference(identity, slot)
+		own := r.scores[identity]
+		if own == nil {
+			own = make([]uint64, slots)
+			for slot := range own {
+				own[slot] = preference(identity, slot)
 			}
 		}
-		scores[identity], all[m] = of, of
+		scores[identity], all[m] = own, own
 	}
 	r.scores = scores
 	return all
 }
 
-// IsGreedy reports whether one more slot for member would be one too many while
-// other members are below their share. Replicas whose records differ by a moment
-// could otherwise both take the last slot above the floor, and a third would get
-// too few.
+// IsGreedy reports whether member would have too many slots with one more,
+// while another member has too few. Replicas whose records differ by a moment
+// could otherwise both take the last slot above the floor, and a third replica
+// would get too few.
 func (p *Plan) IsGreedy(member string) bool {
 	if p.Owned[member] < p.floor {
 		return false
@@ -105,14 +108,15 @@ func (p *Plan) IsGreedy(member string) bool {
 	return false
 }
 
-// shares are the slots of each member.
+// shares holds the slots of each member.
 type shares struct {
 	members []string // sorted
-	slots   [][]int  // by the number of the member, ascending until one moves
-	free    []int    // without owner, ascending
+	slots   [][]int  // by member; ascending until a slot moves
+	free    []int    // slots without an owner, ascending
 }
 
-// sharesOf returns the members' present shares. Slots of others are left out.
+// sharesOf returns the members' present shares. It leaves out the slots of
+// owners that are not members.
 func sharesOf(owners, members []string) shares {
 	s := shares{members: slices.Sorted(slices.Values(members)), slots: make([][]int, len(members))}
 	number := make(map[string]int, len(members))
@@ -131,20 +135,21 @@ func sharesOf(owners, members []string) shares {
 
 func (s *shares) give(slot, member int) { s.slots[member] = append(s.slots[member], slot) }
 
-// move gives a slot of one member to another.
-func (s *shares) move(slot, from, to int) {
-	at := slices.Index(s.slots[from], slot)
-	s.slots[from] = slices.Delete(s.slots[from], at, at+1)
-	s.give(slot, to)
+// move moves a slot from one member to another.
+func (s *shares) move(slot, giver, taker int) {
+	n := slices.Index(s.slots[giver], slot)
+	s.slots[giver] = slices.Delete(s.slots[giver], n, n+1)
+	s.give(slot, taker)
 }
 
-// preferred returns the member with the highest score for a slot among those below the
-// first limit, or else below the second. At least one must be below a limit.
+// preferred returns the member with the highest score for a slot, among the
+// members with fewer slots than the first limit. If there is no such member, it
+// tries the next limit. At least one member must be below a limit.
 func (s *shares) preferred(slot int, scores [][]uint64, limits ...int) int {
 	best := -1
 	for _, limit := range limits {
-		for m, of := range s.slots {
-			if len(of) < limit && (best < 0 || scores[m][slot] > scores[best][slot]) {
+		for m, slots := range s.slots {
+			if len(slots) < limit && (best < 0 || scores[m][slot] > scores[best][slot]) {
 				best = m
 			}
 		}
@@ -155,16 +160,16 @@ func (s *shares) preferred(slot int, scores [][]uint64, limits ...int) int {
 	return best
 }
 
-// even moves one slot from the member with the most to the one with the fewest: the
-// slot for which the latter has the highest score. It reports false if all shares are
-// fair.
+// even moves one slot from the member with the most slots to the member with
+// the fewest. It chooses the slot for which the receiver has the highest score.
+// It reports false if all shares are fair.
 func (s *shares) even(scores [][]uint64, floor, ceiling int) bool {
 	most, fewest := 0, 0
-	for m, of := range s.slots {
-		if len(of) > len(s.slots[most]) {
+	for m, slots := range s.slots {
+		if len(slots) > len(s.slots[most]) {
 			most = m
 		}
-		if len(of) < len(s.slots[fewest]) {
+		if len(slots) < len(s.slots[fewest]) {
 			fewest = m
 		}
 	}
@@ -177,44 +182,45 @@ func (s *shares) even(scores [][]uint64, floor, ceiling int) bool {
 	return true
 }
 
-// write sets the owners of the members' slots.
+// write sets each member as the target of its slots.
 func (s *shares) write(target []string) {
-	for m, of := range s.slots {
-		for _, slot := range of {
+	for m, slots := range s.slots {
+		for _, slot := range slots {
 			target[slot] = s.members[m]
 		}
 	}
 }
 
-// Weigh assigns the slots by weight: those without an owner to the lightest
-// member, the heaviest slot first. Then slots move from the heaviest member to the
-// lightest, until all are close to the mean or no move helps.
+// Weigh assigns the slots by weight. First, each slot without an owner is
+// assigned to the lightest member at that moment, beginning with the heaviest
+// slot. Then slots move from the heaviest member to the lightest, until all
+// members are close to the mean or no move helps.
 func Weigh(owners, members []string, weights []float64) Plan {
 	p := Plan{Target: slices.Clone(owners), Owned: map[string]int{}}
 	if len(members) == 0 {
 		return p
 	}
-	least := slices.Max(weights)/1000 + 1e-9 // the weight of an empty range: those are shared out, too
+	least := slices.Max(weights)/1000 + 1e-9 // the weight of an empty range, so that members share these, too
 	b := balance{
 		shares: sharesOf(owners, members), load: make([]float64, len(members)),
 		weight: func(slot int) float64 { return weights[slot] + least },
 	}
-	for m, of := range b.slots {
-		for _, slot := range of {
+	for m, slots := range b.slots {
+		for _, slot := range slots {
 			b.load[m] += b.weight(slot)
 		}
 	}
 	total := 0.0
 	for slot, owner := range owners {
-		if _, member := slices.BinarySearch(b.members, owner); member || owner == Unowned {
+		if _, isMember := slices.BinarySearch(b.members, owner); isMember || owner == Unowned {
 			total += b.weight(slot)
 		}
 	}
 	slices.SortStableFunc(b.free, func(x, y int) int { return cmp.Compare(b.weight(y), b.weight(x)) })
 	for _, slot := range b.free {
-		to := b.lightest()
-		b.give(slot, to)
-		b.load[to] += b.weight(slot)
+		member := b.lightest()
+		b.give(slot, member)
+		b.load[member] += b.weight(slot)
 	}
 	for b.even(total / float64(len(members))) {
 	}
@@ -222,7 +228,7 @@ func Weigh(owners, members []string, weights []float64) Plan {
 	return p
 }
 
-// balance is shares with their weights.
+// balance is shares with the weight of each slot and the load of each member.
 type balance struct {
 	shares
 
@@ -230,22 +236,25 @@ type balance struct {
 	weight func(slot int) float64
 }
 
-// lightest returns the member with the least load; on a tie, the first by name.
+// lightest returns the member with the least load. On a tie it returns the
+// first by name.
 func (b *balance) lightest() int {
 	return slices.Index(b.load, slices.Min(b.load))
 }
 
-// Shares of the mean load: no slot moves while the heaviest member has at most the
-// first, and the lightest, which may have just joined, at least the second.
+// No slot moves while the heaviest member has at most heavy times the mean load,
+// and the lightest member, which may have just joined, at least light times the
+// mean load.
 const (
 	heavy = 1.1
 	light = 0.5
 )
 
-// even moves the slot that makes the two loads most equal to the lightest member, from
-// the heaviest member that has a slot light enough: a single slot may be heavier than
-// the total of another member. It reports false if all are near the mean, or no move
-// helps.
+// even moves one slot to the lightest member, and reports false if all members
+// are near the mean or no move helps. The slot is taken from the heaviest
+// member that has a slot light enough, since a single slot may be heavier than
+// the total of another member. It moves the slot that makes the two loads most
+// equal.
 func (b *balance) even(mean float64) bool {
 	least := b.lightest()
 	limit := heavy * mean
@@ -259,23 +268,23 @@ func (b *balance) even(mean float64) bool {
 		}
 	}
 	slices.SortStableFunc(above, func(x, y int) int { return cmp.Compare(b.load[y], b.load[x]) })
-	return slices.ContainsFunc(above, func(from int) bool { return b.relieve(from, least) })
+	return slices.ContainsFunc(above, func(giver int) bool { return b.relieve(giver, least) })
 }
 
-// relieve moves one slot of a member to the lightest. It reports false if none is light
-// enough to make the two more equal.
-func (b *balance) relieve(from, least int) bool {
-	difference := (b.load[from] - b.load[least]) * (1 - 1e-6) // sums are rounded: a slot must not oscillate
+// relieve moves one slot from giver to the lightest member. It reports false if
+// no slot of giver is light enough to make the two loads more equal.
+func (b *balance) relieve(giver, least int) bool {
+	difference := (b.load[giver] - b.load[least]) * (1 - 1e-6) // sums are rounded: a slot must not oscillate
 	far := func(slot int) float64 { return math.Abs(b.weight(slot) - difference/2) }
-	slot := slices.MinFunc(b.slots[from], func(x, y int) int {
+	slot := slices.MinFunc(b.slots[giver], func(x, y int) int {
 		return cmp.Or(cmp.Compare(far(x), far(y)), cmp.Compare(x, y))
 	})
 	w := b.weight(slot)
 	if w >= difference {
 		return false
 	}
-	b.move(slot, from, least)
-	b.load[from] -= w
+	b.move(slot, giver, least)
+	b.load[giver] -= w
 	b.load[least] += w
 	return true
 }

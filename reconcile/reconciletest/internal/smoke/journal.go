@@ -63,7 +63,7 @@ type holding struct {
 
 // read records a read of the program, or, without a life, of another client.
 func (j *journal) read(c apisim.Call, l *life) {
-	ignored := state.Ignored(c.Resource.Resource)
+	ignored := state.Ignored(c.Resource.GroupResource())
 	if !ignored {
 		j.mirror.follow(c.Resource.GroupResource())
 	}
@@ -106,7 +106,7 @@ func (j *journal) of(l *life) string {
 // begin records a write that is sent to the server now.
 func (j *journal) begin(w *write) {
 	r := w.call.Resource.GroupResource()
-	if !state.Ignored(r.Resource) {
+	if !state.Ignored(r) {
 		j.mirror.follow(r)
 	}
 	j.mu.Lock()
@@ -139,7 +139,7 @@ func (j *journal) end(w *write, resp *http.Response, body []byte) {
 	}
 	defer j.allow(w.call, w.life)
 	j.recordLease(w)
-	if state.Ignored(w.call.Resource.Resource) {
+	if state.Ignored(w.call.Resource.GroupResource()) {
 		return
 	}
 	j.progress = time.Now()

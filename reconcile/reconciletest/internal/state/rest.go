@@ -25,7 +25,7 @@ func At(objects []Located, ignore *Ignore) *Rest { return &Rest{objects: objects
 func OfServer(sim *apisim.Server, ignore *Ignore) *Rest {
 	var all []Located
 	for _, r := range sim.Resources() {
-		if Ignored(r.Resource) {
+		if Ignored(r.GVR().GroupResource()) {
 			continue
 		}
 		for _, o := range sim.ByAge(r.GVR()) {

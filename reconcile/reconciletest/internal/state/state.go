@@ -11,8 +11,12 @@ import (
 	"slices"
 	"strings"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/report"
 )
@@ -28,8 +32,16 @@ type Located struct {
 }
 
 // Ignored reports whether a resource is left out of every comparison: Events and Leases do not describe the
-// result of the program's work.
-func Ignored(resource string) bool { return resource == "events" || resource == "leases" }
+// result of the program's work. Kinds of other groups may have the same names.
+func Ignored(r schema.GroupResource) bool {
+	switch r.Resource {
+	case "events":
+		return r.Group == corev1.GroupName || r.Group == eventsv1.GroupName
+	case "leases":
+		return r.Group == coordinationv1.GroupName
+	}
+	return false
+}
 
 // KeyOf is an object's namespace, a slash, and its name; the name alone if it has no namespace.
 func KeyOf(o *unstructured.Unstructured) string {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
@@ -32,6 +33,17 @@ func TestANameIsGeneratedOnlyIfTheServerHasMadeIt(t *testing.T) {
 			g.Expect(prefix).To(gomega.Equal(row.generateName))
 			g.Expect(ok).To(gomega.Equal(row.want))
 		})
+	}
+}
+
+// A program may have a kind called Event or Lease itself.
+func TestEventsAndLeasesOfOtherGroupsAreCompared(t *testing.T) {
+	g := gomega.NewWithT(t)
+	for text, ignored := range map[string]bool{
+		"events": true, "events.events.k8s.io": true, "leases.coordination.k8s.io": true,
+		"events.example.com": false, "leases.example.com": false, "leases": false, "pods": false,
+	} {
+		g.Expect(state.Ignored(schema.ParseGroupResource(text))).To(gomega.Equal(ignored), text)
 	}
 }
 

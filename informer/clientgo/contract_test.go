@@ -1,0 +1,29 @@
+package clientgo_test
+
+import (
+	"testing"
+
+	"github.com/homeostat/homeostat/internal/test/contract"
+)
+
+func TestContract(t *testing.T) {
+	contract.Check(t, contract.Tests{
+		"Handlers are called as client-go calls them: with the same old and new states in the same order for each " +
+			"object, tombstones and resyncs among them.": func(t *testing.T) {
+			t.Run("changes and lists", TestHandlersAreCalledAsByClientGo)
+			t.Run("resyncs", TestHandlersAreResyncedAsByClientGo)
+		},
+		"When a handler is called, the store and its indexes have the new state.":                                                  TestHandlersFindTheNewState,
+		"Handlers do not wait for one another, and the watch does not wait for them.":                                              TestABlockedHandlerHoldsUpNobody,
+		"A handler that is added later first gets every object that is stored, as one of the initial list, and then every change.": TestALateHandlerGetsEveryObject,
+		"A second Run returns at once, and a stopped informer takes neither handlers nor indexers.":                                TestWrongUseGetsTheAnswerOfClientGo,
+		"An informer that has stopped keeps its objects.":                                                                          TestAStoppedInformerKeepsItsObjects,
+		"Equal parts of objects are stored once.":                                                                                  TestEqualPartsAreStoredOnce,
+		"An object that the ListerWatcher may retain, because it has not just been received from a server, is copied.":             TestObjectsOfOthersAreCopied,
+		"Objects that were modified in place are detected in tests, and logged with their fields.":                                 TestModifiedObjectsAreLogged,
+		"A stalled watch is replaced.":                                           TestAStalledWatchIsReplaced,
+		"An answer that reports success but is not the API server's is no list.": TestAGatewaysAnswerIsNoList,
+		"An object for which the transform function or the function of an index panics affects no other object, and is named " +
+			"in the log and by Informers.": TestAPanicConcernsOneObject,
+	})
+}

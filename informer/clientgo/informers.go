@@ -1,0 +1,56 @@
+package clientgo
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/homeostat/homeostat/informer"
+)
+
+// Informers makes shared informers, and shows the state of those that have not stopped.
+// Its zero value is ready to use. For example, with controller-runtime, and with the
+// metrics of package metrics in its registry:
+//
+//	var informers clientgo.Informers
+//	ctrl.Options{Cache: cache.Options{NewInformer: informers.New}}
+//	ctrlmetrics.Registry.MustRegister(metrics.Informers(informers.Status))
+//
+// It is safe for concurrent use.
+type Informers struct {
+	mu  sync.Mutex // guards all
+	all []*shared
+}
+
+// New is [NewSharedIndexInformer] for an informer whose state Status returns.
+func (i *Informers) New(
+	lw cache.ListerWatcher, exampleObject runtime.Object, defaultEventHandlerResyncPeriod time.Duration,
+	indexers cache.Indexers,
+) cache.SharedIndexInformer {
+	s := newShared(lw, exampleObject, cache.SharedIndexInformerOptions{
+		ResyncPeriod: defaultEventHandlerResyncPeriod, Indexers: indexers,
+	})
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.all = append(i.running(), s)
+	return s
+}
+
+// Status returns the state of each informer that has not stopped, in the order in which
+// they were made. It never waits for a handler or for the server.
+func (i *Informers) Status() []informer.Status {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.all = i.running()
+	statuses := make([]informer.Status, len(i.all))
+	for n, s := range i.all {
+		statuses[n] = s.status()
+	}
+	return statuses
+}
+
+// running returns the informers that have not stopped. The caller holds mu.
+func (i *Informers) running() []*shared { return slices.DeleteFunc(i.all, (*shared).IsStopped) }

@@ -1,0 +1,495 @@
+package clientgo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/informer/internal/dropin"
+)
+
+// object is the type of the objects of all shared informers.
+type object = informer.Object
+
+// errStarted answers settings that come too late, in client-go's words.
+var errStarted = errors.New("informer has already started")
+
+// minimumResync is the shortest resync period, as in client-go.
+const minimumResync = time.Second
+
+// NewSharedIndexInformer returns a shared informer like client-go's function of the same
+// name, but with this module's cache behind it. Use it where a program names the
+// constructor of its informers. For example, with controller-runtime:
+//
+//	ctrl.Options{Cache: cache.Options{NewInformer: clientgo.NewSharedIndexInformer}}
+//
+// and with a factory of client-go, for a kind before anything else asks for it:
+//
+//	factory.InformerFor(&corev1.Pod{}, func(c kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
+//		pods := cache.NewFilteredListWatchFromClient(c.CoreV1().RESTClient(), "pods", "", func(*metav1.ListOptions) {})
+//		return clientgo.NewSharedIndexInformer(pods, &corev1.Pod{}, resync,
+//			cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+//	})
+//
+// What handlers, stores and indexers promise is what client-go promises. The informer
+// does more than that in its cache and on its watches, see the package's contract. Use
+// [Informers] to see its state.
+func NewSharedIndexInformer(
+	lw cache.ListerWatcher, exampleObject runtime.Object, defaultEventHandlerResyncPeriod time.Duration,
+	indexers cache.Indexers,
+) cache.SharedIndexInformer {
+	return NewSharedIndexInformerWithOptions(lw, exampleObject, cache.SharedIndexInformerOptions{
+		ResyncPeriod: defaultEventHandlerResyncPeriod, Indexers: indexers,
+	})
+}
+
+// NewSharedIndexInformerWithOptions is [NewSharedIndexInformer] with client-go's options.
+// It does not use their Identifier and InformerMetricsProvider, which measure a queue
+// that this informer does not have: use [Informers].
+func NewSharedIndexInformerWithOptions(
+	lw cache.ListerWatcher, exampleObject runtime.Object, options cache.SharedIndexInformerOptions,
+) cache.SharedIndexInformer {
+	return newShared(lw, exampleObject, options)
+}
+
+func newShared(lw cache.ListerWatcher, exampleObject runtime.Object, options cache.SharedIndexInformerOptions) *shared {
+	s := &shared{
+		example: exampleObject, description: options.ObjectDescription,
+		checkPeriod: options.ResyncPeriod, defaultPeriod: options.ResyncPeriod,
+		synced: make(chan struct{}), listeners: map[*listener]bool{},
+	}
+	client := &dropin.Client[object]{ListerWatcher: lw, Example: exampleObject, Settings: s.settings, Observer: s}
+	s.engine = informer.For(client, &informer.Options{Kind: kindOf(exampleObject)})
+	s.indexer = newIndexer(s.engine, client.Store, &s.version)
+	s.store = client.Store
+	_ = s.indexer.AddIndexers(options.Indexers) // there are none yet that could conflict
+	return s
+}
+
+// kindOf returns the kind of an example, or the name of its type.
+func kindOf(example runtime.Object) string {
+	v := reflect.Indirect(reflect.ValueOf(example))
+	if !v.IsValid() {
+		return ""
+	}
+	if kind := example.GetObjectKind().GroupVersionKind().Kind; kind != "" {
+		return kind
+	}
+	return v.Type().Name()
+}
+
+// shared is a shared informer. It observes what its engine stores, and passes it on to
+// listeners, each of which calls one handler.
+type shared struct {
+	example       runtime.Object
+	description   string
+	defaultPeriod time.Duration // of the resync of handlers that do not say another one
+	engine        *informer.Informer[object]
+	store         dropin.Store[object]
+	indexer       *indexer
+	synced        chan struct{} // closed when the first list is stored, and passed on
+	version       atomic.Pointer[string]
+	events        atomic.Int64 // passed on to listeners
+
+	mu               sync.Mutex // guards the fields below
+	started, stopped bool
+	transform        cache.TransformFunc
+	failed           cache.WatchErrorHandlerWithContext
+	checkPeriod      time.Duration // how often to look whether a resync is due
+
+	// distributing guards the fields below. It is the last lock to be taken.
+	distributing sync.Mutex
+	// listeners are those that are not removed, and whether each gets the events that
+	// change nothing, as of the last check for a resync.
+	listeners map[*listener]bool
+	listening bool // they are running
+	running   sync.WaitGroup
+}
+
+var _ cache.SharedIndexInformer = (*shared)(nil)
+
+// Run implements [cache.SharedInformer].
+func (s *shared) Run(stop <-chan struct{}) { s.RunWithContext(wait.ContextForChannel(stop)) }
+
+// RunWithContext implements [cache.SharedInformer].
+func (s *shared) RunWithContext(ctx context.Context) {
+	defer utilruntime.HandleCrashWithContext(ctx)
+	if !s.start() {
+		klog.FromContext(ctx).Info("Warning: the shared informer has started, it cannot be run more than once")
+		return
+	}
+	s.listen()
+	_ = s.engine.Run(ctx) // it has logged which objects were modified in place
+	s.mu.Lock()
+	s.stopped = true
+	s.mu.Unlock()
+	s.endListeners()
+}
+
+// start reports whether the informer had not been started before.
+func (s *shared) start() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first := !s.started
+	s.started = true
+	return first
+}
+
+// settings returns what the engine needs when it begins to run.
+func (s *shared) settings() dropin.Settings {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return dropin.Settings{
+		Description: s.description, Transform: s.transform, Failed: s.failed,
+		ResyncPeriod: s.checkPeriod, ShouldResync: s.shouldResync,
+	}
+}
+
+// HasSynced implements [cache.SharedInformer].
+func (s *shared) HasSynced() bool { return cache.IsDone(s.HasSyncedChecker()) }
+
+// HasSyncedChecker implements [cache.SharedInformer].
+func (s *shared) HasSyncedChecker() cache.DoneChecker { return syncedChecker{s} }
+
+// syncedChecker is done when a shared informer has synced.
+type syncedChecker struct{ of *shared }
+
+// Name implements [cache.DoneChecker].
+func (c syncedChecker) Name() string { return fmt.Sprintf("SharedIndexInformer %T", c.of.example) }
+
+// Done implements [cache.DoneChecker].
+func (c syncedChecker) Done() <-chan struct{} { return c.of.synced }
+
+// LastSyncResourceVersion implements [cache.SharedInformer].
+func (s *shared) LastSyncResourceVersion() string { return ptr.Deref(s.version.Load(), "") }
+
+// IsStopped implements [cache.SharedInformer].
+func (s *shared) IsStopped() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stopped
+}
+
+// SetWatchErrorHandler implements [cache.SharedInformer].
+func (s *shared) SetWatchErrorHandler(handler cache.WatchErrorHandler) error {
+	return s.SetWatchErrorHandlerWithContext(func(_ context.Context, r *cache.Reflector, err error) { handler(r, err) })
+}
+
+// SetWatchErrorHandlerWithContext implements [cache.SharedInformer].
+func (s *shared) SetWatchErrorHandlerWithContext(handler cache.WatchErrorHandlerWithContext) error {
+	return s.beforeStart(func() { s.failed = handler })
+}
+
+// SetTransform implements [cache.SharedInformer].
+func (s *shared) SetTransform(handler cache.TransformFunc) error {
+	return s.beforeStart(func() { s.transform = handler })
+}
+
+func (s *shared) beforeStart(set func()) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.started {
+		return errStarted
+	}
+	set()
+	return nil
+}
+
+// GetStore implements [cache.SharedInformer].
+func (s *shared) GetStore() cache.Store { return s.indexer }
+
+// GetIndexer implements [cache.SharedIndexInformer].
+func (s *shared) GetIndexer() cache.Indexer { return s.indexer }
+
+// AddIndexers implements [cache.SharedIndexInformer].
+func (s *shared) AddIndexers(indexers cache.Indexers) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		return errors.New("indexer was not added because it has stopped already")
+	}
+	return s.indexer.AddIndexers(indexers)
+}
+
+// GetController implements [cache.SharedInformer].
+func (s *shared) GetController() cache.Controller { return controller{s} }
+
+// controller is what GetController returns, which cannot run the informer.
+type controller struct{ of *shared }
+
+// Run does nothing.
+func (controller) Run(<-chan struct{}) {}
+
+// RunWithContext does nothing.
+func (controller) RunWithContext(context.Context) {}
+
+// HasSynced implements [cache.Controller].
+func (c controller) HasSynced() bool { return c.of.HasSynced() }
+
+// HasSyncedChecker implements [cache.Controller].
+func (c controller) HasSyncedChecker() cache.DoneChecker { return c.of.HasSyncedChecker() }
+
+// LastSyncResourceVersion implements [cache.Controller].
+func (c controller) LastSyncResourceVersion() string { return c.of.LastSyncResourceVersion() }
+
+// status returns the state of the engine with the counts of the listeners.
+func (s *shared) status() informer.Status {
+	status := s.engine.Status()
+	status.ResourceVersion, status.Events = s.LastSyncResourceVersion(), s.events.Load()
+	s.distributing.Lock()
+	all := make([]*listener, 0, len(s.listeners))
+	for l := range s.listeners {
+		all = append(all, l)
+	}
+	s.distributing.Unlock()
+	status.Handlers = len(all)
+	for _, l := range all {
+		status.Lag = max(status.Lag, l.lag())
+	}
+	return status
+}
+
+// The methods below implement [dropin.Observer].
+
+// Put implements [dropin.Observer].
+func (s *shared) Put(old, object object) {
+	s.seen(object.GetResourceVersion())
+	s.distribute(changeOf(old, object, !s.HasSynced()))
+}
+
+// changeOf returns the notification of an object that was stored.
+func changeOf(old, object object, initial bool) notification {
+	if old == nil {
+		return notification{object: object, initial: initial}
+	}
+	same := old.GetResourceVersion() == object.GetResourceVersion()
+	return notification{old: old, object: object, unchanged: same}
+}
+
+// Deleted implements [dropin.Observer].
+func (s *shared) Deleted(last object) {
+	s.seen(last.GetResourceVersion())
+	s.distribute(notification{deleted: last})
+}
+
+// Lost implements [dropin.Observer].
+func (s *shared) Lost(cached object) { s.distribute(lost(cached)) }
+
+func lost(cached object) notification {
+	key := cache.MetaObjectToName(cached).String()
+	return notification{deleted: cache.DeletedFinalStateUnknown{Key: key, Obj: cached}}
+}
+
+// Replaced implements [dropin.Observer].
+func (s *shared) Replaced(gone []object, now iter.Seq2[object, object], rv string) {
+	first := !s.HasSynced()
+	s.seen(rv)
+	s.distributing.Lock()
+	defer s.distributing.Unlock()
+	for _, cached := range gone {
+		s.distributeLocked(lost(cached))
+	}
+	for old, object := range now {
+		s.distributeLocked(changeOf(old, object, first))
+	}
+	if !first {
+		return
+	}
+	close(s.synced)
+	for l := range s.listeners {
+		l.tracker.UpstreamHasSynced()
+	}
+}
+
+// CaughtUp implements [dropin.Observer].
+func (s *shared) CaughtUp(rv string) { s.seen(rv) }
+
+// Resync implements [dropin.Observer].
+func (s *shared) Resync() {
+	s.distributing.Lock()
+	defer s.distributing.Unlock()
+	for object := range s.engine.Snapshot().All() {
+		s.distributeLocked(notification{old: object, object: object, unchanged: true})
+	}
+}
+
+// seen notes how far the cache has come.
+func (s *shared) seen(rv string) { s.version.Store(&rv) }
+
+// distribute passes a notification on to the listeners.
+func (s *shared) distribute(n notification) {
+	s.distributing.Lock()
+	defer s.distributing.Unlock()
+	s.distributeLocked(n)
+}
+
+// distributeLocked is distribute for those who hold distributing.
+func (s *shared) distributeLocked(n notification) {
+	for l, resyncs := range s.listeners {
+		if resyncs || !n.unchanged {
+			s.events.Add(1)
+			l.add(n)
+		}
+	}
+}
+
+// shouldResync notes which listeners are due for a resync, and reports whether any is.
+func (s *shared) shouldResync() (due bool) {
+	s.distributing.Lock()
+	defer s.distributing.Unlock()
+	now := time.Now()
+	for l := range s.listeners {
+		is := l.isDue(now)
+		s.listeners[l] = is
+		due = due || is
+	}
+	return due
+}
+
+// listen starts the listeners.
+func (s *shared) listen() {
+	s.distributing.Lock()
+	defer s.distributing.Unlock()
+	s.listening = true
+	for l := range s.listeners {
+		s.running.Go(l.run)
+	}
+}
+
+// endListeners ends the listeners, and returns when the last handler has returned.
+func (s *shared) endListeners() {
+	s.distributing.Lock()
+	for l := range s.listeners {
+		l.close()
+	}
+	clear(s.listeners)
+	s.listening = false
+	s.distributing.Unlock()
+	s.running.Wait()
+}
+
+// AddEventHandler implements [cache.SharedInformer].
+func (s *shared) AddEventHandler(
+	handler cache.ResourceEventHandler,
+) (cache.ResourceEventHandlerRegistration, error) {
+	return s.AddEventHandlerWithOptions(handler, cache.HandlerOptions{})
+}
+
+// AddEventHandlerWithResyncPeriod implements [cache.SharedInformer].
+func (s *shared) AddEventHandlerWithResyncPeriod(
+	handler cache.ResourceEventHandler, period time.Duration,
+) (cache.ResourceEventHandlerRegistration, error) {
+	return s.AddEventHandlerWithOptions(handler, cache.HandlerOptions{ResyncPeriod: &period})
+}
+
+// AddEventHandlerWithOptions implements [cache.SharedInformer].
+func (s *shared) AddEventHandlerWithOptions(
+	handler cache.ResourceEventHandler, options cache.HandlerOptions,
+) (cache.ResourceEventHandlerRegistration, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		return nil, fmt.Errorf("handler %v was not added to shared informer because it has stopped already", handler)
+	}
+	logger := ptr.Deref(options.Logger, klog.Background())
+	period := s.resyncPeriod(logger, ptr.Deref(options.ResyncPeriod, s.defaultPeriod))
+	l := newListener(logger, handler, s.HasSyncedChecker().Name())
+	l.requested, l.period = period, effectivePeriod(logger, period, s.checkPeriod)
+	l.due = time.Now().Add(l.period)
+	s.store.Exclusively(func() { s.join(l, s.started) })
+	return l, nil
+}
+
+// resyncPeriod returns the period that a handler gets instead of the one that it asks
+// for. It may shorten the informer's, which others get then. The caller holds mu.
+func (s *shared) resyncPeriod(logger klog.Logger, period time.Duration) time.Duration {
+	if period > 0 && period < minimumResync {
+		logger.Info("Warning: resync period is too small, using the shortest", "resyncPeriod", period,
+			"minimumResyncPeriod", minimumResync)
+		period = minimumResync
+	}
+	switch {
+	case period <= 0 || period >= s.checkPeriod:
+	case s.started:
+		logger.Info("Warning: resync period is shorter than that of the informer, which has started: using the informer's",
+			"resyncPeriod", period, "resyncCheckPeriod", s.checkPeriod)
+		period = s.checkPeriod
+	default:
+		s.checkPeriod = period
+		s.distributing.Lock()
+		defer s.distributing.Unlock()
+		for l := range s.listeners {
+			l.setPeriod(effectivePeriod(logger, l.requested, period))
+		}
+	}
+	return period
+}
+
+// effectivePeriod returns the resync period of a handler of an informer that checks every
+// so often.
+func effectivePeriod(logger klog.Logger, period, check time.Duration) time.Duration {
+	switch {
+	case period == 0:
+	case check == 0:
+		logger.Info("Warning: this shared informer does not resync, ignoring the resync period", "desired", period)
+		return 0
+	case period < check:
+		logger.Info("Warning: resync period is shorter than that of the informer, using the informer's",
+			"desired", period, "resyncCheckPeriod", check)
+		return check
+	}
+	return period
+}
+
+// join adds a listener. If the informer has started, it first gets what is stored. The
+// caller has made sure that nothing is stored meanwhile.
+func (s *shared) join(l *listener, started bool) {
+	s.distributing.Lock()
+	defer s.distributing.Unlock()
+	s.listeners[l] = true
+	if !started {
+		return
+	}
+	for object := range s.engine.Snapshot().All() {
+		s.events.Add(1)
+		l.add(notification{object: object, initial: true})
+	}
+	if s.HasSynced() {
+		l.tracker.UpstreamHasSynced()
+	}
+	if s.listening {
+		s.running.Go(l.run)
+	}
+}
+
+// RemoveEventHandler implements [cache.SharedInformer].
+func (s *shared) RemoveEventHandler(handle cache.ResourceEventHandlerRegistration) error {
+	l, ok := handle.(*listener)
+	if !ok {
+		return fmt.Errorf("invalid key type %T", handle)
+	}
+	s.distributing.Lock()
+	defer s.distributing.Unlock()
+	if _, known := s.listeners[l]; !known {
+		return nil
+	}
+	delete(s.listeners, l)
+	l.close()
+	if !s.listening {
+		close(l.ended)
+	}
+	return nil
+}

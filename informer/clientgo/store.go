@@ -1,0 +1,138 @@
+package clientgo
+
+import (
+	"fmt"
+	"iter"
+	"reflect"
+	"strings"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/informer/internal/dropin"
+)
+
+// indexer is the store of a shared informer, with the answers of client-go's. Unlike
+// the view of Indexer, it can be written to, as tests of programs do.
+type indexer struct {
+	view[object]
+
+	store dropin.Store[object]
+	// version is how far the store has come.
+	version *atomic.Pointer[string]
+}
+
+var _ cache.Indexer = (*indexer)(nil)
+
+func newIndexer(of *informer.Informer[object], to dropin.Store[object], version *atomic.Pointer[string]) *indexer {
+	return &indexer{view[object]{informer: of, indexes: map[string]index[object]{}}, to, version}
+}
+
+// Add stores an object. Handlers are not told.
+func (x *indexer) Add(obj any) error { return x.Update(obj) }
+
+// Update stores an object. Handlers are not told.
+func (x *indexer) Update(obj any) error {
+	stored, ok := obj.(object)
+	if !ok {
+		return wrongObject(obj)
+	}
+	x.store.Put(stored)
+	x.Bookmark(stored.GetResourceVersion())
+	return nil
+}
+
+// Delete removes the object with the key of obj. Handlers are not told.
+func (x *indexer) Delete(obj any) error {
+	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
+	if err != nil {
+		return cache.KeyError{Obj: obj, Err: err}
+	}
+	x.store.Remove(nameIn(key))
+	if last, ok := obj.(object); ok {
+		x.Bookmark(last.GetResourceVersion())
+	}
+	return nil
+}
+
+// Replace makes list the content of the store. Handlers are not told.
+func (x *indexer) Replace(list []any, rv string) error {
+	objects := make([]object, len(list))
+	for n, obj := range list {
+		stored, ok := obj.(object)
+		if !ok {
+			return wrongObject(obj)
+		}
+		objects[n] = stored
+	}
+	x.store.Replace(objects)
+	x.Bookmark(rv)
+	return nil
+}
+
+func wrongObject(obj any) error {
+	return cache.KeyError{Obj: obj, Err: fmt.Errorf("a %T is no API object", obj)}
+}
+
+// Bookmark notes how far the store has come.
+func (x *indexer) Bookmark(rv string) { x.version.Store(&rv) }
+
+// LastStoreSyncResourceVersion implements [cache.Store].
+func (x *indexer) LastStoreSyncResourceVersion() string { return ptr.Deref(x.version.Load(), "") }
+
+// Get returns the object with the key of obj.
+func (x *indexer) Get(obj any) (found any, exists bool, err error) {
+	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
+	if err != nil {
+		return nil, false, cache.KeyError{Obj: obj, Err: err}
+	}
+	return x.GetByKey(key)
+}
+
+// GetByKey returns the object of a key such as "namespace/name".
+func (x *indexer) GetByKey(key string) (found any, exists bool, err error) {
+	if found, exists := x.informer.Get(nameIn(key)); exists {
+		return found, true, nil
+	}
+	return nil, false, nil
+}
+
+// nameIn returns the name in a key, of which there is no object if it has no valid form.
+func nameIn(key string) types.NamespacedName {
+	namespace, name, divided := strings.Cut(key, "/")
+	if !divided {
+		namespace, name = "", key
+	}
+	return types.NamespacedName{Namespace: namespace, Name: name}
+}
+
+// AddIndexers adds indexes. None may have the name of another one.
+func (x *indexer) AddIndexers(added cache.Indexers) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if both := sets.KeySet(x.indexes).Intersection(sets.KeySet(added)); len(both) > 0 {
+		return fmt.Errorf("indexer conflict: %v", both)
+	}
+	for name, of := range added {
+		if isByNamespace(of) {
+			x.indexes[name] = index[object]{of, inNamespace[object]}
+		} else {
+			x.add(name, of)
+		}
+	}
+	return nil
+}
+
+// isByNamespace reports whether of is client-go's own function: the cache has the
+// objects of a namespace together, and needs no index for them.
+func isByNamespace(of cache.IndexFunc) bool {
+	return reflect.ValueOf(of).Pointer() == reflect.ValueOf(cache.MetaNamespaceIndexFunc).Pointer()
+}
+
+func inNamespace[T informer.Object](s informer.Snapshot[T], value string) iter.Seq[T] {
+	return s.Namespace(value)
+}
