@@ -13,17 +13,17 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// The interface that package reconcile expects of an Assignment.
+// Shards implement the interface that package reconcile expects.
 var (
 	_ inspect.Elector = (*shard.Shards)(nil)
 )
 
-// trying is the test of a promise in a fixture.
+// trying returns the test of a promise that runs in a fixture.
 func trying(f func(x *fixture)) func(t *testing.T) {
 	return func(t *testing.T) { inBubble(t, f) }
 }
 
-// all runs several tests of one promise.
+// all returns a test that runs several tests of one promise.
 func all(tests ...func(t *testing.T)) func(t *testing.T) {
 	return func(t *testing.T) {
 		for _, test := range tests {
@@ -58,7 +58,8 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// termsHaveNames ends memberships by hand, and wants no holder's name twice.
+// termsHaveNames ends memberships by deleting their records, and expects a
+// different holder's name in each term.
 func termsHaveNames(x *fixture) {
 	seen := map[string]bool{}
 	a := x.shards("a", nil)

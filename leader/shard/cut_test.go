@@ -15,16 +15,16 @@ import (
 	"github.com/homeostat/homeostat/leader/shard"
 )
 
-// cutting is a replica whose function, when a slot ends because of why, has a
-// request cut off that the API server has not answered.
-func (x *fixture) cutting(identity string, l *leaseapi.Link, why error, o *shard.Options) (stop func()) {
+// cutting starts a replica with a request in flight that the API server does
+// not answer. The request is cut off when a slot ends because of cause.
+func (x *fixture) cutting(identity string, l *leaseapi.Link, cause error, o *shard.Options) (stop func()) {
 	s := newShards(x.T, l, identity, o)
 	return x.Run(func(ctx context.Context) error {
 		return s.Run(ctx, func(ctx context.Context, slot int) error {
 			x.Take(slot, identity)
 			defer x.Leave(slot)
 			<-ctx.Done()
-			if errors.Is(context.Cause(ctx), why) {
+			if errors.Is(context.Cause(ctx), cause) {
 				asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Nanosecond)
 				defer cancel()
 				_, _ = through(asking, s, "http://api", deaf, http.MethodPut, "/api/v1/x")
@@ -53,7 +53,8 @@ func TestAStopThatCutsRequestsOffKeepsItsSlots(t *testing.T) {
 	})
 }
 
-// Under its new name it would free the slots of its old one.
+// If the member rejoined under a new name, it would free the slots of its old
+// name.
 func TestAFencedMemberDoesNotRejoinWhileItsLastWritesMayArrive(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		l := x.API.Link(1)
@@ -80,8 +81,9 @@ func TestAFencedMemberDoesNotRejoinWhileItsLastWritesMayArrive(t *testing.T) {
 	})
 }
 
-// The next owner waits for the last requests on its own: it does not matter what
-// happens to the last owner meanwhile, or to the record.
+// The next owner itself waits until the last requests can no longer arrive, so
+// that a change of the last owner or of the record in the meantime does not
+// matter.
 func TestASlotIsTakenWhenItsLastRequestsCanNotArriveAnyMore(t *testing.T) {
 	for name, meanwhile := range map[string]func(x *fixture, a *leaseapi.Link){
 		"while its last owner lives": func(*fixture, *leaseapi.Link) {},
@@ -102,7 +104,7 @@ func TestASlotIsTakenWhenItsLastRequestsCanNotArriveAnyMore(t *testing.T) {
 				stop := x.cutting("a", l, shard.ErrMoved, nil)
 				pass(10 * time.Second)
 				b := x.shards("b", nil)
-				pass(17 * time.Second) // five until it counts, and up to twelve since
+				pass(17 * time.Second) // five until the wait begins, and up to twelve of waiting
 				x.Expect(x.Read()).To(HaveLen(32), "they are cut off")
 				x.Expect(x.Shares()).To(Equal(map[string]int{"a": 32}))
 				meanwhile(x, l)
@@ -118,8 +120,8 @@ func TestASlotIsTakenWhenItsLastRequestsCanNotArriveAnyMore(t *testing.T) {
 	}
 }
 
-// It waits for the last requests from when it has seen the slots first, and the
-// others take them before.
+// The member counts the wait from when it first saw the slots, and the other
+// members take them before that.
 func TestAMemberThatHasJustBegunIsNotPassedOverForItsWait(t *testing.T) {
 	for _, after := range []time.Duration{28 * time.Second, 30 * time.Second} {
 		inBubble(t, func(x *fixture) {

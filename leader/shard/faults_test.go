@@ -38,7 +38,7 @@ func TestSlotRecordDeletedByHandIsGivenUp(t *testing.T) {
 	})
 }
 
-// Records that look like those of slots belong to other programs.
+// Other programs may have records that look like records of slots.
 func TestRecordsThatAreNoSlotsAreLeftAlone(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		for name, slot := range map[string]string{
@@ -172,8 +172,8 @@ func TestAWatchThatDoesNotOpenIsGivenUp(t *testing.T) {
 	})
 }
 
-// blind is a way to the API on which records can be neither listed nor watched
-// while it has errors.
+// blind is a connection to the API on which records can be neither listed nor
+// watched while errors are set.
 type blind struct {
 	*leaseapi.Link
 
@@ -275,8 +275,8 @@ func TestLateWatchDoesNotBuryTheLiving(t *testing.T) {
 	})
 }
 
-// TestEachChangeMovesAtMostItsFairShare changes the members one at a time, at
-// random, and counts the slots that got another owner.
+// TestEachChangeMovesAtMostItsFairShare adds and removes members one at a time,
+// at random, and counts the slots whose owner changes.
 func TestEachChangeMovesAtMostItsFairShare(t *testing.T) {
 	changeMembers(t, 1, 2, 7)
 }
@@ -320,7 +320,8 @@ func changeMembers(t *testing.T, seeds ...int64) {
 	}
 }
 
-// The policy of package fence refuses the late writes of a member by its record.
+// The policy of package fence needs the record to refuse late writes of the
+// member.
 func TestTheRecordOfAMemberThatEndedIsKeptForAnHour(t *testing.T) {
 	for how, ends := range map[string]func(*shardReplica){"stops": (*shardReplica).end, "dies": (*shardReplica).die} {
 		t.Run(how, func(t *testing.T) {

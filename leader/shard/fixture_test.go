@@ -12,10 +12,11 @@ import (
 	"github.com/homeostat/homeostat/leader/shard"
 )
 
-// fixture is what all tests of Leases share, with replicas of slots.
+// fixture is leaseapi.Fixture with methods that start replicas.
 type fixture struct{ *leaseapi.Fixture }
 
-// inBubble runs f, after which no slot may have had two owners at once.
+// inBubble runs f in virtual time. Then it checks that no slot ever had two
+// owners at once.
 func inBubble(t *testing.T, f func(x *fixture)) {
 	t.Helper()
 	leaseapi.InBubble(t, func(x *leaseapi.Fixture) { f(&fixture{x}) })
@@ -35,7 +36,8 @@ var (
 	deaf       = leaseapi.Deaf
 )
 
-// A shardReplica is one that runs. The fixture knows which slots are its.
+// shardReplica is a running replica. The fixture records which slots it works
+// on.
 type shardReplica struct {
 	*shard.Shards
 	fixture *fixture
@@ -61,7 +63,7 @@ func (r *shardReplica) end() {
 	r.fixture.Expect(r.wait()).To(Succeed())
 }
 
-// die is kill -9: no further request of the replica reaches the API.
+// die ends the replica like kill -9: no further request of it reaches the API.
 func (r *shardReplica) die() {
 	r.link.Set(func(l *leaseapi.Link) { l.Fail = leaseapi.ErrDead })
 	r.stop()
@@ -75,7 +77,7 @@ func newShards(t *testing.T, l *leaseapi.Link, identity string, o *shard.Options
 	return s
 }
 
-// states counts the slots by state.
+// states returns the number of slots in each state.
 func states(s *shard.Shards) map[shard.State]int {
 	states := map[shard.State]int{}
 	for _, slot := range s.Status().Slots {
@@ -84,7 +86,7 @@ func states(s *shard.Shards) map[shard.State]int {
 	return states
 }
 
-// renewOnly is a member that renews and never claims: an elector in its place.
+// renewOnly starts an elector that renews a membership and never claims a slot.
 func (x *fixture) renewOnly(name string) (stop func()) {
 	x.T.Helper()
 	lease := leaseOf(x.API.Link(5), name)

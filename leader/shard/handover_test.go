@@ -20,12 +20,12 @@ import (
 )
 
 // leaving is a replica that leaves keys with each slot, and records the keys
-// left for it.
+// that were left for it.
 type leaving struct {
 	*shard.Shards
 	link *leaseapi.Link
 	stop func()
-	cut  atomic.Int64 // keys that were not left, by the log
+	cut  atomic.Int64 // number of dropped keys, as logged
 
 	mu    sync.Mutex // guards the fields below
 	found map[int][]types.NamespacedName
@@ -110,7 +110,7 @@ func TestKeysThatCouldNotBeLeftAreNotForgotten(t *testing.T) {
 	})
 }
 
-// The record of a slot that was lost is not this replica's to write.
+// This replica must not write the record of a slot that it has lost.
 func TestKeysOfASlotThatWasLostAreKeptUntilItComesBack(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		a := x.leaving("a", keyOf)

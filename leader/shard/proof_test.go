@@ -9,8 +9,8 @@ import (
 	"github.com/homeostat/homeostat/internal/test/leaseapi"
 )
 
-// The watch shows an owner that the record has for a moment only, and a proxy
-// answers the read of the record.
+// The watch shows a different owner for a moment, and a proxy answers the
+// request that reads the record.
 func TestAPageForARecordIsNoLossOfItsSlot(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		a := x.shards("a", nil)

@@ -20,7 +20,7 @@ const (
 	rangedPlaces = 120
 )
 
-// placeNames are namespaces whose hashes spread.
+// placeNames returns namespaces whose hashes are spread evenly.
 func placeNames() (names []string) {
 	for n := range rangedPlaces {
 		names = append(names, fmt.Sprintf("%x", uint64(n+1)*0x9e3779b97f4a7c15))
@@ -38,14 +38,15 @@ func (counted) SeenResourceVersion() string { return "1" }
 
 func (c counted) CountNamespaces(context.Context) (map[string]int, error) { return c.of(), nil }
 
-// restartedRanges are the ranges of a world in which all replicas stop now and
-// then. The objects change all the time.
+// restartedRanges are the ranges of a world in which all replicas stop from
+// time to time, so that ranges are chosen anew. The objects change all the
+// time.
 type restartedRanges struct {
 	names []string
 
 	mu     sync.Mutex // guards the fields below
 	random *rand.Rand
-	last   string // as recorded
+	ranges string // the last recorded ranges
 }
 
 func newRestartedRanges() *restartedRanges {
@@ -62,7 +63,7 @@ func (c *restartedRanges) placesOf(s *shard.Shards, slot int) (places []int) {
 	return places
 }
 
-// objects are other ones at each call.
+// objects returns different objects at each call.
 func (c *restartedRanges) objects() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,18 +74,18 @@ func (c *restartedRanges) objects() map[string]int {
 	return objects
 }
 
-// written notices that ranges were chosen.
+// written is called when a record was written, and notices new ranges.
 func (c *restartedRanges) written(w *world, l *coordinationv1.Lease) {
 	ranges := l.Annotations["leader.homeostat.dev/ranges"]
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if l.Name == "test" && ranges != c.last {
+	if l.Name == "test" && ranges != c.ranges {
 		w.step("choices of ranges")
-		c.last = ranges
+		c.ranges = ranges
 	}
 }
 
-// live runs one fleet after the other until ctx ends.
+// live runs one fleet of replicas after the other until ctx ends.
 func (c *restartedRanges) live(ctx context.Context, w *world) {
 	for ctx.Err() == nil {
 		fleet, stop := context.WithTimeout(ctx, time.Minute+w.chance(2*time.Minute))
@@ -99,8 +100,8 @@ func (c *restartedRanges) live(ctx context.Context, w *world) {
 	}
 }
 
-// TestRangesOfFleetsKeepThePromisesOfShards is the world of slots, whose ranges
-// are chosen anew whenever all replicas have stopped.
+// TestRangesOfFleetsKeepThePromisesOfShards runs worlds whose ranges are chosen
+// anew whenever all replicas have stopped.
 func TestRangesOfFleetsKeepThePromisesOfShards(t *testing.T) {
 	worlds(t, newRestartedRanges, "fleets", "choices of ranges")
 }

@@ -34,25 +34,25 @@ const (
 	leaseDuration = 15 * time.Second
 )
 
-// world runs replicas that join, leave, die, pause and lose the API at random, with
-// lost requests and answers and delayed writes, and checks the invariants.
+// world runs replicas that join, leave, die, pause and lose the API at random,
+// with lost requests and answers and delayed writes. It checks the invariants.
 type world struct {
 	api    *leaseapi.API
 	rand   *rand.Rand
-	ranges *restartedRanges // nil if slots are no ranges
+	ranges *restartedRanges // nil if slots are not ranges
 
-	late sync.WaitGroup // writes that are held back
+	delayedWrites sync.WaitGroup
 
-	// A place may have only one owner at a time: a slot, or a namespace.
+	// A place is a slot or a namespace. It may have only one owner at a time.
 	mu         sync.Mutex
-	reconciles map[int]string    // the replica whose reconcile of a place is under way
-	begun      map[int]begun     // the last one
-	working    map[int]int       // functions per place
-	free       map[int]time.Time // since when no function runs, and no living member has the slot on paper
-	idle       map[int]time.Time // since when no function runs, and the slot has one owner on paper
-	holders    map[int]string    // on paper
+	reconciles map[int]string    // by place: the replica whose reconcile is in flight
+	begun      map[int]begun     // by place: the last reconcile
+	working    map[int]int       // by place: number of running functions
+	free       map[int]time.Time // since when no function runs and no live member is recorded as owner
+	idle       map[int]time.Time // since when no function runs and one live member is recorded as owner
+	holders    map[int]string    // the recorded owners
 	steps      map[string]int    // how often each kind of step happened
-	worst      time.Duration     // the longest that a place was unowned
+	worst      time.Duration     // the longest time that a place was unowned
 	faults     []string
 }
 
@@ -94,7 +94,7 @@ func (w *world) placesOf(s *shard.Shards, slot int) []int {
 	return []int{slot}
 }
 
-// shards returns those of a replica.
+// shards returns the shards of a replica.
 func (w *world) shards(l *leaseapi.Link, identity string) *shard.Shards {
 	if w.ranges != nil {
 		r, err := ranges.New(leaseOf(l, identity), &shard.Options{Slots: rangedSlots})
@@ -114,9 +114,9 @@ func (w *world) shards(l *leaseapi.Link, identity string) *shard.Shards {
 	return s
 }
 
-// recorded notices that a slot has got an owner on paper. If that one dies
-// before it works, its death is another failure, and counts from its last
-// renewal.
+// recorded is called when the record of a slot has a new owner. If that owner
+// dies before it works on the slot, its death is another failure, and the time
+// without an owner counts from its last renewal.
 func (w *world) recorded(l *coordinationv1.Lease) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -141,9 +141,10 @@ func (w *world) recorded(l *coordinationv1.Lease) {
 	}
 }
 
-// owned looks at a time without an owner; w.mu is held.
+// owned is called when a slot gets an owner that works on it, and checks for
+// how long it had none. The caller holds w.mu.
 func (w *world) owned(slot int) {
-	if w.ranges != nil { // nothing is promised while all replicas stop
+	if w.ranges != nil { // there is no promise while all replicas stop
 		return
 	}
 	d := time.Since(w.free[slot])
@@ -156,8 +157,8 @@ func (w *world) owned(slot int) {
 	w.worst = max(w.worst, d)
 }
 
-// chance is a random duration up to d, in whole milliseconds, and never zero:
-// see CONTRIBUTING.md.
+// chance returns a random duration up to d, in whole milliseconds. It is never
+// zero; see CONTRIBUTING.md.
 func (w *world) chance(d time.Duration) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -174,7 +175,8 @@ func (w *world) fault(format string, args ...any) {
 	w.faults = append(w.faults, time.Now().Format(time.TimeOnly)+" "+fmt.Sprintf(format, args...))
 }
 
-// resident is one place for a replica. Its process may be started many times.
+// resident is a place where a replica runs. Its process may be started many
+// times.
 type resident struct {
 	*world
 	name string
@@ -191,8 +193,8 @@ func (r *resident) killed() bool {
 	}
 }
 
-// own works on a slot: reconcile after reconcile while it may start one, and a
-// few more although it must not, which the fence has to refuse.
+// own works on a slot. It reconciles repeatedly while it may, and then a few
+// times more, which the fence has to refuse.
 func (r *resident) own(ctx context.Context, s *shard.Shards, client http.RoundTripper, slot int) error {
 	places := r.placesOf(s, slot)
 	r.begin(places)
@@ -252,8 +254,8 @@ func (r *resident) finish(places []int) {
 	}
 }
 
-// reconcile reconciles a key of the slot: it takes a while and writes through the
-// fence.
+// reconcile reconciles a key of the slot. It takes a while and writes through
+// the fence.
 func (r *resident) reconcile(ctx context.Context, client http.RoundTripper, slot int) {
 	if r.killed() {
 		return
@@ -270,9 +272,9 @@ func (r *resident) reconcile(ctx context.Context, client http.RoundTripper, slot
 	r.step("reconciles")
 }
 
-// write is the API server's side of a reconcile: from here the reconcile is
-// under way until it is committed, and no other replica may have one of this
-// slot.
+// write is the API server's side of a reconcile. From here on the reconcile is
+// in flight until it is committed, and no other replica may have a reconcile of
+// this slot in flight.
 func (r *resident) write(req *http.Request) (*http.Response, error) {
 	slot, err := strconv.Atoi(req.URL.Path)
 	if err != nil {
@@ -305,8 +307,8 @@ func (r *resident) write(req *http.Request) (*http.Response, error) {
 	return answer(req, err)
 }
 
-// answer returns a response or an error: a transport that has both counts as
-// answered.
+// answer returns either a response or an error. A transport that returned both
+// would count as answered.
 func answer(req *http.Request, err error) (*http.Response, error) {
 	if err != nil {
 		return nil, err
@@ -314,9 +316,9 @@ func answer(req *http.Request, err error) (*http.Response, error) {
 	return reply(req, http.StatusOK, ""), nil
 }
 
-// holdBack lets a write arrive late: at the latest when the Lease would have
-// expired if its last renewal before the write had been the last of all. Its
-// client may have given up, and may be dead.
+// holdBack delays a write. The write arrives at the latest when the Lease would
+// have expired after the last renewal before the write. By then its client may
+// have given up or died.
 func (r *resident) holdBack(req *http.Request, slot int) error {
 	r.step("writes held back")
 	left, err := time.ParseDuration(req.URL.Query().Get("timeout"))
@@ -324,9 +326,9 @@ func (r *resident) holdBack(req *http.Request, slot int) error {
 		return err
 	}
 	sent, arrived := time.Now(), make(chan struct{})
-	const room = 5 * time.Second // from the end of the trust window to that of the Lease
+	const room = 5 * time.Second // between the ends of the trust window and of the Lease
 	d := r.chance(left + room - 10*time.Millisecond)
-	r.late.Go(func() {
+	r.delayedWrites.Go(func() {
 		defer close(arrived)
 		<-time.After(d)
 		r.mu.Lock()
@@ -345,7 +347,7 @@ func (r *resident) holdBack(req *http.Request, slot int) error {
 	}
 }
 
-// live starts the process again and again until ctx ends.
+// live starts the process repeatedly until ctx ends.
 func (r *resident) live(ctx context.Context) {
 	for ctx.Err() == nil {
 		r.sleep(ctx, r.chance(time.Minute))
@@ -397,9 +399,9 @@ func (r *resident) step2(kind string, n int) {
 	r.steps[kind] += n
 }
 
-// partition holds up the requests of leases, and perhaps their events and the
-// opening of watches, for a while: this is an API server that answers late, or
-// a way to it that does.
+// partition delays the requests for Leases for a while, and perhaps their
+// events and the opening of watches. It simulates an API server or a network
+// that is slow.
 func (r *resident) partition(ctx context.Context) {
 	r.step("partitions")
 	open := make(chan struct{})
@@ -430,7 +432,7 @@ func (r *resident) sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// oneWorld is one of the many below.
+// oneWorld runs one of the many worlds below.
 func oneWorld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)
@@ -445,8 +447,8 @@ func TestShardsKeepTheirPromisesOverAMillionSteps(t *testing.T) {
 	worlds(t, func() *restartedRanges { return nil })
 }
 
-// worlds runs world after world, until they have taken enough steps, and each
-// of the kinds.
+// worlds runs one world after the other, until they have taken enough steps,
+// and steps of each kind.
 func worlds(t *testing.T, ranges func() *restartedRanges, also ...string) {
 	g := NewWithT(t)
 	total, kinds, worst := 0, map[string]int{}, time.Duration(0)
@@ -476,11 +478,11 @@ func (w *world) run(t *testing.T) {
 	defer cancel()
 	if w.ranges != nil {
 		w.ranges.live(ctx, w)
-		w.late.Wait()
+		w.delayedWrites.Wait()
 		return
 	}
-	// The first replica stays and is never disturbed: there is always a replica
-	// to take a slot.
+	// The first replica stays and is never disturbed, so that a replica can
+	// always take a slot.
 	anchor := &resident{world: w, name: "anchor", link: w.api.Link(1), dead: make(chan struct{})}
 	s := w.shards(anchor.link, "anchor")
 	tr, err := rest.TransportFor(s.Fence(&rest.Config{Host: "http://api", Transport: transport(anchor.write)}))
@@ -500,5 +502,5 @@ func (w *world) run(t *testing.T) {
 	}
 	w.mu.Unlock()
 	done.Wait()
-	w.late.Wait()
+	w.delayedWrites.Wait()
 }

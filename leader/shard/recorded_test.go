@@ -12,8 +12,8 @@ import (
 	"github.com/homeostat/homeostat/leader/shard/ranges"
 )
 
-// Replicas of different builds run together during an update: they record the
-// same words, and keys have the same slots.
+// Replicas of different builds run together during an update. They must record
+// the same words and agree on the slots of keys.
 func TestTheConfigurationIsRecordedAsOtherBuildsReadIt(t *testing.T) {
 	const hash = "fnv1a-64+fmix64"
 	for name, c := range map[string]struct {

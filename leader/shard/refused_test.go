@@ -20,12 +20,13 @@ import (
 	"github.com/homeostat/homeostat/leader/shard"
 )
 
-// intercepted is a client that calls before with each write, and counts lists.
+// intercepted is a client that calls beforeWrite with each write, and counts
+// lists.
 type intercepted struct {
 	coordinationclient.LeaseInterface
-	before func(l *coordinationv1.Lease) error
+	beforeWrite func(l *coordinationv1.Lease) error
 
-	mu    sync.Mutex // guards lists, and calls of before
+	mu    sync.Mutex // guards lists, and calls of beforeWrite
 	lists int
 }
 
@@ -34,7 +35,7 @@ func (c *intercepted) Leases(string) coordinationclient.LeaseInterface { return 
 func (c *intercepted) write(l *coordinationv1.Lease) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.before(l)
+	return c.beforeWrite(l)
 }
 
 func (c *intercepted) listed() int {
@@ -68,7 +69,7 @@ func (c *intercepted) List(ctx context.Context, o metav1.ListOptions) (*coordina
 	return c.LeaseInterface.List(ctx, o)
 }
 
-// runBy runs a replica with a client.
+// runBy starts a replica that uses client.
 func (x *fixture) runBy(client coordinationclient.LeasesGetter, identity string) *shardReplica {
 	x.T.Helper()
 	lease := leaseOf(nil, identity)
@@ -82,8 +83,9 @@ func (x *fixture) runBy(client coordinationclient.LeasesGetter, identity string)
 	return r
 }
 
-// What another replica, or somebody, did to a record in the meantime is no
-// problem: the records are listed again. What a proxy says of it is one.
+// If another client has changed or deleted a record in the meantime, the
+// replica lists the records again and reports no problem. The answer of a proxy
+// is a problem.
 func TestAClaimThatIsTooLateListsTheRecords(t *testing.T) {
 	page := apierrors.NewConflict(leaseapi.Leases, "test-slot-9", errors.New("a page"))
 	page.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeUnexpectedServerResponse}}
@@ -103,7 +105,7 @@ func TestAClaimThatIsTooLateListsTheRecords(t *testing.T) {
 				refused := make(chan struct{})
 				client := &intercepted{LeaseInterface: x.API.Link(1)}
 				lists := 0
-				client.before = func(l *coordinationv1.Lease) error {
+				client.beforeWrite = func(l *coordinationv1.Lease) error {
 					if l.Name != "test-slot-9" || lists > 0 {
 						return nil
 					}
@@ -125,14 +127,14 @@ func TestAClaimThatIsTooLateListsTheRecords(t *testing.T) {
 	}
 }
 
-// Somebody edits the record of a slot while its owner gives it back.
+// Another client edits the record of a slot while its owner releases it.
 func TestAnEditedRecordIsReleasedAllTheSame(t *testing.T) {
 	for name, other := range map[string]bool{"the owner stays": false, "another one has it": true} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(x *fixture) {
 				released := ""
 				client := &intercepted{LeaseInterface: x.API.Link(1)}
-				client.before = func(l *coordinationv1.Lease) error {
+				client.beforeWrite = func(l *coordinationv1.Lease) error {
 					if !strings.HasPrefix(l.Name, "test-slot-") || ptr.Deref(l.Spec.HolderIdentity, "") != "" || released != "" {
 						return nil
 					}
@@ -162,8 +164,8 @@ func TestAnEditedRecordIsReleasedAllTheSame(t *testing.T) {
 	}
 }
 
-// Whether the configuration is recorded is not known while it cannot be read:
-// nothing is written.
+// While the configuration cannot be read, the replica cannot know whether it is
+// recorded, and must not write it.
 func TestTheConfigurationIsNotWrittenWhileItCannotBeRead(t *testing.T) {
 	for name, err := range map[string]error{
 		"forbidden": leaseapi.ErrForbidden, "another record": apierrors.NewNotFound(leaseapi.Leases, "other"),
@@ -172,7 +174,7 @@ func TestTheConfigurationIsNotWrittenWhileItCannotBeRead(t *testing.T) {
 			inBubble(t, func(x *fixture) {
 				link, writes := x.API.Link(1), atomic.Int64{}
 				link.FailGet = err
-				client := &intercepted{LeaseInterface: link, before: func(*coordinationv1.Lease) error {
+				client := &intercepted{LeaseInterface: link, beforeWrite: func(*coordinationv1.Lease) error {
 					writes.Add(1)
 					return nil
 				}}

@@ -162,14 +162,14 @@ func TestMemberThatTakesNothingIsPassedOver(t *testing.T) {
 	})
 }
 
-// slotless is a way to the API on which slots cannot be taken while it has an
-// error for their records.
+// slotless is a connection to the API on which slots cannot be taken while err
+// is set.
 type slotless struct {
 	*leaseapi.Link
 	err atomic.Pointer[func(record string) error]
 
 	mu             sync.Mutex // guards the fields below
-	underWay, most int        // writes of slots at a time
+	inFlight, most int        // concurrent writes of slots
 }
 
 func (s *slotless) Leases(string) coordinationclient.LeaseInterface { return s }
@@ -198,8 +198,8 @@ func (s *slotless) write(
 	count := func(n int) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.underWay += n
-		s.most = max(s.most, s.underWay)
+		s.inFlight += n
+		s.most = max(s.most, s.inFlight)
 	}
 	count(1)
 	defer count(-1)
@@ -218,7 +218,7 @@ func (x *fixture) slotless(identity string, because func(record string) error) (
 	return s, way, x.Run(func(ctx context.Context) error { return s.Run(ctx, x.Work(identity, 0)) })
 }
 
-// Where another was faster, nothing is wrong.
+// A slot that another replica has taken first is not a problem.
 func TestAReplicaThatCannotTakeSlotsIsNotReady(t *testing.T) {
 	type because = func(record string) error
 	always := func(err error) because { return func(string) error { return err } }
@@ -246,7 +246,7 @@ func TestAReplicaThatCannotTakeSlotsIsNotReady(t *testing.T) {
 			inBubble(t, func(x *fixture) {
 				s, way, stop := x.slotless("a", test.err)
 				pass(5 * time.Second)
-				for range 100 { // also after events of the watch
+				for range 100 { // each time after events of the watch
 					pass(100 * time.Millisecond)
 					if test.ready {
 						x.Expect(s.Ready()).To(Succeed())
@@ -496,7 +496,7 @@ func TestAReplicaThatWaitsForItsLastMembershipToEndIsNotReady(t *testing.T) {
 	})
 }
 
-// The others look for members by their labels.
+// Other replicas select the records of members by their labels.
 func TestAMemberIsSeenFromItsFirstRequestOn(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		a := x.shards("a", nil)

@@ -9,8 +9,8 @@ import (
 	"github.com/homeostat/homeostat/internal/test/leaseapi"
 )
 
-// A slot whose claim was written but answered too late would have an owner that
-// does not work on it.
+// If a claim was written but counted as failed because its answer was late, the
+// slot would have an owner that does not work on it.
 func TestASlowServerHasOwnersOfItsSlots(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		a := x.shards("a", nil)

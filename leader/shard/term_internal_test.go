@@ -14,7 +14,8 @@ import (
 	"github.com/homeostat/homeostat/leader/shard/internal/fleet"
 )
 
-// What only passes is seen in time: no event of a watch says it.
+// The end of a wait causes no event of the watch, so the keeper must set a
+// timer for it.
 func TestTheNextDecisionIsDueWhenAWaitEnds(t *testing.T) {
 	g := NewWithT(t)
 	m, now := record.NewMember("", nil), time.Now()
@@ -57,7 +58,7 @@ func TestAFunctionEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// Functions of several slots may fail at once, and among other events.
+// Functions of several slots may fail at the same time, and among other events.
 func TestNoErrorOfAFunctionIsLost(t *testing.T) {
 	g := NewWithT(t)
 	k := &keeper{watcher: &fleet.Watcher{}, reports: make(chan func() error, 2*maxPending)}

@@ -12,8 +12,8 @@ import (
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 )
 
-// answered is a client whose requests something in between answers with status
-// 200 while it is on: client-go makes an object of what the answer has.
+// answered is a client whose requests are answered by a proxy with status 200
+// while it is switched on. client-go makes an object from such an answer.
 type answered struct {
 	coordinationclient.LeaseInterface
 	reads, writes atomic.Pointer[coordinationv1.Lease]
@@ -53,9 +53,9 @@ func (c *answered) Update(
 	return c.LeaseInterface.Update(ctx, l, o)
 }
 
-// Both replicas, at the start or later, are told that their requests have
-// succeeded, and none has: no slot has two owners (which the fixture checks),
-// and everything heals.
+// A proxy tells both replicas, at the start or later, that their requests have
+// succeeded, although none has. No slot gets two owners, which the fixture
+// checks, and the replicas recover.
 func TestSuccessesThatAreNotTheServersMakeNoOwner(t *testing.T) {
 	wrongs := map[string]*coordinationv1.Lease{
 		"{}":            {},

@@ -71,7 +71,7 @@ func TestReplicasThatStartAtOnceHaveTheSameRanges(t *testing.T) {
 	})
 }
 
-// What is not known is not taken for the end of a replica.
+// An unknown state of a replica is not taken for its end.
 func TestRangesStayWhileAReplicaMayHaveASlot(t *testing.T) {
 	for name, c := range map[string]struct {
 		kind string
@@ -105,10 +105,10 @@ func TestRangesStayWhileAReplicaMayHaveASlot(t *testing.T) {
 	}
 }
 
-// updating is a client that calls before with each update.
+// updating is a client that calls beforeUpdate with each update.
 type updating struct {
 	coordinationclient.LeaseInterface
-	before func(l *coordinationv1.Lease) error
+	beforeUpdate func(l *coordinationv1.Lease) error
 }
 
 func (w *updating) Leases(string) coordinationclient.LeaseInterface { return w }
@@ -116,15 +116,15 @@ func (w *updating) Leases(string) coordinationclient.LeaseInterface { return w }
 func (w *updating) Update(
 	ctx context.Context, l *coordinationv1.Lease, o metav1.UpdateOptions,
 ) (*coordinationv1.Lease, error) {
-	if err := w.before(l); err != nil {
+	if err := w.beforeUpdate(l); err != nil {
 		return nil, err
 	}
 	return w.LeaseInterface.Update(ctx, l, o)
 }
 
-// A replica that has seen no member is about to write ranges, and another
-// adopts the recorded ones meanwhile: it does not choose, because it ran
-// before, and has lost its membership.
+// One replica has listed no member and is about to write ranges. In the
+// meantime another replica adopts the recorded ranges. It does so without
+// choosing ranges, since it is not new but has lost its membership.
 func TestRangesThatAReplicaHasAdoptedAreNotReplaced(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		a, other := x.ranged("a", nil), x.ranged("bb", nil)
@@ -155,8 +155,8 @@ func TestRangesThatAReplicaHasAdoptedAreNotReplaced(t *testing.T) {
 	})
 }
 
-// Its membership has ended while its requests failed, and then all replicas
-// have stopped.
+// The replica's membership has ended while its requests failed, and then all
+// replicas have stopped.
 func TestAReplicaAdoptsTheRangesOfEachTerm(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		a, b := x.ranged("a", nil), x.ranged("bb", nil)
@@ -205,13 +205,13 @@ func TestRangesThatWereDeletedAreChosenWhenNoReplicaWorksWithThem(t *testing.T) 
 }
 
 // Another client edits the ranges. All replicas end, and start again with the
-// edited ones; none takes a namespace that another still has.
+// edited ranges. None of them takes a namespace that another replica still has.
 func TestRangesThatAreEditedEndTheReplicas(t *testing.T) {
 	const edited = "0:1 2000000000000000:1 4000000000000000:1 6000000000000000:1"
 	inBubble(t, func(x *fixture) {
 		a, b := x.ranged("a", nil), x.ranged("bb", nil)
 		pass(10 * time.Second)
-		b.link.Set(func(l *leaseapi.Link) { l.Stall = make(chan struct{}) }) // b does not see it
+		b.link.Set(func(l *leaseapi.Link) { l.Stall = make(chan struct{}) }) // b does not see the edit
 		x.divide(edited)
 		x.Expect(a.wait()).To(And(MatchError(shard.ErrConfig), MatchError(ContainSubstring("other ranges were recorded"))))
 		had := x.Shares()["bb"]
@@ -251,9 +251,9 @@ func TestKeysAreFoundByTheOwnersOfTheirNamespaces(t *testing.T) {
 	inBubble(t, keysAreFoundByTheOwnersOfTheirNamespaces)
 }
 
-// Keys are left by replicas with equal ranges, and found with other ones: by
-// the first owner, and by its successor if it dies before it has released the
-// slot.
+// Replicas with equal ranges leave keys. With new ranges, the keys are found by
+// the first owner of their slot and, if that dies before it has released the
+// slot, by the next owner.
 func keysAreFoundByTheOwnersOfTheirNamespaces(x *fixture) {
 	var keys []types.NamespacedName
 	want := map[string]int{}
@@ -266,7 +266,7 @@ func keysAreFoundByTheOwnersOfTheirNamespaces(x *fixture) {
 	a.left = keys
 	a.end()
 	before := x.rangedBy("before", heavyEighths(), &updating{x.API.Link(1), func(l *coordinationv1.Lease) error {
-		if l.Name == "test-slot-3" { // it has some keys in the record of slot 2
+		if l.Name == "test-slot-3" { // the record of slot 2 already has some keys
 			return leaseapi.ErrForbidden
 		}
 		return nil
@@ -294,7 +294,7 @@ func keysAreFoundByTheOwnersOfTheirNamespaces(x *fixture) {
 	d.end()
 }
 
-// The number of objects is published with the membership.
+// Each replica publishes its number of objects with its membership.
 func TestTheHeaviestReplicaIsTold(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		a, b := x.ranged("a", nil), x.ranged("bb", nil)
@@ -336,7 +336,7 @@ func TestTheHeaviestReplicaIsTold(t *testing.T) {
 }
 
 // Replicas enter their terms at the same time, and each marks the recorded
-// ranges as adopted: one that was not first tries again at once.
+// ranges as adopted. A replica that was not the first tries again at once.
 func TestAReplicaThatIsNotFirstAdoptsTheRangesAtOnce(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		a := x.ranged("a", nil)

@@ -19,7 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// aging is a cache whose resourceVersion is how many seconds have passed.
+// aging is a cache whose resourceVersion is the number of seconds since its
+// start.
 type aging struct {
 	slots.Cache
 	began time.Time
@@ -35,7 +36,7 @@ func (a *aging) DeletedSince(
 	return nil
 }
 
-// The time for which an owner may drain has no bound.
+// An owner may drain for any length of time.
 func TestRangesRememberAsLongAsDeletedLooksBack(t *testing.T) {
 	for _, ago := range []time.Duration{time.Minute, time.Hour} {
 		inBubble(t, func(x *fixture) {
@@ -54,7 +55,7 @@ func TestRangesRememberAsLongAsDeletedLooksBack(t *testing.T) {
 	}
 }
 
-// unlistable is a cache whose kind cannot be listed while it refuses.
+// unlistable is a cache whose kind cannot be listed while refuses is set.
 type unlistable struct {
 	slots.Cache
 	refuses atomic.Bool
@@ -85,8 +86,8 @@ func (f *forgetful) DeletedSince(
 	return f.aging.DeletedSince(ctx, rv, found, shards...)
 }
 
-// A replica that waits for a permission for an hour looks as far back as the
-// server remembers, without asking for all of the hour.
+// A replica that waits for a permission for an hour looks back only as far as
+// the server remembers, and does not try the whole hour.
 func TestRangesRememberWhileAKindCannotBeListed(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		r, err := ranges.New(leaseOf(x.API.Link(1), "a"), nil)
@@ -105,7 +106,8 @@ func TestRangesRememberWhileAKindCannotBeListed(t *testing.T) {
 	})
 }
 
-// failing is an aging cache whose server has forgotten everything, or fails.
+// failing is an aging cache whose server fails, or no longer remembers any
+// event.
 type failing struct {
 	aging
 	err      error

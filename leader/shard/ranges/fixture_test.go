@@ -6,10 +6,11 @@ import (
 	"github.com/homeostat/homeostat/internal/test/leaseapi"
 )
 
-// fixture is what all tests of Leases share, with replicas of ranges.
+// fixture is leaseapi.Fixture with methods that start replicas.
 type fixture struct{ *leaseapi.Fixture }
 
-// inBubble runs f, after which no slot may have had two owners at once.
+// inBubble runs f in virtual time. Then it checks that no slot ever had two
+// owners at once.
 func inBubble(t *testing.T, f func(x *fixture)) {
 	t.Helper()
 	leaseapi.InBubble(t, func(x *leaseapi.Fixture) { f(&fixture{x}) })

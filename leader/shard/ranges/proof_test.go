@@ -33,8 +33,8 @@ func TestAPageForTheRangesIsNoMissingRecord(t *testing.T) {
 	})
 }
 
-// A server that no longer remembers a time is asked for a shorter one, which
-// loses deletions: not for a page.
+// If the server no longer remembers a time, Deleted looks back less far and
+// misses deletions. It must not do so because of the page of a proxy.
 func TestAPageIsNoExpiredResourceVersion(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		a := x.ranged("a", nil)
@@ -52,7 +52,7 @@ func TestAPageIsNoExpiredResourceVersion(t *testing.T) {
 	})
 }
 
-// unremembering is a cache whose server does not remember.
+// unremembering is a cache whose server does not remember events.
 type unremembering struct {
 	aging
 	err   error

@@ -17,10 +17,10 @@ import (
 	"github.com/homeostat/homeostat/leader/shard/ranges"
 )
 
-// equalRanges are chosen without objects.
+// equalRanges are the ranges that are chosen without objects.
 const equalRanges = "0:0 4000000000000000:0 8000000000000000:0 c000000000000000:0"
 
-// eighths are namespaces, one in each eighth of the hashes.
+// eighths returns namespaces, one in each eighth of the hashes.
 func eighths() (names []string) {
 	for n := uint64(1); len(names) < 8; n++ {
 		if name := fmt.Sprintf("%x", n*0x9e3779b97f4a7c15); keyspace.Of(name)>>61 == uint64(len(names)) {
@@ -30,7 +30,8 @@ func eighths() (names []string) {
 	return names
 }
 
-// heavyEighths are namespaces of which the first four eighths have most objects.
+// heavyEighths returns the number of objects of each eighth. The first four
+// eighths have most objects.
 func heavyEighths() map[string]int {
 	objects := map[string]int{}
 	for n, name := range eighths() {
@@ -49,7 +50,8 @@ func (counted) SeenResourceVersion() string { return "1" }
 
 func (c counted) CountNamespaces(context.Context) (map[string]int, error) { return c.of(), nil }
 
-// ranged is a replica of ranges. The fixture knows which of the eighths are its.
+// ranged is a replica of ranges. The fixture records which of the eighths it
+// works on.
 type ranged struct {
 	*ranges.Shards
 	name    string
@@ -61,16 +63,16 @@ type ranged struct {
 
 	mu    sync.Mutex // guards the fields below
 	left  []types.NamespacedName
-	found map[string]int // keys, and how often
+	found map[string]int // how often each key was found
 }
 
-// ranged starts a replica that counts these objects when it chooses the ranges.
+// ranged starts a replica that counts objects when it chooses the ranges.
 func (x *fixture) ranged(identity string, objects map[string]int) *ranged {
 	x.T.Helper()
 	return x.rangedBy(identity, objects, x.API.Link(int64(len(identity))))
 }
 
-// rangedBy is ranged, with a client.
+// rangedBy is ranged for a replica that uses client.
 func (x *fixture) rangedBy(identity string, objects map[string]int, client coordinationclient.LeasesGetter) *ranged {
 	x.T.Helper()
 	r := x.newRanged(identity, client)
@@ -89,8 +91,10 @@ func (x *fixture) newRanged(identity string, client coordinationclient.LeasesGet
 	return &ranged{Shards: s, name: identity, fixture: x, link: link, found: map[string]int{}}
 }
 
-// ranger returns what package reconcile needs of shards.
-func ranger(of interface{ Parts() slots.Handover }) slots.Ranger { return of.Parts().(slots.Ranger) }
+// ranger returns the methods that package reconcile needs.
+func ranger(shards interface{ Parts() slots.Handover }) slots.Ranger {
+	return shards.Parts().(slots.Ranger)
+}
 
 func (r *ranged) start() {
 	var ctx context.Context
@@ -135,14 +139,14 @@ func (r *ranged) end() {
 	r.fixture.Expect(r.wait()).To(Succeed())
 }
 
-// die is kill -9: no further request of the replica reaches the API.
+// die ends the replica like kill -9: no further request of it reaches the API.
 func (r *ranged) die() {
 	r.link.Set(func(l *leaseapi.Link) { l.Fail = leaseapi.ErrDead })
 	r.stop()
 	_ = r.wait()
 }
 
-// slots returns the slots of the eighths, as the replica divides them.
+// slots returns the slots of the eighths in the replica's ranges.
 func (r *ranged) slots() (slots []int) {
 	for _, name := range eighths() {
 		slots = append(slots, r.Slot(types.NamespacedName{Namespace: name}))
@@ -150,7 +154,7 @@ func (r *ranged) slots() (slots []int) {
 	return slots
 }
 
-// ranges returns the recorded ones.
+// ranges returns the recorded ranges.
 func (x *fixture) ranges() string {
 	x.T.Helper()
 	return x.config().Annotations["leader.homeostat.dev/ranges"]
@@ -163,7 +167,7 @@ func (x *fixture) config() *coordinationv1.Lease {
 	return config
 }
 
-// divide records other ranges, as another client can.
+// divide records other ranges, as another client might.
 func (x *fixture) divide(text string) {
 	x.T.Helper()
 	config := x.config()

@@ -14,8 +14,8 @@ import (
 	"github.com/homeostat/homeostat/leader/shard/ranges"
 )
 
-// waiting is a cache of objects that are not cached yet, and why the server
-// does not say anything about them.
+// waiting is a cache whose objects are unknown, because the server's answer is
+// an error.
 type waiting struct {
 	unlistable
 	uncounted unlistable
@@ -99,8 +99,8 @@ func TestDivideEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// While it is not known how new the server is, Deleted looks back from an
-// earlier moment.
+// While the server's resourceVersion is unknown, Deleted looks back from an
+// earlier time.
 func TestRangesRememberAgainWhenTheServerAnswers(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		var logs diary

@@ -40,7 +40,7 @@ func replicas(n int) (names []string) {
 	return names
 }
 
-// heaviestShare returns the weight of the heaviest member beside the mean.
+// heaviestShare returns the weight of the heaviest member relative to the mean.
 func heaviestShare(owners, members []string, weights []float64) float64 {
 	load := map[string]float64{}
 	total := 0.0
@@ -68,8 +68,8 @@ func TestTheHeaviestReplicaHasAFifthMoreThanTheMeanAtMost(t *testing.T) {
 					t.Logf("the heaviest replica has %.3f of the mean", share)
 					g.Expect(share).To(BeNumerically("<=", 1.2))
 
-					// One more: it takes its share, and no slot moves between
-					// others.
+					// One more member takes its share, and no slot moves between
+					// the others.
 					members = replicas(n + 1)
 					next := Weigh(p.Target, members, d.Weights)
 					moved := 0.0
@@ -88,8 +88,8 @@ func TestTheHeaviestReplicaHasAFifthMoreThanTheMeanAtMost(t *testing.T) {
 	}
 }
 
-// Sums of weights are rounded: a slot that weighs as much as two members differ
-// by must not oscillate.
+// Sums of weights are rounded. A slot that weighs as much as the difference of
+// two members must not oscillate between them.
 func TestAPlanByWeightEnds(t *testing.T) {
 	for _, namespaces := range []int{100, 1000, 10007, 12345} {
 		g := NewWithT(t)
@@ -108,8 +108,8 @@ func TestAPlanByWeightEnds(t *testing.T) {
 	}
 }
 
-// With 17 members, 16 of which had about the mean of 16, none is far above the
-// mean of 17.
+// 16 members have about the mean of 16. When a 17th member joins, no member is
+// far above the mean of 17.
 func TestAMemberThatJoinsGetsAPart(t *testing.T) {
 	g := NewWithT(t)
 	d := Divide(nil, 256)
@@ -128,9 +128,9 @@ func TestAMemberThatJoinsGetsAPart(t *testing.T) {
 	g.Expect(of).To(BeNumerically("<=", 16))
 }
 
-// A slot that is heavier than all that another member has can not make them
-// more equal, and is no reason why a member that joins gets nothing from the
-// others.
+// A slot that is heavier than the total of another member cannot make the two
+// more equal. A member that joins must nevertheless get slots from the other
+// members.
 func TestAMemberThatJoinsGetsAPartBesideAHeavySlot(t *testing.T) {
 	g := NewWithT(t)
 	weights := []float64{40}
@@ -258,7 +258,8 @@ func TestRangesThatAreNoneAreRefused(t *testing.T) {
 	}
 }
 
-// uneven returns namespaces, one with half of all objects and one with 40 %.
+// uneven returns two heavy namespaces, with half and with 40 % of all objects,
+// and light ones.
 func uneven() map[string]int {
 	namespaces := map[string]int{"big": 4000, "bigger": 5000, "some": 100}
 	for n := range 90 {

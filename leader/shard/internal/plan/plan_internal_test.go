@@ -46,8 +46,7 @@ func TestAPlanIsThatOfThePlainAlgorithm(t *testing.T) {
 	NewWithT(t).Expect(moved).To(BeNumerically(">", 1000), "slots of live members move, too")
 }
 
-// randomOwners returns owners of some slots, among which are some that are no
-// members.
+// randomOwners returns random owners of slots. Some of them are not members.
 func randomOwners(random *rand.Rand) (owners, members []string) {
 	for n := range random.IntN(9) {
 		members = append(members, fmt.Sprintf("replica-%d_%d.1", n, random.IntN(3)))
