@@ -32,8 +32,9 @@ func TestAWriteAsksForWhatItsRequestChanges(t *testing.T) {
 		contentType, subresource, body string
 		paths                          []string
 	}{
-		"a merge patch": {merge, "", `{"metadata":{"uid":"1","resourceVersion":"7","labels":{"l":"y"}}}`, []string{"metadata.labels.l"}},
-		"what it has":   {merge, "", `{"metadata":{"labels":{"l":"x","m":null}},"spec":{"nodeName":"n"}}`, nil},
+		"a merge patch":  {merge, "", `{"metadata":{"uid":"1","resourceVersion":"7","labels":{"l":"y"}}}`, []string{"metadata.labels.l"}},
+		"an empty field": {merge, "", `{"spec":{"securityContext":{}}}`, []string{"spec.securityContext"}},
+		"what it has":    {merge, "", `{"metadata":{"labels":{"l":"x","m":null}},"spec":{"nodeName":"n"}}`, nil},
 		"an apply": {
 			apply, "", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"nodeName":"m","containers":[{"name":"c","image":"i"}]}}`,
 			[]string{"spec.nodeName"},

@@ -118,6 +118,25 @@ func TestWritesAtMostTenSecondsApartAreAHotLoop(t *testing.T) {
 	}
 }
 
+func TestALoopThatIsOverIsNotNamedAtTheNextWriteInVain(t *testing.T) {
+	inLoops(t, func(l *loopFixture) {
+		for range 5 {
+			l.wake("k")
+			l.reconcile("k", l.setting("ours"))
+		}
+		var loops []string
+		for range 2 {
+			<-time.After(9 * time.Second)
+			l.wake("k")
+			item, err := l.queue.Get(l.t.Context())
+			l.Expect(err).NotTo(HaveOccurred())
+			loops = append(loops, l.observe(item, []write{l.setting("new")}).loops)
+			item.Done()
+		}
+		l.Expect(loops).To(HaveExactElements(ContainSubstring("data.v were written 4 times"), BeEmpty()))
+	})
+}
+
 // Only the reaction to changes of the object waits; in particular, no other key does.
 func TestOnlyTheReactionToChangesOfTheObjectWaits(t *testing.T) {
 	inLoops(t, func(l *loopFixture) {
