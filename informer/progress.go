@@ -137,16 +137,24 @@ func (p *progress) failed(ctx context.Context, err error) {
 	p.complain(err, "list or watch failed, retrying")
 }
 
-// complain logs an error: at V(0) if it is new or has lasted for twice as long. The
+// complain logs an error: at V(0) if it is new or has lasted for twice as long. A watch
+// that ends with its server, which another one replaces, is none until it has lasted. The
 // caller holds mu.
 func (p *progress) complain(err error, message string) {
-	phase := p.request.phase.String()
+	phase, cause := p.request.phase.String(), causeOf(err)
 	details := []any{"phase", phase, "waiting", p.waitingFor(), "namespace", p.source.namespace}
-	if p.troubles.isDue(phase+err.Error(), time.Now()) {
-		p.log.Error(err, message, details...)
-		return
+	text, ends := phase+err.Error(), false
+	if cause == causeUnreachable { // in one word, whatever was asked for
+		text, ends = cause, p.synced.Load() && len(p.troubles) == 0
 	}
-	p.log.V(1).Info(message, append(details, "reason", err.Error())...)
+	switch due := p.troubles.isDue(text, time.Now()); {
+	case due && !ends:
+		p.log.Error(err, message, details...)
+	case due:
+		p.log.Info(message, append(details, "reason", err.Error())...)
+	default:
+		p.log.V(1).Info(message, append(details, "reason", err.Error())...)
+	}
 }
 
 // waitingFor says what the informer waits for.

@@ -2,12 +2,16 @@ package informer
 
 import (
 	"errors"
+	"fmt"
+	"net"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	. "github.com/onsi/gomega"
 )
 
@@ -29,6 +33,39 @@ func TestATroubleIsLoggedWhenItIsNewAndThenAtDoubledIntervals(t *testing.T) {
 		g.Expect(due(strings.Repeat("x", n), 15*time.Second)).To(BeTrue())
 		g.Expect(len(all)).To(BeNumerically("<=", mostTroubles))
 	}
+}
+
+// A server that is replaced takes its watches with it. If none answers, that is an error, and one line whichever request
+// fails and in whatever words.
+func TestAWatchThatEndsWithItsServerIsNoErrorUntilThatLasts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		var lines []string
+		p := &progress{counted: &counters{}, log: funcr.New(func(_, args string) {
+			kind := "info"
+			if strings.Contains(args, `"error"=`) {
+				kind = "error"
+			}
+			lines = append(lines, kind)
+		}, funcr.Options{})}
+		refused := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+		said := func(after time.Duration, err error) []string {
+			lines = nil
+			<-time.After(after)
+			p.answered(t.Context(), err)
+			return lines
+		}
+		g.Expect(said(0, refused)).To(Equal([]string{"error"}), "there is no watch yet")
+		g.Expect(said(0, nil)).To(BeEmpty())
+		p.synced.Store(true)
+		g.Expect(said(time.Minute, refused)).To(Equal([]string{"info"}))
+		p.request.phase = phaseList
+		g.Expect(said(time.Second, fmt.Errorf("error from a previous attempt: %w", refused))).To(BeEmpty())
+		g.Expect(said(time.Second, refused)).To(Equal([]string{"error"}))
+		g.Expect(said(time.Second, errors.New("another one"))).To(Equal([]string{"error"}))
+		g.Expect(said(0, nil)).To(BeEmpty())
+		g.Expect(said(0, refused)).To(Equal([]string{"info"}))
+	})
 }
 
 func TestTheReasonSaysHowFarTheFirstListHasCome(t *testing.T) {
