@@ -41,6 +41,23 @@ type RebootGroupSpec struct {
 	Windows []Window `json:"windows,omitempty"`
 	// Drain is how Pods leave a node before its reboot.
 	Drain Drain `json:"drain,omitzero"`
+	// MaxReboots bounds how often one node is rebooted, whatever asks for it.
+	MaxReboots MaxReboots `json:"maxReboots,omitzero"`
+}
+
+// MaxReboots is how many reboots a node may have in that many hours. Further requests
+// wait, and the condition HeldBack names the node.
+type MaxReboots struct {
+	// Count defaults to 3.
+	Count int32 `json:"count,omitempty"`
+	// Hours defaults to 24.
+	Hours int32 `json:"hours,omitempty"`
+}
+
+// Bounds returns the number and the time, with the defaults.
+func (m MaxReboots) Bounds() (count int, in time.Duration) {
+	const defaultCount, defaultHours = 3, 24
+	return cmp.Or(int(m.Count), defaultCount), time.Duration(cmp.Or(m.Hours, defaultHours)) * time.Hour
 }
 
 // Window is a maintenance window. It is read off a clock on the wall of its time zone:
@@ -104,6 +121,13 @@ type Slot struct {
 	Epoch int64 `json:"epoch"`
 	// Since is when the slot was reserved, or rewritten for another request.
 	Since metav1.Time `json:"since,omitzero"`
+	// Stage is how far the controller has seen the reboot come, and StageSince when it
+	// first saw that, by its own clock: every deadline is counted from there.
+	Stage      string      `json:"stage,omitempty"`
+	StageSince metav1.Time `json:"stageSince,omitzero"`
+	// Beat is the latest sign of the agent that was noted, and HeardAt when.
+	Beat    int64       `json:"beat,omitempty"`
+	HeardAt metav1.Time `json:"heardAt,omitzero"`
 	// Verify says that the node was not back from its last reboot when the slot
 	// was rewritten: it must be, before the slot is released.
 	Verify bool `json:"verify,omitempty"`
@@ -114,6 +138,9 @@ type Waiting struct {
 	Node    string      `json:"node"`
 	NodeUID types.UID   `json:"nodeUID"`
 	Since   metav1.Time `json:"since,omitzero"`
+	// NotBefore is when a request that was called off may be tried again, by the
+	// controller's clock. Another request need not wait.
+	NotBefore metav1.Time `json:"notBefore,omitzero"`
 }
 
 // RebootGroupList is a list of groups.

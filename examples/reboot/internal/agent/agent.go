@@ -27,7 +27,7 @@ type Agent struct {
 	nodes   NodeClient
 	pods    drain.Client
 	control *reconcile.Controller
-	told    string // which Pods were left when that was logged; the one worker's
+	memory  *memory // the one worker's
 }
 
 // New returns an agent that has not started; pods is the client of all Pods.

@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/homeostat/homeostat/examples/reboot/internal/agent"
 	"github.com/homeostat/homeostat/examples/reboot/internal/drain"
@@ -39,6 +38,7 @@ type stage struct {
 	events  *notebook
 	pods    *pods
 	nodes   *nodes
+	silent  atomic.Bool // the controller
 
 	mu    sync.Mutex // guards lines
 	lines []string   // of the log
@@ -72,20 +72,11 @@ type pods struct {
 
 func (p *pods) fail(err error) { p.err.Store(&err) }
 
-func (p *pods) Pods(namespace string) typedcorev1.PodInterface {
+func (p *pods) List(ctx context.Context, o metav1.ListOptions) (*corev1.PodList, error) {
 	if err := p.err.Load(); err != nil && *err != nil {
-		return failing{p.Client.Pods(namespace), *err}
+		return nil, *err
 	}
-	return p.Client.Pods(namespace)
-}
-
-type failing struct {
-	typedcorev1.PodInterface
-	err error
-}
-
-func (f failing) List(context.Context, metav1.ListOptions) (*corev1.PodList, error) {
-	return nil, f.err
+	return p.Client.List(ctx, o)
 }
 
 func play(t *testing.T, annotations map[string]string, f func(s *stage)) {
@@ -105,10 +96,13 @@ func playWith(t *testing.T, annotations map[string]string, o *agent.Options, f f
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Annotations: annotations}}
 		_, err = s.core.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
 		s.Expect(err).NotTo(gomega.HaveOccurred())
-		s.pods = &pods{Client: s.core.CoreV1()}
+		s.pods = &pods{Client: drain.Pods(s.core.CoreV1())}
 		options := *o
-		options.Node, options.Machine, options.Events = "n", s.machine, s.events
-		s.nodes = &nodes{NodeInterface: s.core.CoreV1().Nodes()}
+		options.Node, options.Events = "n", s.events
+		if options.Machine == nil {
+			options.Machine = s.machine
+		}
+		s.nodes = &nodes{NodeInterface: s.core.CoreV1().Nodes(), patched: s.permit}
 		a, err := agent.New(s.nodes, s.pods, &options)
 		s.Expect(err).NotTo(gomega.HaveOccurred())
 		s.Expect(a.Control().Name()).To(gomega.Equal(protocol.AgentManager))
@@ -150,12 +144,28 @@ func (s *stage) change(patch string) {
 	s.Expect(err).NotTo(gomega.HaveOccurred())
 }
 
-func (s *stage) grant() {
-	s.change(fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, protocol.Now, granted()[protocol.Now]))
+func (s *stage) grant() { s.accept(granted()) }
+
+// accept grants what the annotations say, now.
+func (s *stage) accept(annotations map[string]string) {
+	at := fmt.Sprintf(`"at":%q`, time.Now().UTC().Format(time.RFC3339))
+	s.change(fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, protocol.Now,
+		strings.Replace(annotations[protocol.Now], `"at":"2000-01-01T00:00:00Z"`, at, 1)))
 }
 
+// granted is a grant as of the start of the bubble.
 func granted() map[string]string {
-	return map[string]string{protocol.Now: `{"request":"r","epoch":1}`}
+	return map[string]string{protocol.Now: `{"request":"r","epoch":1,"at":"2000-01-01T00:00:00Z"}`}
+}
+
+// permit answers the agent's question, as the controller does.
+func (s *stage) permit(n *corev1.Node) {
+	p := protocol.Read(n).InProgress
+	if s.silent.Load() || p == nil || !p.Waits {
+		return
+	}
+	s.change(fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, protocol.Permit,
+		fmt.Sprintf(`{"request":%q,"epoch":%d,"try":%d,"seconds":60}`, p.Request.Request, p.Epoch, p.Try)))
 }
 
 func TestItRebootsOnceAndTellsHowItWent(t *testing.T) {
@@ -255,7 +265,7 @@ func TestItAsksForARebootThatItsHostRequires(t *testing.T) {
 
 		// The file is still there after the reboot.
 		s.change(fmt.Sprintf(`{"metadata":{"annotations":{%q:null,%q:%q}}}`, protocol.Needed, protocol.Now,
-			`{"request":"reboot-required 1","epoch":1}`))
+			fmt.Sprintf(`{"request":"reboot-required 1","epoch":1,"at":%q}`, time.Now().UTC().Format(time.RFC3339))))
 		s.pass(time.Second)
 		s.machine.PowerOn()
 		s.pass(time.Hour)

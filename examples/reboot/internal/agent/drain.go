@@ -3,6 +3,8 @@ package agent
 import (
 	"context"
 	"errors"
+	"strings"
+	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -13,43 +15,60 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// drain makes one pass over the Pods of the node, and the step that follows from it.
-func (a *Agent) drain(ctx context.Context, node *corev1.Node, p protocol.Progress) (reconcile.Result, error) {
+// evict makes one pass over the Pods of the node, if one is due: a change of the node is
+// no reason for one.
+func (a *Agent) evict(ctx context.Context, node *corev1.Node, p protocol.Progress) (reconcile.Result, error) {
+	m := a.remember(p)
+	if left := a.options.DrainPeriod - time.Since(m.passed); !m.passed.IsZero() && left > 0 {
+		return reconcile.After(left), nil
+	}
+	m.passed = time.Now()
 	limited, cancel := context.WithTimeout(ctx, a.options.CallTimeout)
-	pass, err := drain.Evict(limited, a.pods, node.Name)
+	pass, err := m.drain.Pass(limited, node.Spec.Unschedulable)
 	cancel()
-	left := len(pass.Left)
+	left, notAsked := len(pass.Left), pass.NotAsked()
 	if err != nil && left == 0 {
-		left = 1 // Unknown is not none.
+		left, notAsked = 1, 1 // Unknown is not none.
 	}
-	step, why := rules.Drain(p, left, now().Time)
-	switch step {
-	case rules.DrainOver:
-		return reconcile.Result{}, a.drained(ctx, node, p, pass, why)
-	case rules.CallOff:
-		return reconcile.Result{}, a.callOff(ctx, node, p, pass, why)
-	case rules.DrainOn:
+	a.returned(ctx, node, m, pass.Returned)
+	if rules.Drained(p.Terms, left, notAsked, time.Since(m.began)) {
+		return reconcile.Result{}, a.drained(ctx, node, p, pass)
 	}
-	a.report(ctx, pass)
-	return reconcile.After(a.options.DrainPeriod), errors.Join(err, a.blocked(ctx, node, p, pass.Refusals()))
+	a.report(ctx, m, pass)
+	return reconcile.After(a.options.DrainPeriod), errors.Join(err, a.blocked(ctx, node, p, pass))
 }
 
 // report logs which Pods the drain waits for, when that has changed.
-func (a *Agent) report(ctx context.Context, pass drain.Pass) {
+func (a *Agent) report(ctx context.Context, m *memory, pass drain.Pass) {
 	left := pass.Leftovers()
-	if left != a.told && len(pass.Left) > len(pass.Refused) {
+	if left != m.left && left != pass.Refusals() {
 		logr.FromContextOrDiscard(ctx).Info("waiting for Pods to end", "left", left)
 	}
-	a.told = left
+	m.left = left
 }
 
-// blocked notes which evictions are refused, when that has changed.
-func (a *Agent) blocked(ctx context.Context, node *corev1.Node, p protocol.Progress, refusals string) error {
-	if p.Blocked == refusals {
-		return nil
+// returned tells of Pods that were made after the node was cordoned, when there are others.
+func (a *Agent) returned(ctx context.Context, node *corev1.Node, m *memory, pods []string) {
+	text := strings.Join(pods[:min(len(pods), 3)], ", ")
+	if text == m.returned {
+		return
 	}
-	p.Blocked = refusals
-	err := a.patch(ctx, node, func(n *corev1.Node) error { return protocol.Proceed(n, p) })
+	if m.returned = text; text != "" {
+		logr.FromContextOrDiscard(ctx).Info("Pods were made after the node was cordoned, not waiting for them", "pods", text)
+		a.warn(node, "PodsReturned", "Evict", errors.New("made after the node was cordoned, and left alone: "+text))
+	}
+}
+
+// blocked notes which evictions are refused, when that has changed, and now and then
+// which Pods are left, which is also the sign that the agent is alive.
+func (a *Agent) blocked(ctx context.Context, node *corev1.Node, p protocol.Progress, pass drain.Pass) error {
+	refusals := pass.Refusals()
+	changed := p.Blocked != refusals
+	p.Blocked, p.Left = refusals, pass.Leftovers()
+	if !changed {
+		return a.beat(ctx, node, p)
+	}
+	err := a.proceed(ctx, node, p)
 	if err != nil || refusals == "" {
 		return err
 	}
@@ -58,43 +77,16 @@ func (a *Agent) blocked(ctx context.Context, node *corev1.Node, p protocol.Progr
 	return nil
 }
 
-// drained notes that the machine may go down from now on.
-func (a *Agent) drained(
-	ctx context.Context, node *corev1.Node, p protocol.Progress, pass drain.Pass, why string,
-) error {
-	p.Drained, p.Blocked = true, ""
-	err := a.patch(ctx, node, func(n *corev1.Node) error {
-		return protocol.Proceed(n, p)
-	})
-	if err != nil {
+// drained notes that the drain is over.
+func (a *Agent) drained(ctx context.Context, node *corev1.Node, p protocol.Progress, pass drain.Pass) error {
+	p.Drained, p.Blocked, p.Left = true, "", ""
+	if err := a.question(ctx, node, p); err != nil {
 		return err
 	}
-	logr.FromContextOrDiscard(ctx).Info("the drain is over", "why", why, "left", pass.Left)
+	logr.FromContextOrDiscard(ctx).Info("the drain is over", "left", pass.Leftovers())
 	if !pass.Over() {
-		a.warn(node, "DrainForced", "Drain", errors.New(why+"; rebooting with: "+pass.Leftovers()))
+		a.warn(node, "DrainForced", "Drain", errors.New(
+			"the drain has taken longer than "+p.DrainTimeout().String()+", and the policy is force; rebooting with: "+pass.Leftovers()))
 	}
-	return nil
-}
-
-// callOff gives the request back, and the cordon if it is the agent's.
-func (a *Agent) callOff(
-	ctx context.Context, node *corev1.Node, p protocol.Progress, pass drain.Pass, why string,
-) error {
-	if !pass.Over() {
-		why += ": " + pass.Leftovers()
-	}
-	outcome := protocol.Outcome{
-		Request: p.Request, FromBootID: p.BootID, ToBootID: p.BootID, At: now(), Result: protocol.CalledOff, Why: why,
-	}
-	uncordon := protocol.MayUncordon(node, &p)
-	err := a.patch(ctx, node, func(n *corev1.Node) error {
-		return protocol.CallOff(n, outcome, uncordon)
-	})
-	if err != nil {
-		return err
-	}
-	logr.FromContextOrDiscard(ctx).Info("called the reboot off",
-		"request", p.Request.Request, "why", why, "uncordoned", uncordon)
-	a.warn(node, "CalledOff", "Drain", errors.New(why))
 	return nil
 }

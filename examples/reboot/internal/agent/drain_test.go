@@ -48,11 +48,7 @@ func (s *stage) allow(name string, allowed int32) {
 }
 
 func terms(policy string) map[string]string {
-	return map[string]string{protocol.Now: fmt.Sprintf(`{"request":"r","epoch":1,"drainPolicy":%q,"drainSeconds":60}`, policy)}
-}
-
-func (s *stage) accept(annotations map[string]string) {
-	s.change(fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, protocol.Now, annotations[protocol.Now]))
+	return map[string]string{protocol.Now: fmt.Sprintf(`{"request":"r","epoch":1,"at":"2000-01-01T00:00:00Z","drainPolicy":%q,"drainSeconds":60}`, policy)}
 }
 
 const refused = "Pod default/web: The disruption budget web needs 1 healthy pods and has 1 currently"
@@ -73,54 +69,6 @@ func TestItRebootsOnceTheBudgetLetsThePodGo(t *testing.T) {
 		s.Expect(s.machine.Off()).To(gomega.BeTrue())
 		s.Expect(protocol.Read(s.node()).InProgress).To(gomega.HaveValue(gomega.And(
 			gomega.HaveField("Blocked", ""), gomega.HaveField("Drained", true))))
-	})
-}
-
-func TestADrainThatFailsNeverRebootsUnderAbort(t *testing.T) {
-	play(t, nil, func(s *stage) {
-		s.guarded("web", 0)
-		s.accept(terms(protocol.PolicyAbort))
-		s.pass(70 * time.Second)
-		s.Expect(s.node().Spec.Unschedulable).To(gomega.BeFalse(), "the cordon is taken back")
-		state := protocol.Read(s.node())
-		s.Expect(state.InProgress).To(gomega.BeNil())
-		s.Expect(state.Needed).To(gomega.HaveValue(gomega.Equal("r")), "no request is lost")
-		s.Expect(state.Spent()).To(gomega.BeEquivalentTo(1))
-		s.Expect(state.Last).To(gomega.HaveValue(gomega.And(gomega.HaveField("Result", protocol.CalledOff),
-			gomega.HaveField("ToBootID", "n-boot-1"),
-			gomega.HaveField("Why", "the drain has taken longer than 1m0s: "+refused))))
-		s.Expect(s.events.texts("CalledOff")).To(gomega.ConsistOf(gomega.ContainSubstring(refused)))
-		s.allow("web", 1)
-		s.pass(time.Hour)
-		s.Expect(s.machine.Off()).To(gomega.BeFalse())
-	})
-}
-
-func TestADrainThatIsCalledOffLeavesTheCordonOfOthers(t *testing.T) {
-	play(t, nil, func(s *stage) {
-		s.guarded("web", 0)
-		s.change(`{"spec":{"unschedulable":true}}`)
-		s.accept(terms(protocol.PolicyAbort))
-		s.pass(70 * time.Second)
-		s.Expect(protocol.Read(s.node()).Last).To(gomega.HaveValue(gomega.HaveField("Result", protocol.CalledOff)))
-		s.Expect(s.node().Spec.Unschedulable).To(gomega.BeTrue())
-	})
-}
-
-func TestADrainThatIsCalledOffLeavesTheCordonThatAnotherClientHasPutThereSince(t *testing.T) {
-	play(t, nil, func(s *stage) {
-		s.guarded("web", 0)
-		s.accept(terms(protocol.PolicyAbort))
-		s.pass(50 * time.Second)
-		recordon := func() { // while the agent writes, so that it never sees the node without a cordon
-			s.change(`{"spec":{"unschedulable":null}}`)
-			s.change(`{"spec":{"unschedulable":true}}`)
-			<-time.After(time.Millisecond) // its cache has both now
-		}
-		s.nodes.meanwhile.Store(&recordon)
-		s.pass(20 * time.Second)
-		s.Expect(protocol.Read(s.node()).Last).To(gomega.HaveValue(gomega.HaveField("Result", protocol.CalledOff)))
-		s.Expect(s.node().Spec.Unschedulable).To(gomega.BeTrue())
 	})
 }
 
@@ -145,34 +93,6 @@ func TestADrainThatFailsRebootsUnderForce(t *testing.T) {
 		s.pass(20 * time.Second)
 		s.Expect(s.machine.Off()).To(gomega.BeTrue())
 		s.Expect(s.events.texts("DrainForced")).To(gomega.ConsistOf(gomega.ContainSubstring(refused)))
-	})
-}
-
-// From then on the machine may be on its way down, although the agent still runs.
-func TestADrainedNodeIsNotCalledOff(t *testing.T) {
-	play(t, nil, func(s *stage) {
-		s.machine.Refuse(errors.New("inhibited"))
-		s.accept(terms(protocol.PolicyAbort))
-		s.pass(30 * time.Second)
-		s.guarded("late", 0)
-		s.pass(time.Hour)
-		s.Expect(protocol.Read(s.node()).InProgress).To(gomega.HaveValue(gomega.HaveField("Drained", true)))
-		s.machine.Refuse(nil)
-		s.pass(20 * time.Minute)
-		s.Expect(s.machine.Off()).To(gomega.BeTrue())
-	})
-}
-
-func TestADrainEndsWithItsWindow(t *testing.T) {
-	play(t, nil, func(s *stage) {
-		s.guarded("web", 0)
-		s.accept(map[string]string{protocol.Now: fmt.Sprintf(`{"request":"r","epoch":1,"drainPolicy":"wait","notAfter":%q}`,
-			time.Now().Add(2*time.Minute).UTC().Format(time.RFC3339))})
-		s.pass(time.Minute)
-		s.Expect(protocol.Read(s.node()).InProgress).NotTo(gomega.BeNil())
-		s.pass(70 * time.Second)
-		s.Expect(protocol.Read(s.node()).Last).To(gomega.HaveValue(gomega.HaveField("Why", gomega.ContainSubstring("window has closed"))))
-		s.Expect(s.machine.Off()).To(gomega.BeFalse())
 	})
 }
 

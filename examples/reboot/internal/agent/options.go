@@ -2,6 +2,7 @@ package agent
 
 import (
 	"cmp"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"time"
@@ -29,6 +30,12 @@ type Options struct {
 	Machine machine.Machine
 	// Events receives the agent's Events. Defaults to none.
 	Events events.EventRecorder
+	// Start names this start of the agent, as no other may be named. Defaults to a random
+	// text.
+	Start string
+	// Now is the wall clock of the node, for what people read and for comparing it with the
+	// controller's. Defaults to time.Now.
+	Now func() time.Time
 	// Patience is how long the agent waits for a reboot that was not refused
 	// before it asks again. Defaults to [DefaultPatience].
 	Patience time.Duration
@@ -57,6 +64,12 @@ func (o *Options) withDefaults() Options {
 	set.CallTimeout = cmp.Or(set.CallTimeout, DefaultCallTimeout)
 	set.DrainPeriod = cmp.Or(set.DrainPeriod, DefaultDrainPeriod)
 	set.AskPeriod = cmp.Or(set.AskPeriod, DefaultAskPeriod)
+	if set.Start == "" {
+		set.Start = rand.Text()
+	}
+	if set.Now == nil {
+		set.Now = time.Now
+	}
 	if set.Events == nil {
 		set.Events = discard{}
 	}

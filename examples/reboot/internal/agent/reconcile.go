@@ -26,7 +26,7 @@ func (a *Agent) reconcile(ctx context.Context, request reconcile.Request[*corev1
 		return reconcile.Result{}, err
 	}
 	state := protocol.Read(node)
-	step, err := rules.Agent(state, bootID, now().Time)
+	step, err := rules.Agent(state, bootID, a.options.Now())
 	if err != nil {
 		a.warn(node, "InvalidAnnotation", "Read", err)
 		return reconcile.Result{}, reconcile.Terminal(err)
@@ -35,8 +35,10 @@ func (a *Agent) reconcile(ctx context.Context, request reconcile.Request[*corev1
 	switch step {
 	case rules.Accept:
 		return reconcile.Result{}, a.accept(ctx, node, *state.Now, bootID)
+	case rules.Refuse:
+		return reconcile.Result{}, a.decline(ctx, node, *state.Now, bootID, "ClocksApart", rules.Apart(state.Now, a.options.Now()))
 	case rules.Resume:
-		return a.resume(ctx, node, *state.InProgress)
+		return a.resume(ctx, node, *state.InProgress, state.Permit)
 	case rules.Complete:
 		return reconcile.Result{}, a.complete(ctx, node, *state.InProgress, bootID)
 	case rules.Restamp:
@@ -56,5 +58,7 @@ func (a *Agent) bootID(ctx context.Context) (string, error) {
 	return id, nil
 }
 
-// now returns the time with the precision of an annotation.
-func now() metav1.Time { return metav1.Time{Time: time.Now().UTC().Truncate(time.Second)} }
+// now returns the time of the node's clock with the precision of an annotation.
+func (a *Agent) now() metav1.Time {
+	return metav1.Time{Time: a.options.Now().UTC().Truncate(time.Second)}
+}

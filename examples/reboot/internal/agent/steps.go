@@ -7,12 +7,10 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/homeostat/homeostat/examples/reboot/internal/machine"
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 	"github.com/homeostat/homeostat/examples/reboot/internal/rules"
-	"github.com/homeostat/homeostat/names"
 	"github.com/homeostat/homeostat/patch"
 	"github.com/homeostat/homeostat/reconcile"
 )
@@ -41,76 +39,66 @@ func (a *Agent) ask(ctx context.Context, node *corev1.Node, state protocol.State
 	return reconcile.After(a.options.AskPeriod), nil
 }
 
-// accept takes the reboot on, with the boot that must end.
+// accept takes the reboot on, with the boot that must end, unless something on the
+// machine forbids it now.
 func (a *Agent) accept(ctx context.Context, node *corev1.Node, g protocol.Grant, bootID string) error {
-	progress := protocol.Progress{Request: g.Request, Terms: g.Terms, BootID: bootID, AcceptedAt: now()}
-	err := a.patch(ctx, node, func(n *corev1.Node) error {
+	inhibitors, err := a.inhibitors(ctx)
+	if err != nil {
+		return err
+	}
+	if inhibitors != "" {
+		return a.decline(ctx, node, g, bootID, "RebootInhibited", inhibitors)
+	}
+	progress := protocol.Progress{
+		Request: g.Request, Terms: g.Terms, BootID: bootID, AcceptedAt: a.now(), Start: a.options.Start, Beat: 1,
+	}
+	err = a.patch(ctx, node, func(n *corev1.Node) error {
 		return protocol.Accept(n, progress)
 	})
 	if err != nil {
 		return err
 	}
+	a.memory = nil // of an earlier one that a person has called off
 	logr.FromContextOrDiscard(ctx).Info("accepted the reboot", "request", g.Request.Request, "epoch", g.Epoch)
 	a.note(node, "Draining", "Drain", "Accepted the reboot for request %q and cordoned the node", g.Request.Request)
 	return nil
 }
 
-// resume brings an accepted reboot about.
-func (a *Agent) resume(
-	ctx context.Context, node *corev1.Node, p protocol.Progress,
-) (reconcile.Result, error) {
-	if p.CordonedByAgent && !node.Spec.Unschedulable {
-		return reconcile.Result{}, a.patch(ctx, node, func(n *corev1.Node) error {
-			return protocol.Disown(n, p)
-		})
+// inhibitors says what forbids the machine to reboot, if it can tell.
+func (a *Agent) inhibitors(ctx context.Context) (string, error) {
+	m, ok := a.options.Machine.(machine.Inhibited)
+	if !ok {
+		return "", nil
 	}
-	if !p.Drained {
-		return a.drain(ctx, node, p)
-	}
-	still, err := a.stillInProgress(ctx, node, p)
-	if err != nil || !still {
-		return reconcile.Result{}, err
-	}
-	if err := a.reboot(ctx, node, p.BootID); err != nil {
-		return reconcile.Result{}, err
-	}
-	logr.FromContextOrDiscard(ctx).Info("asked the machine to reboot", "request", p.Request.Request)
-	return reconcile.After(a.options.Patience), nil
-}
-
-// stillInProgress looks at the live node: the cache may not know yet that the
-// reboot was called off, or the node recreated.
-func (a *Agent) stillInProgress(ctx context.Context, node *corev1.Node, p protocol.Progress) (bool, error) {
-	live, err := a.nodes.Get(ctx, node.Name, metav1.GetOptions{})
-	if names.IsNotFound(err, corev1.Resource("nodes"), node.Name) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("reading node %q before its reboot: %w", node.Name, err)
-	}
-	state := protocol.Read(live)
-	return live.UID == node.UID && state.InProgress != nil && state.InProgress.Request == p.Request &&
-		state.InProgress.BootID == p.BootID && state.InProgress.Drained, nil
-}
-
-func (a *Agent) reboot(ctx context.Context, node *corev1.Node, bootID string) error {
-	limited, cancel := context.WithTimeout(ctx, a.options.CallTimeout)
+	ctx, cancel := context.WithTimeout(ctx, a.options.CallTimeout)
 	defer cancel()
-	err := a.options.Machine.Reboot(limited, bootID)
-	if errors.Is(err, machine.ErrOtherBoot) {
-		return nil // The next reconcile sees it too.
-	}
+	why, err := m.Inhibitors(ctx)
 	if err != nil {
-		a.warn(node, "RebootRefused", "Reboot", err)
-		return fmt.Errorf("rebooting node %q: %w", node.Name, err)
+		return "", fmt.Errorf("asking the machine of node %q what forbids its reboot: %w", a.options.Node, err)
 	}
+	return why, nil
+}
+
+// decline gives a granted request back before anything has begun.
+func (a *Agent) decline(
+	ctx context.Context, node *corev1.Node, g protocol.Grant, bootID, reason, why string,
+) error {
+	outcome := protocol.Outcome{
+		Request: g.Request, FromBootID: bootID, ToBootID: bootID, At: a.now(), Result: protocol.CalledOff, Why: why,
+	}
+	err := a.patch(ctx, node, func(n *corev1.Node) error { return protocol.Decline(n, outcome) })
+	if err != nil {
+		return err
+	}
+	logr.FromContextOrDiscard(ctx).Info("declined the reboot", "request", g.Request.Request, "epoch", g.Epoch, "why", why)
+	a.warn(node, reason, "Accept", errors.New(why))
 	return nil
 }
 
 // complete ends the reboot: the kernel runs another boot than the one that was to end.
 func (a *Agent) complete(ctx context.Context, node *corev1.Node, p protocol.Progress, bootID string) error {
 	outcome := protocol.Outcome{
-		Request: p.Request, FromBootID: p.BootID, ToBootID: bootID, At: now(), Result: protocol.Rebooted,
+		Request: p.Request, FromBootID: p.BootID, ToBootID: bootID, At: a.now(), Result: protocol.Rebooted,
 	}
 	uncordon := protocol.MayUncordon(node, &p)
 	err := a.patch(ctx, node, func(n *corev1.Node) error {
@@ -127,7 +115,7 @@ func (a *Agent) complete(ctx context.Context, node *corev1.Node, p protocol.Prog
 // restamp notes a boot without a request: the controller waits for the
 // kubelet to report the newest.
 func (a *Agent) restamp(ctx context.Context, node *corev1.Node, o protocol.Outcome, bootID string) error {
-	o.ToBootID, o.At = bootID, now()
+	o.ToBootID, o.At = bootID, a.now()
 	return a.patch(ctx, node, func(n *corev1.Node) error { return protocol.Restamp(n, o) })
 }
 

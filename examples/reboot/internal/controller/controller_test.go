@@ -35,6 +35,13 @@ func TestItGrantsAsManyAsTheLimitAllowsOldestFirst(t *testing.T) {
 	})
 }
 
+// accepted moves reboot-now to reboot-in-progress, as an agent does, with these fields besides.
+func accepted(more string) map[string]any {
+	return map[string]any{
+		protocol.Now: nil, protocol.InProgress: `{"request":"r","epoch":1,"bootID":"b1","start":"s","beat":1,` + more + `}`,
+	}
+}
+
 // standby never leads.
 type standby struct{}
 
@@ -55,9 +62,9 @@ func TestItRestsWhenThereIsNothingToDo(t *testing.T) {
 	play(t, func(s *stage) {
 		s.group("g", intstr.FromInt32(1), nil)
 		s.asking("n1", "n2", "n3")
-		s.pass(time.Minute)
+		s.pass(time.Second)
 		before := s.sim.Version()
-		s.pass(10 * time.Minute)
+		s.pass(rules.AcceptTimeout - 5*time.Second)
 		s.Expect(s.sim.Version()).To(gomega.Equal(before), "it writes although nothing changes")
 	})
 }
@@ -105,6 +112,7 @@ func TestItTellsOfAFullGroupOnceInAWhile(t *testing.T) {
 		s.asking("n3", "n4")
 		s.pass(time.Minute)
 		s.Expect(s.events.count("MaxUnavailableReached")).To(gomega.Equal(1))
+		s.change("n1", accepted(`"drainPolicy":"wait","drainSeconds":6000`))
 		s.pass(controller.DefaultEventInterval)
 		s.asking("n5")
 		s.pass(time.Minute)
@@ -121,9 +129,10 @@ func TestItSaysWhoIsStuck(t *testing.T) {
 		s.pass(time.Minute)
 		s.Expect(s.condition("g", rules.ConditionStuck)).To(gomega.HavePrefix("False"))
 		s.Expect(s.events.count("Stuck")).To(gomega.BeZero())
+		s.change("n1", accepted(`"drainSeconds":6000`))
 		s.pass(controller.DefaultStuckAfter)
 		s.Expect(s.condition("g", rules.ConditionStuck)).To(gomega.And(gomega.HavePrefix("True SlotHeldTooLong n1 since"),
-			gomega.HaveSuffix("its agent has not accepted yet")))
+			gomega.HaveSuffix("draining")))
 		s.Expect(s.events.count("Stuck")).To(gomega.Equal(1))
 	})
 }
@@ -357,8 +366,13 @@ func TestNothingBeginsOutsideAWindow(t *testing.T) {
 			gomega.HaveField("Policy", "wait"), gomega.HaveField("DrainSeconds", gomega.BeEquivalentTo(60)),
 			gomega.HaveField("NotAfter.Time", gomega.BeTemporally("==", time.Date(2000, 1, 3, 2, 0, 0, 0, time.UTC)))))))
 
-		// Its agent is away: the grant is taken back when the window closes.
-		s.pass(4 * time.Hour)
+		// Its agent is away, and the window closes.
+		s.change("n1", map[string]any{protocol.Now: nil}) // withdrawn
+		s.pass(4*time.Hour - 2*time.Minute)
+		s.change("n1", map[string]any{protocol.Needed: "r"})
+		s.pass(time.Second)
+		s.Expect(s.granted("n1")).To(gomega.BeTrue())
+		s.pass(2 * time.Minute)
 		s.Expect(s.state("n1")).To(gomega.And(gomega.HaveField("Now", gomega.BeNil()),
 			gomega.HaveField("Needed", gomega.HaveValue(gomega.Equal("r")))))
 		s.Expect(s.holders("g")).To(gomega.BeEmpty())

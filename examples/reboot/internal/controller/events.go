@@ -63,6 +63,17 @@ func (r *recorder) stuck(group *api.RebootGroup, holders []string) {
 		"Slots are held for too long: %s", strings.Join(holders, "; "))
 }
 
+// heldBack is sent when other nodes than before wait for a person.
+func (r *recorder) heldBack(group *api.RebootGroup, nodes string) {
+	r.events.Eventf(about(group), nil, corev1.EventTypeWarning, "HeldBack", "Watch",
+		"Not rebooted until a person finds out why: %s", nodes)
+}
+
+// ended is sent for a reboot that the controller has ended.
+func (r *recorder) ended(node *corev1.Node, group *api.RebootGroup, reason, why string) {
+	r.events.Eventf(node, about(group), corev1.EventTypeWarning, reason, "Watch", "%s", why)
+}
+
 // about returns the group with its kind, which a decoded object may lack.
 func about(group *api.RebootGroup) runtime.Object {
 	named := &api.RebootGroup{ObjectMeta: group.ObjectMeta}

@@ -162,7 +162,7 @@ func playWith(t *testing.T, o *controller.Options, f func(s *stage)) {
 		s.ctx = ctx
 		version := api.GroupVersion()
 		var err error
-		s.sim, err = apisim.New(&apisim.Options{Resources: []apisim.Resource{
+		s.sim, err = apisim.New(&apisim.Options{ManagedFields: true, Resources: []apisim.Resource{
 			{Group: version.Group, Version: version.Version, Resource: api.Resource, Kind: "RebootGroup", Status: true},
 		}})
 		s.Expect(err).NotTo(gomega.HaveOccurred())

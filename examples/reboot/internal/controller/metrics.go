@@ -7,6 +7,7 @@ import (
 
 	"github.com/homeostat/homeostat/examples/reboot/api"
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
+	"github.com/homeostat/homeostat/examples/reboot/internal/rules"
 )
 
 // A collector measures the groups and nodes that the cache has, when it is asked.
@@ -22,6 +23,7 @@ type collector struct {
 //	reboot_group_oldest_request_seconds     how long the oldest of them has waited, 0 if none does
 //	reboot_group_oldest_slot_seconds        how long the oldest slot has been held, 0 if none is
 //	reboot_group_blocked_drains             nodes whose drain a disruption budget holds up
+//	reboot_group_held_back                  nodes that wait for a person, as reboots do not help
 //	reboot_group_condition{type}            1 if the condition is True, else 0
 func (c *Controller) Collector() prometheus.Collector {
 	m := &collector{c: c, metrics: map[string]*prometheus.Desc{}}
@@ -33,6 +35,7 @@ func (c *Controller) Collector() prometheus.Collector {
 		"oldest_request_seconds": "How long the oldest request has waited for a slot; 0 if none waits.",
 		"oldest_slot_seconds":    "How long the oldest slot has been held; 0 if none is.",
 		"blocked_drains":         "Nodes on which evictions are refused.",
+		"held_back":              "Nodes that are not rebooted until a person finds out why reboots do not help.",
 	} {
 		m.metrics[name] = prometheus.NewDesc("reboot_group_"+name, help, []string{"group"}, nil)
 	}
@@ -50,7 +53,7 @@ func (m *collector) Describe(out chan<- *prometheus.Desc) {
 
 // Collect measures every group in the cache.
 func (m *collector) Collect(out chan<- prometheus.Metric) {
-	now := time.Now()
+	now := m.c.options.Now()
 	for group := range m.c.groupCache.Snapshot().All() {
 		for name, value := range m.c.measure(group, now) {
 			out <- prometheus.MustNewConstMetric(m.metrics[name], prometheus.GaugeValue, value, group.Name)
@@ -66,12 +69,24 @@ func (m *collector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
+// heldFast returns how many nodes wait for a person.
+func (c *Controller) heldFast(group *api.RebootGroup, now time.Time) int {
+	facts := rules.Facts{Group: group, Queue: group.Status.Queue, Now: now}
+	for _, w := range group.Status.Queue {
+		if node := c.cachedNode(w.Node); node != nil {
+			facts.Members = append(facts.Members, node)
+		}
+	}
+	return len(facts.HeldFast())
+}
+
 func (c *Controller) measure(group *api.RebootGroup, now time.Time) map[string]float64 {
 	s := &group.Status
 	all := map[string]float64{
 		"nodes": float64(s.Nodes), "max_unavailable": float64(s.Limit),
 		"slots": float64(len(s.Slots)), "requests": float64(len(s.Queue)),
 		"oldest_request_seconds": 0, "oldest_slot_seconds": 0, "blocked_drains": 0,
+		"held_back": float64(c.heldFast(group, now)),
 	}
 	for _, w := range s.Queue {
 		all["oldest_request_seconds"] = max(all["oldest_request_seconds"], now.Sub(w.Since.Time).Seconds())

@@ -12,7 +12,6 @@ import (
 
 	"github.com/homeostat/homeostat/examples/reboot/deploy"
 	"github.com/homeostat/homeostat/examples/reboot/internal/controller"
-	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 )
 
 // measured returns the gauges with the label group, by name and type.
@@ -41,6 +40,7 @@ func TestMetricsTellOfTheGroups(t *testing.T) {
 		s.group("g", intstr.FromInt32(1), nil)
 		s.asking("n1")
 		s.pass(time.Second) // it has the slot
+		s.change("n1", accepted(`"drainSeconds":6000`))
 		s.asking("n2", "n3")
 		s.pass(10 * time.Minute)
 		s.Expect(s.measured()).To(gomega.And(
@@ -51,9 +51,7 @@ func TestMetricsTellOfTheGroups(t *testing.T) {
 			gomega.HaveKeyWithValue("reboot_group_blocked_drains", 0.0),
 			gomega.HaveKeyWithValue("reboot_group_condition Valid", 1.0), gomega.HaveKeyWithValue("reboot_group_condition Stuck", 0.0),
 		))
-		s.change("n1", map[string]any{
-			protocol.Now: nil, protocol.InProgress: `{"request":"r","epoch":1,"bootID":"b1","blocked":"Pod a/b: budget"}`,
-		})
+		s.change("n1", accepted(`"drainSeconds":6000,"blocked":"Pod a/b: budget"`))
 		s.pass(controller.DefaultStuckAfter)
 		s.Expect(s.measured()).To(gomega.And(
 			gomega.HaveKeyWithValue("reboot_group_blocked_drains", 1.0), gomega.HaveKeyWithValue("reboot_group_condition Stuck", 1.0),

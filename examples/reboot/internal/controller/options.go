@@ -47,6 +47,9 @@ type Options struct {
 	Workers int
 	// Backoff of failed reconciles. Defaults to the SDK's.
 	Backoff queue.Backoff
+	// Now is the wall clock of the controller, by which windows and deadlines are decided.
+	// Defaults to time.Now.
+	Now func() time.Time
 	// Leader lets it work only while this replica leads. Defaults to always.
 	Leader reconcile.Leader
 }
@@ -60,6 +63,9 @@ func (o *Options) withDefaults() Options {
 	set.StuckAfter = cmp.Or(set.StuckAfter, DefaultStuckAfter)
 	set.EventInterval = cmp.Or(set.EventInterval, DefaultEventInterval)
 	set.GatePeriod = cmp.Or(set.GatePeriod, DefaultGatePeriod)
+	if set.Now == nil {
+		set.Now = time.Now
+	}
 	if set.Events == nil {
 		set.Events = discard{}
 	}

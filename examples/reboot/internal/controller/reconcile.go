@@ -27,7 +27,7 @@ func (c *Controller) reconcile(
 	if !ok {
 		return c.missing(ctx, request.Key.Name)
 	}
-	v := newView(group, c.cachedGroups(), c.cachedNodes())
+	v := c.newView(group, c.cachedGroups(), c.cachedNodes())
 	wait := v.change()
 	for i, slot := range group.Status.Slots {
 		node := c.cachedNode(slot.Node)
@@ -105,14 +105,31 @@ func (c *Controller) createDefault(ctx context.Context, name string) error {
 // stuck returns the holders that take too long, and when the next one will.
 func (c *Controller) stuck(v view) (names []string, next time.Duration) {
 	for i, slot := range v.group.Status.Slots {
-		left := slot.Since.Add(c.options.StuckAfter).Sub(v.now)
+		node := c.cachedNode(slot.Node)
+		left := c.stuckAt(slot, node).Sub(v.now)
 		if left > 0 {
 			next = rules.Sooner(next, left)
 			continue
 		}
-		node := c.cachedNode(slot.Node)
 		decision := rules.ForSlot(v.situation(i, node), slot, node)
 		names = append(names, fmt.Sprintf("%s since %s: %s", slot.Node, slot.Since.UTC().Format(time.RFC3339), decision.Why))
 	}
 	return names, next
+}
+
+// stuckAt returns when a slot is held for too long: a drain under the policy wait is once
+// its timeout is over.
+func (c *Controller) stuckAt(slot api.Slot, node *corev1.Node) time.Time {
+	at := slot.Since.Add(c.options.StuckAfter)
+	if node == nil || slot.Stage != rules.StageDraining {
+		return at
+	}
+	p := protocol.Read(node).InProgress
+	if p == nil || p.Policy != protocol.PolicyWait {
+		return at
+	}
+	if over := slot.StageSince.Add(p.DrainTimeout()); over.Before(at) {
+		return over
+	}
+	return at
 }

@@ -23,8 +23,9 @@ func TestWhatIsRefusedIsWrittenLater(t *testing.T) {
 		_, err := s.groups.Get(s.ctx, api.DefaultName, metav1.GetOptions{})
 		s.Expect(err).To(gomega.MatchError(gomega.ContainSubstring("not found")))
 		s.groups.refuses.Store(false)
-		s.pass(10 * time.Minute)
+		s.until(func() bool { return s.exists(api.DefaultName) && len(s.holders(api.DefaultName)) > 0 })
 		s.Expect(s.holders(api.DefaultName)).To(gomega.Equal([]string{"n1"}), "the built-in group is made")
+		s.change("n1", accepted(`"drainSeconds":6000`))
 
 		s.groups.refuses.Store(true)
 		s.Expect(s.core.CoreV1().Nodes().Delete(s.ctx, "n1", metav1.DeleteOptions{})).To(gomega.Succeed())
@@ -32,9 +33,20 @@ func TestWhatIsRefusedIsWrittenLater(t *testing.T) {
 		s.pass(time.Minute)
 		s.Expect(s.holders(api.DefaultName)).To(gomega.Equal([]string{"n1"}))
 		s.groups.refuses.Store(false)
-		s.pass(10 * time.Minute)
+		s.until(func() bool { return len(s.holders(api.DefaultName)) == 0 || s.holders(api.DefaultName)[0] == "n2" })
+		s.pass(time.Second)
 		s.Expect(s.holders(api.DefaultName)).To(gomega.Equal([]string{"n2"}), "slots are released, and given out")
 	})
+}
+
+// until lets time pass until done, but no more than ten minutes.
+func (s *stage) until(done func() bool) {
+	for range 600 {
+		if s.pass(time.Second); done() {
+			return
+		}
+	}
+	s.Expect(done()).To(gomega.BeTrue(), "in ten minutes")
 }
 
 func TestASlotOfAGroupThatIsGoneIsNoFault(t *testing.T) {

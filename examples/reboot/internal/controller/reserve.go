@@ -24,7 +24,7 @@ func (c *Controller) reserve(ctx context.Context, group string) error {
 	if err != nil {
 		return err
 	}
-	v := newView(ledger, groups, nodes)
+	v := c.newView(ledger, groups, nodes)
 	r := c.free(ctx, &v)
 	if len(r.Slots) == 0 && slices.Equal(r.Queue, ledger.Status.Queue) {
 		return nil
@@ -33,14 +33,13 @@ func (c *Controller) reserve(ctx context.Context, group string) error {
 		return c.guard(ctx, ledger) // Then the ledger has changed: look again.
 	}
 	stuck, _ := c.stuck(v)
-	err = c.patchStatus(ctx, ledger, func(s *api.RebootGroupStatus) {
-		s.Slots = append(s.Slots, r.Slots...)
-		s.Queue = r.Queue
-		c.describe(v, stuck, s)
-	})
-	if err != nil {
+	next := ledger.Status.DeepCopy()
+	next.Slots, next.Queue = append(next.Slots, r.Slots...), r.Queue
+	c.describe(v, stuck, next)
+	if err = c.patchStatus(ctx, ledger, func(s *api.RebootGroupStatus) { *s = *next }); err != nil {
 		return err
 	}
+	c.announce(v, stuck, next)
 	logger := logr.FromContextOrDiscard(ctx)
 	for _, slot := range r.Slots {
 		logger.Info("reserved a slot", "node", slot.Node, "request", slot.Request, "epoch", slot.Epoch)

@@ -3,9 +3,11 @@ package controller
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/homeostat/homeostat/examples/reboot/api"
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
@@ -28,7 +30,7 @@ func (c *Controller) advance(ctx context.Context, group, node string) error {
 		return nil // Another controller has released it.
 	}
 	slot := ledger.Status.Slots[at]
-	v := newView(ledger, groups, c.cachedNodes()) // The cache only tells how many nodes a percentage is of.
+	v := c.newView(ledger, groups, c.cachedNodes()) // The cache only tells how many nodes a percentage is of.
 	decision := rules.ForSlot(v.situation(at, live), slot, live)
 	if decision.Step == rules.Wait {
 		return nil
@@ -60,12 +62,101 @@ func (c *Controller) step(
 			return slots
 		})
 	case rules.Release:
-		return c.writeSlots(ctx, ledger, func(slots []api.Slot) []api.Slot {
-			return slices.DeleteFunc(slots, func(s api.Slot) bool { return s.Node == slot.Node })
-		})
+		return c.release(ctx, ledger, slot, decision)
+	case rules.Decline, rules.CallOff, rules.GiveUp, rules.Conclude:
+		return c.end(ctx, decision, v, live)
+	case rules.Permit:
+		return c.permit(ctx, decision, v, live)
 	default:
 		return nil
 	}
+}
+
+// release removes a slot. A request that was called off joins the queue at once, with
+// the time before which it is not tried again.
+func (c *Controller) release(ctx context.Context, ledger *api.RebootGroup, slot api.Slot, d rules.SlotDecision) error {
+	return c.patchStatus(ctx, ledger, func(s *api.RebootGroupStatus) {
+		s.Slots = slices.DeleteFunc(s.Slots, func(other api.Slot) bool { return other.Node == slot.Node })
+		if !d.NotBefore.IsZero() {
+			s.Queue = append(s.Queue, api.Waiting{
+				Node: slot.Node, NodeUID: slot.NodeUID, Since: c.now(), NotBefore: d.NotBefore,
+			})
+		}
+	})
+}
+
+// permit lets the agent tell its machine to reboot.
+func (c *Controller) permit(ctx context.Context, d rules.SlotDecision, v view, node *corev1.Node) error {
+	p := protocol.Read(node).InProgress
+	_, in := v.group.Spec.MaxReboots.Bounds()
+	permission := protocol.Permission{Request: p.Request, Try: p.Try, Seconds: d.Seconds}
+	err := c.patchNode(ctx, node, func(n *corev1.Node) error {
+		return protocol.AllowNow(n, permission, c.now(), metav1.Time{Time: c.now().Add(-in)})
+	})
+	if err == nil {
+		logr.FromContextOrDiscard(ctx).Info("permitted the reboot", "epoch", p.Epoch, "try", p.Try)
+	}
+	return err
+}
+
+// end ends a reboot that its agent does not end, or must not bring about: it gives the
+// request back, or says that the node has rebooted, and uncordons it if the agent has
+// cordoned it.
+func (c *Controller) end(ctx context.Context, d rules.SlotDecision, v view, node *corev1.Node) error {
+	outcome, reason := c.outcome(d, node)
+	p := protocol.Read(node).InProgress
+	uncordon := p != nil && protocol.MayUncordon(node, p)
+	err := c.patchNode(ctx, node, func(n *corev1.Node) error {
+		switch d.Step {
+		case rules.Conclude:
+			return protocol.Complete(n, outcome, uncordon)
+		case rules.Decline:
+			return protocol.Decline(n, outcome)
+		case rules.CallOff: // The machine was not told to go down.
+			if err := protocol.Forget(n, outcome.Epoch); err != nil {
+				return err
+			}
+		}
+		return protocol.CallOff(n, outcome, uncordon)
+	})
+	if err != nil {
+		return err
+	}
+	logr.FromContextOrDiscard(ctx).Info("ended the reboot", "request", outcome.Request.Request, "result", outcome.Result,
+		"uncordoned", uncordon)
+	c.recorder.ended(node, v.group, reason, d.Why)
+	return nil
+}
+
+// outcome returns the result of a reboot that ends by the decision, and the reason of its event.
+func (c *Controller) outcome(d rules.SlotDecision, node *corev1.Node) (o protocol.Outcome, reason string) {
+	state := protocol.Read(node)
+	o = protocol.Outcome{At: c.now(), Result: protocol.CalledOff, Why: d.Why}
+	switch p := state.InProgress; {
+	case p != nil:
+		o.Request, o.FromBootID, o.ToBootID = p.Request, p.BootID, p.BootID
+	default:
+		o.Request, o.ToBootID = state.Now.Request, node.Status.NodeInfo.BootID
+		if state.Last != nil {
+			o.ToBootID = state.Last.ToBootID
+		}
+		o.FromBootID = o.ToBootID
+	}
+	switch d.Step {
+	case rules.GiveUp:
+		o.Result = protocol.Unproven
+		return o, "RebootUnproven"
+	case rules.Conclude:
+		o.Result, o.ToBootID = protocol.Rebooted, node.Status.NodeInfo.BootID
+		return o, "Rebooted"
+	default:
+		return o, "CalledOff"
+	}
+}
+
+// now returns the time of the controller's clock with the precision of an annotation.
+func (c *Controller) now() metav1.Time {
+	return metav1.Time{Time: c.options.Now().UTC().Truncate(time.Second)}
 }
 
 // grant moves needed to now. The slot that was seen is still there when the node is
@@ -73,9 +164,9 @@ func (c *Controller) step(
 // slot goes.
 func (c *Controller) grant(ctx context.Context, v view, slot api.Slot, node *corev1.Node) error {
 	request := protocol.Request{Request: *protocol.Read(node).Needed, Epoch: slot.Epoch}
-	terms := v.grantTerms()
+	terms, at := v.grantTerms(), c.now()
 	err := c.patchNode(ctx, node, func(n *corev1.Node) error {
-		return protocol.Allow(n, protocol.Grant{Request: request, Terms: terms})
+		return protocol.Allow(n, protocol.Grant{Request: request, Terms: terms, At: at})
 	})
 	if err != nil {
 		return err

@@ -18,7 +18,7 @@ func (c *Controller) describe(v view, stuck []string, s *api.RebootGroupStatus) 
 	for _, condition := range rules.Report(rules.Facts{
 		Group: v.group, Faults: v.faults, Limit: v.limit, Nodes: v.own, Members: v.members, Guests: v.guests,
 		Slots: s.Slots, Queue: s.Queue, Stuck: stuck, Overlaps: v.overlaps, Barred: v.barred,
-		Closed: v.shut(), Blocked: v.blocked, Retry: v.group.Spec.Drain.Retry(), Now: v.now,
+		Closed: v.shut(), Blocked: v.blocked, Now: v.now,
 	}) {
 		condition.LastTransitionTime = metav1.Time{Time: v.now}
 		meta.SetStatusCondition(&s.Conditions, condition)
@@ -39,10 +39,21 @@ func (c *Controller) report(ctx context.Context, v view, stuck []string) error {
 	if err != nil {
 		return err
 	}
-	if len(stuck) > 0 && !meta.IsStatusConditionTrue(before.Conditions, rules.ConditionStuck) {
+	c.announce(v, stuck, next)
+	return nil
+}
+
+// announce sends the events about conditions that have become True.
+func (c *Controller) announce(v view, stuck []string, next *api.RebootGroupStatus) {
+	before := v.group.Status.Conditions
+	if len(stuck) > 0 && !meta.IsStatusConditionTrue(before, rules.ConditionStuck) {
 		c.recorder.stuck(v.group, stuck)
 	}
-	return nil
+	held := meta.FindStatusCondition(next.Conditions, rules.ConditionHeldBack)
+	was := meta.FindStatusCondition(before, rules.ConditionHeldBack)
+	if held.Status == metav1.ConditionTrue && (was == nil || was.Message != held.Message) {
+		c.recorder.heldBack(v.group, held.Message)
+	}
 }
 
 // writeSlots changes the slots of a ledger.

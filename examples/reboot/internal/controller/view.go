@@ -26,16 +26,16 @@ type view struct {
 	limit      int
 	faults     error
 	windows    rules.Windows
-	blocked    string // why nothing may be reserved, although the group is open
-	now        time.Time
+	blocked    string    // why nothing may be reserved, although the group is open
+	now        time.Time // by the controller's clock
 }
 
 // newView sorts the nodes of a group out of all nodes. Groups are all groups, and group is
 // one of them.
-func newView(group *api.RebootGroup, groups []*api.RebootGroup, nodes []*corev1.Node) view {
+func (c *Controller) newView(group *api.RebootGroup, groups []*api.RebootGroup, nodes []*corev1.Node) view {
 	v := view{
 		group: group, membership: rules.NewMembership(groups), overlaps: map[string][]string{},
-		barred: map[string]string{}, now: time.Now(),
+		barred: map[string]string{}, now: c.options.Now(),
 	}
 	holders := map[types.UID]string{}
 	for _, g := range groups {
@@ -104,7 +104,7 @@ func (v view) shut() string {
 
 // terms are those of a reservation.
 func (v view) terms() rules.Terms {
-	t := rules.Terms{Limit: v.limit, Retry: v.group.Spec.Drain.Retry(), Barred: v.barred, Now: v.now}
+	t := rules.Terms{Limit: v.limit, MaxReboots: v.group.Spec.MaxReboots, Barred: v.barred, Now: v.now}
 	if v.closed() != "" || v.blocked != "" {
 		t.Limit = 0
 	}
@@ -136,7 +136,10 @@ func (v view) situation(slot int, node *corev1.Node) rules.Situation {
 		Contended: len(v.group.Status.Queue) > 0,
 		MinReady:  time.Duration(v.group.Spec.MinReadySeconds) * time.Second,
 		Retry:     v.group.Spec.Drain.Retry(),
-		Now:       v.now,
+		Invalid:   v.faults != nil, MaxReboots: v.group.Spec.MaxReboots, Now: v.now,
+	}
+	if !s.Invalid {
+		s.Shut, s.WindowLeft = !v.windows.Open(v.now), v.change()
 	}
 	if node != nil {
 		s.Stray = v.membership.Stray(v.group.Name, node)

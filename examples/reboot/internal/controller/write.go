@@ -20,7 +20,7 @@ func (w *world) patchNode(ctx context.Context, node *corev1.Node, edit func(*cor
 		return err
 	}
 	_, err := patch.Merge(ctx, patch.ClusterScoped(w.nodes), node, &patch.Options{Lock: true}, func(n *corev1.Node) {
-		n.Annotations = next.Annotations
+		n.Annotations, n.Spec.Unschedulable = next.Annotations, next.Spec.Unschedulable
 	})
 	return err
 }

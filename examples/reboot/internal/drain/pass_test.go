@@ -9,10 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/fake"
-	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/homeostat/homeostat/examples/reboot/internal/drain"
 	"github.com/homeostat/homeostat/internal/apisim"
@@ -82,7 +79,7 @@ func (f *fixture) names() []string {
 }
 
 func (f *fixture) evict() drain.Pass {
-	pass, err := drain.Evict(f.ctx, f.core.CoreV1(), "n1")
+	pass, err := drain.New(drain.Pods(f.core.CoreV1()), "n1").Pass(f.ctx, true)
 	f.Expect(err).NotTo(gomega.HaveOccurred())
 	return pass
 }
@@ -114,10 +111,10 @@ func TestEveryPodOfTheNodeLeavesButTheseStay(t *testing.T) {
 	f.pod("failed", phase(corev1.PodFailed))
 	f.pod("elsewhere", func(pod *corev1.Pod) { pod.Spec.NodeName = "n2" })
 	pass := f.evict()
-	f.Expect(pass.Left).To(gomega.Equal([]string{
+	f.Expect(left(pass)).To(gomega.Equal([]string{
 		"default/bare", "default/of-a-daemonset-of-its-own", "default/of-a-replicaset", "default/pending",
 	}))
-	f.Expect(pass.Refused).To(gomega.BeEmpty())
+	f.Expect(pass.Refusals()).To(gomega.BeEmpty())
 	f.Expect(pass.Over()).To(gomega.BeFalse(), "nothing is known until the next pass")
 	f.Expect(f.names()).To(gomega.ConsistOf("of-a-daemonset", "mirror", "succeeded", "failed", "elsewhere"))
 	f.Expect(f.evict().Over()).To(gomega.BeTrue())
@@ -129,10 +126,11 @@ func TestARefusalNamesThePodAndItsBudget(t *testing.T) {
 	f.pod("other")
 	f.budget("web-stays", "web", 0)
 	pass := f.evict()
-	f.Expect(pass.Left).To(gomega.Equal([]string{"default/other", "default/web"}))
+	f.Expect(left(pass)).To(gomega.Equal([]string{"default/other", "default/web"}))
 	f.Expect(pass.Refusals()).To(gomega.Equal(
 		"Pod default/web: The disruption budget web-stays needs 1 healthy pods and has 1 currently"))
-	f.Expect(pass.Leftovers()).To(gomega.HavePrefix("Pod default/other is still terminating; Pod default/web: The disruption"))
+	f.Expect(pass.Leftovers()).To(gomega.And(gomega.HavePrefix("Pod default/web: The disruption"),
+		gomega.HaveSuffix("; Pod default/other is still terminating")))
 	f.Expect(f.names()).To(gomega.ConsistOf("web"))
 	f.budget("twice", "web", 1)
 	f.Expect(f.evict().Refusals()).To(gomega.ContainSubstring("more than one PodDisruptionBudget"))
@@ -142,7 +140,7 @@ func TestABudgetThatAllowsItIsAsked(t *testing.T) {
 	f := newFixture(t)
 	f.pod("web")
 	f.budget("web-may-go", "web", 1)
-	f.Expect(f.evict().Refused).To(gomega.BeEmpty())
+	f.Expect(f.evict().Refusals()).To(gomega.BeEmpty())
 	f.Expect(f.names()).To(gomega.BeEmpty())
 }
 
@@ -150,9 +148,9 @@ func TestATerminatingPodIsNotEvictedAgain(t *testing.T) {
 	f := newFixture(t)
 	f.pod("slow", func(pod *corev1.Pod) { pod.Finalizers = []string{"example.com/wait"} })
 	f.budget("slow", "slow", 1)
-	f.Expect(f.evict().Left).To(gomega.Equal([]string{"default/slow"}))
+	f.Expect(left(f.evict())).To(gomega.Equal([]string{"default/slow"}))
 	pass := f.evict() // the budget allows no more
-	f.Expect(pass.Refused).To(gomega.BeEmpty())
+	f.Expect(pass.Refusals()).To(gomega.BeEmpty())
 	f.Expect(pass.Leftovers()).To(gomega.Equal("Pod default/slow is still terminating"))
 }
 
@@ -164,31 +162,31 @@ func TestAnotherPodOfThatNameIsLeftAlone(t *testing.T) {
 	f.Expect(err).NotTo(gomega.HaveOccurred())
 	f.Expect(f.core.CoreV1().Pods("default").Delete(f.ctx, "db-0", metav1.DeleteOptions{})).To(gomega.Succeed())
 	f.pod("db-0", func(pod *corev1.Pod) { pod.Spec.NodeName = "n2" })
-	pass, err := drain.Evict(f.ctx, listing{f.core.CoreV1(), stale}, "n1")
+	pass, err := drain.New(scripted{Client: drain.Pods(f.core.CoreV1()), list: stale}, "n1").Pass(f.ctx, true)
 	f.Expect(err).NotTo(gomega.HaveOccurred())
-	f.Expect(pass.Refused).To(gomega.BeEmpty())
+	f.Expect(pass.Refusals()).To(gomega.BeEmpty())
 	f.Expect(f.names()).To(gomega.ConsistOf("db-0"))
 }
 
 func TestWithoutAnAnswerNothingIsConcluded(t *testing.T) {
 	g := gomega.NewWithT(t)
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}
-	core := fake.NewClientset(pod)
-	core.PrependReactor("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return true, nil, errors.New("no route to host")
-	})
-	pass, err := drain.Evict(t.Context(), core.CoreV1(), "n1")
+	lost := errors.New("no route to host")
+	pods := scripted{list: listOf(podIn("default", "a")), evict: func(*policyv1.Eviction) error { return lost }}
+	pass, err := drain.New(pods, "n1").Pass(t.Context(), true)
 	g.Expect(err).To(gomega.MatchError("evicting Pod default/a: no route to host"))
 	g.Expect(pass.Over()).To(gomega.BeFalse())
-	core.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return true, nil, errors.New("no route to host")
-	})
-	_, err = drain.Evict(t.Context(), core.CoreV1(), "n1")
+	g.Expect(pass.NotAsked()).To(gomega.Equal(1))
+	g.Expect(pass.Refusals()).To(gomega.Equal("Pod default/a: no answer to its eviction: no route to host"))
+	pods.list, pods.err = nil, lost
+	_, err = drain.New(pods, "n1").Pass(t.Context(), true)
 	g.Expect(err).To(gomega.MatchError(`listing the Pods of node "n1": no route to host`))
 }
 
-func TestALongListIsCut(t *testing.T) {
-	g := gomega.NewWithT(t)
-	pass := drain.Pass{Left: []string{"n/a", "n/b", "n/c", "n/d", "n/e"}}
-	g.Expect(pass.Leftovers()).To(gomega.HaveSuffix("Pod n/c is still terminating; and 2 more"))
+// left returns the Pods that are left.
+func left(pass drain.Pass) []string {
+	var all []string
+	for _, l := range pass.Left {
+		all = append(all, l.Pod)
+	}
+	return all
 }

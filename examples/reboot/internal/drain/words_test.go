@@ -1,7 +1,6 @@
 package drain_test
 
 import (
-	"errors"
 	"net/http"
 	"testing"
 
@@ -10,47 +9,44 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/fake"
-	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/homeostat/homeostat/examples/reboot/internal/drain"
 )
 
-func podIn(namespace, name string) corev1.Pod {
-	return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+// one makes one pass over these Pods, whose evictions are all answered like this.
+func one(t *testing.T, answer error, pods ...corev1.Pod) drain.Pass {
+	t.Helper()
+	client := scripted{list: listOf(pods...), evict: func(*policyv1.Eviction) error { return answer }}
+	pass, err := drain.New(client, "n1").Pass(t.Context(), true)
+	gomega.NewWithT(t).Expect(err).NotTo(gomega.HaveOccurred())
+	return pass
 }
 
 // The text goes into an annotation: in another order it would be written again.
 func TestPodsAreSortedHoweverTheyAreListed(t *testing.T) {
 	g := gomega.NewWithT(t)
-	core := fake.NewClientset()
-	core.PrependReactor("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, nil })
-	list := &corev1.PodList{Items: []corev1.Pod{podIn("b", "y"), podIn("b", "x"), podIn("a", "z"), podIn("c", "w")}}
-	pass, err := drain.Evict(t.Context(), listing{core.CoreV1(), list}, "n1")
-	g.Expect(err).NotTo(gomega.HaveOccurred())
-	g.Expect(pass.Left).To(gomega.Equal([]string{"a/z", "b/x", "b/y", "c/w"}))
+	pass := one(t, nil, podIn("b", "y"), podIn("b", "x"), podIn("a", "z"), podIn("c", "w"))
+	g.Expect(left(pass)).To(gomega.Equal([]string{"a/z", "b/x", "b/y", "c/w"}))
 }
 
 func TestAPodThatHasGoneMeanwhileIsNotRefused(t *testing.T) {
 	f := newFixture(t)
-	list := &corev1.PodList{Items: []corev1.Pod{podIn("default", "gone")}}
-	pass, err := drain.Evict(f.ctx, listing{f.core.CoreV1(), list}, "n1")
+	client := scripted{Client: drain.Pods(f.core.CoreV1()), list: listOf(podIn("default", "gone"))}
+	pass, err := drain.New(client, "n1").Pass(f.ctx, true)
 	f.Expect(err).NotTo(gomega.HaveOccurred())
-	f.Expect(pass.Refused).To(gomega.BeEmpty())
+	f.Expect(pass.Refusals()).To(gomega.BeEmpty())
 	f.Expect(pass.Over()).To(gomega.BeFalse(), "nothing is known until the next pass")
 }
 
 // The Pod may be there: the page of a proxy is a refusal that people are to see.
 func TestAPageIsNoPodThatHasGone(t *testing.T) {
-	g, core := gomega.NewWithT(t), fake.NewClientset()
-	core.PrependReactor("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return true, nil, apierrors.NewGenericServerResponse(http.StatusNotFound, "create",
-			corev1.Resource("pods"), "a", "no route", 0, true)
-	})
-	pass, err := drain.Evict(t.Context(), listing{core.CoreV1(), &corev1.PodList{Items: []corev1.Pod{podIn("d", "a")}}}, "n1")
-	g.Expect(err).NotTo(gomega.HaveOccurred())
-	g.Expect(pass.Refusals()).To(gomega.ContainSubstring("the server could not find the requested resource"))
+	page := apierrors.NewGenericServerResponse(http.StatusNotFound, "create", corev1.Resource("pods"), "a", "no route", 0, true)
+	client := scripted{list: listOf(podIn("d", "a")), evict: func(*policyv1.Eviction) error { return page }}
+	pass, err := drain.New(client, "n1").Pass(t.Context(), true)
+	g := gomega.NewWithT(t)
+	g.Expect(err).To(gomega.HaveOccurred())
+	g.Expect(pass.Refusals()).To(gomega.ContainSubstring("no answer to its eviction: the server could not find the requested resource"))
+	g.Expect(pass.NotAsked()).To(gomega.Equal(1), "the server may not know of it")
 }
 
 func TestARefusalHasTheWordsOfTheServer(t *testing.T) {
@@ -66,52 +62,45 @@ func TestARefusalHasTheWordsOfTheServer(t *testing.T) {
 		"of no causes": {&metav1.StatusDetails{}, "Pod d/a: try later"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := gomega.NewWithT(t)
-			core := fake.NewClientset()
-			core.PrependReactor("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
-				return true, nil, &apierrors.StatusError{ErrStatus: metav1.Status{
-					Status: metav1.StatusFailure, Code: http.StatusTooManyRequests, Message: "try later", Details: c.details,
-				}}
-			})
-			pass, err := drain.Evict(t.Context(), listing{core.CoreV1(), &corev1.PodList{Items: []corev1.Pod{podIn("d", "a")}}}, "n1")
-			g.Expect(err).NotTo(gomega.HaveOccurred())
-			g.Expect(pass.Refusals()).To(gomega.Equal(c.want))
+			pass := one(t, &apierrors.StatusError{ErrStatus: metav1.Status{
+				Status: metav1.StatusFailure, Code: http.StatusTooManyRequests, Message: "try later", Details: c.details,
+			}}, podIn("d", "a"))
+			gomega.NewWithT(t).Expect(pass.Refusals()).To(gomega.Equal(c.want))
 		})
 	}
 }
 
-func TestOnePodWithoutAnAnswerDoesNotKeepTheOthers(t *testing.T) {
+func TestEachStateOfAPodHasItsWord(t *testing.T) {
 	g := gomega.NewWithT(t)
-	core := fake.NewClientset()
-	asked := 0
-	core.PrependReactor("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
-		asked++
-		if asked == 1 {
-			return true, nil, errors.New("no route to host")
-		}
-		return true, nil, nil
-	})
-	list := &corev1.PodList{Items: []corev1.Pod{podIn("d", "a"), podIn("d", "b")}}
-	pass, err := drain.Evict(t.Context(), listing{core.CoreV1(), list}, "n1")
-	g.Expect(err).To(gomega.MatchError("evicting Pod d/a: no route to host"))
-	g.Expect(asked).To(gomega.Equal(2))
-	g.Expect(pass.Left).To(gomega.Equal([]string{"d/a", "d/b"}))
+	for state, want := range map[drain.State]string{
+		drain.Terminating: "Pod n/a is still terminating",
+		drain.Refused:     "Pod n/a: why",
+		drain.NoAnswer:    "Pod n/a: no answer to its eviction: why",
+		drain.NotAsked:    "Pod n/a: not asked yet",
+	} {
+		g.Expect(drain.Leftover{Pod: "n/a", State: state, Why: "why"}.String()).To(gomega.Equal(want))
+	}
 }
 
 func TestOnlyALongListIsCut(t *testing.T) {
 	g := gomega.NewWithT(t)
+	var pass drain.Pass
+	for _, name := range []string{"n/a", "n/b", "n/c"} {
+		pass.Left = append(pass.Left, drain.Leftover{Pod: name, State: drain.Terminating})
+	}
 	const three = "Pod n/a is still terminating; Pod n/b is still terminating; Pod n/c is still terminating"
-	g.Expect(drain.Pass{Left: []string{"n/a", "n/b", "n/c"}}.Leftovers()).To(gomega.Equal(three))
-	g.Expect(drain.Pass{Left: []string{"n/a", "n/b", "n/c", "n/d"}}.Leftovers()).To(gomega.Equal(three + "; and 1 more"))
+	g.Expect(pass.Leftovers()).To(gomega.Equal(three))
+	pass.Left = append(pass.Left, drain.Leftover{Pod: "n/d", State: drain.Terminating})
+	g.Expect(pass.Leftovers()).To(gomega.Equal(three + "; and 1 more"))
 }
 
 func TestATerminatingPodIsNotAskedToLeaveAgain(t *testing.T) {
-	g := gomega.NewWithT(t)
-	core, now := fake.NewClientset(), metav1.Now()
+	g, now, asked := gomega.NewWithT(t), metav1.Now(), 0
 	leaving := podIn("d", "a")
 	leaving.DeletionTimestamp = &now
-	pass, err := drain.Evict(t.Context(), listing{core.CoreV1(), &corev1.PodList{Items: []corev1.Pod{leaving}}}, "n1")
+	client := scripted{list: listOf(leaving), evict: func(*policyv1.Eviction) error { asked++; return nil }}
+	pass, err := drain.New(client, "n1").Pass(t.Context(), true)
 	g.Expect(err).NotTo(gomega.HaveOccurred())
-	g.Expect(pass.Left).To(gomega.Equal([]string{"d/a"}))
-	g.Expect(core.Actions()).To(gomega.BeEmpty())
+	g.Expect(left(pass)).To(gomega.Equal([]string{"d/a"}))
+	g.Expect(asked).To(gomega.BeZero())
 }

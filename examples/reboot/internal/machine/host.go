@@ -25,6 +25,21 @@ type Method interface {
 	Reboot(ctx context.Context) error
 }
 
+// Inhibitors asks the method what forbids a reboot. One that cannot tell forbids nothing.
+func (h *Host) Inhibitors(ctx context.Context) (string, error) {
+	if m, ok := h.method().(Inhibited); ok {
+		return m.Inhibitors(ctx)
+	}
+	return "", nil
+}
+
+func (h *Host) method() Method {
+	if h.Method == nil {
+		return &Logind{}
+	}
+	return h.Method
+}
+
 // BootID reads the boot id.
 func (h *Host) BootID(context.Context) (string, error) {
 	text, err := os.ReadFile(cmp.Or(h.BootIDFile, DefaultBootIDFile))
@@ -47,9 +62,5 @@ func (h *Host) Reboot(ctx context.Context, bootID string) error {
 	if running != bootID {
 		return fmt.Errorf("rebooting boot %s: %w", bootID, ErrOtherBoot)
 	}
-	method := h.Method
-	if method == nil {
-		method = &Logind{}
-	}
-	return method.Reboot(ctx)
+	return h.method().Reboot(ctx)
 }

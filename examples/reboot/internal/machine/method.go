@@ -1,11 +1,13 @@
 package machine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -23,24 +25,51 @@ type Logind struct {
 	Socket string
 }
 
+const (
+	login1  = "org.freedesktop.login1"
+	manager = login1 + ".Manager."
+)
+
 // Reboot asks for a reboot without asking a person.
 func (l *Logind) Reboot(ctx context.Context) error {
-	socket := l.Socket
-	if socket == "" {
-		socket = DefaultSocket
-	}
-	conn, err := dbus.Connect("unix:path="+socket, dbus.WithContext(ctx))
-	if err != nil {
-		return fmt.Errorf("rebooting through systemd-logind: connecting to %s: %w", socket, err)
-	}
-	defer func() { _ = conn.Close() }() // The call has been answered.
 	const interactive = false
-	err = conn.Object("org.freedesktop.login1", "/org/freedesktop/login1").
-		CallWithContext(ctx, "org.freedesktop.login1.Manager.Reboot", 0, interactive).Err
-	if err != nil {
+	if err := l.call(ctx, "Reboot", nil, interactive); err != nil {
 		return fmt.Errorf("rebooting through systemd-logind: %w", err)
 	}
 	return nil
+}
+
+// Inhibitors names the programs that block a shutdown. Since systemd 257 it refuses user 0, too.
+func (l *Logind) Inhibitors(ctx context.Context) (string, error) {
+	var all []struct {
+		What, Who, Why, Mode string
+		UID, PID             uint32
+	}
+	if err := l.call(ctx, "ListInhibitors", &all); err != nil {
+		return "", fmt.Errorf("asking systemd-logind for inhibitors: %w", err)
+	}
+	var blocking []string
+	for _, i := range all {
+		if i.Mode == "block" && slices.Contains(strings.Split(i.What, ":"), "shutdown") {
+			blocking = append(blocking, fmt.Sprintf("%s blocks a shutdown: %s (systemd-inhibit --list)", i.Who, i.Why))
+		}
+	}
+	return strings.Join(blocking, "; "), nil
+}
+
+// call calls a method of logind's manager, and stores the answer in out unless that is nil.
+func (l *Logind) call(ctx context.Context, method string, out any, args ...any) error {
+	socket := cmp.Or(l.Socket, DefaultSocket)
+	conn, err := dbus.Connect("unix:path="+socket, dbus.WithContext(ctx))
+	if err != nil {
+		return fmt.Errorf("connecting to %s: %w", socket, err)
+	}
+	defer func() { _ = conn.Close() }() // The call has been answered.
+	answer := conn.Object(login1, "/org/freedesktop/login1").CallWithContext(ctx, manager+method, 0, args...)
+	if answer.Err != nil || out == nil {
+		return answer.Err
+	}
+	return answer.Store(out)
 }
 
 // SystemdReboot is the signal at which systemd reboots: SIGRTMIN+5.

@@ -23,11 +23,18 @@ type bus struct {
 	socket string
 	calls  chan string // of others than the bus itself, with their arguments
 	refuse bool
+	// inhibitors are what ListInhibitors answers.
+	inhibitors []inhibitor
 }
 
-func newBus(t *testing.T, refuse bool) *bus {
+type inhibitor struct {
+	What, Who, Why, Mode string
+	UID, PID             uint32
+}
+
+func newBus(t *testing.T, refuse bool, inhibitors ...inhibitor) *bus {
 	g := gomega.NewWithT(t)
-	b := &bus{socket: filepath.Join(t.TempDir(), "bus"), calls: make(chan string, 1), refuse: refuse}
+	b := &bus{socket: filepath.Join(t.TempDir(), "bus"), calls: make(chan string, 1), refuse: refuse, inhibitors: inhibitors}
 	listener, err := net.Listen("unix", b.socket)
 	g.Expect(err).NotTo(gomega.HaveOccurred())
 	ended := make(chan struct{})
@@ -87,6 +94,8 @@ func (b *bus) answer(in *bufio.Reader, conn net.Conn) {
 			reply.Type = dbus.TypeError
 			reply.Headers[dbus.FieldErrorName] = dbus.MakeVariant("org.freedesktop.DBus.Error.AccessDenied")
 			body = []any{"Permission denied"}
+		case member == "org.freedesktop.login1.Manager.ListInhibitors":
+			body = []any{b.inhibitors}
 		default:
 			if call.Body[0] != false {
 				member += " asks a person"
@@ -106,6 +115,19 @@ func TestLogindIsAskedWithoutAPerson(t *testing.T) {
 	b := newBus(t, false)
 	g.Expect((&machine.Logind{Socket: b.socket}).Reboot(t.Context())).To(gomega.Succeed())
 	g.Expect(<-b.calls).To(gomega.Equal("org.freedesktop.login1 org.freedesktop.login1.Manager.Reboot"))
+}
+
+func TestLogindNamesWhatBlocksAShutdown(t *testing.T) {
+	g := gomega.NewWithT(t)
+	g.Expect((&machine.Logind{Socket: newBus(t, false).socket}).Inhibitors(t.Context())).To(gomega.BeEmpty())
+	b := newBus(t, false,
+		inhibitor{"sleep:idle", "desktop", "a film", "block", 0, 1}, inhibitor{"shutdown", "kubelet", "Pods", "delay", 0, 2},
+		inhibitor{"shutdown", "old", "weak", "block-weak", 0, 3}, inhibitor{"sleep:shutdown", "backup", "it runs", "block", 0, 4})
+	g.Expect((&machine.Host{Method: &machine.Logind{Socket: b.socket}}).Inhibitors(t.Context())).To(gomega.Equal(
+		"backup blocks a shutdown: it runs (systemd-inhibit --list)"))
+	g.Expect((&machine.Host{Method: &machine.Signal{}}).Inhibitors(t.Context())).To(gomega.BeEmpty(), "it cannot tell")
+	_, err := (&machine.Logind{Socket: newBus(t, true).socket}).Inhibitors(t.Context())
+	g.Expect(err).To(gomega.MatchError("asking systemd-logind for inhibitors: Permission denied"))
 }
 
 func TestLogindMayRefuse(t *testing.T) {

@@ -125,6 +125,10 @@ func (w *world) admin(ctx context.Context, name string) {
 		w.asked++
 		w.annotate(ctx, name, "reboot-needed", "r")
 	})
+	w.work("admin looks after "+name+", and asks again", func() bool {
+		n := node()
+		return n.needed != nil && n.last != nil && n.last.Result == "unproven" && *n.needed == n.last.Request
+	}, func() { w.annotate(ctx, name, "reboot-needed", fmt.Sprintf("r%d", w.monitor.nodes[name].last.Epoch)) })
 	w.may(w.withdraw, "admin withdraws "+name, func() bool { return node().needed != nil },
 		func() { w.annotate(ctx, name, "reboot-needed", nil) })
 	w.may(w.pause, "admin pauses or resumes "+name, func() bool { return node().exists }, func() {

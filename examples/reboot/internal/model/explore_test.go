@@ -15,6 +15,7 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/api"
 	"github.com/homeostat/homeostat/examples/reboot/internal/agent"
 	"github.com/homeostat/homeostat/examples/reboot/internal/controller"
+	"github.com/homeostat/homeostat/examples/reboot/internal/drain"
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 	"github.com/homeostat/homeostat/internal/test/stage"
 	"github.com/homeostat/homeostat/leader"
@@ -72,7 +73,10 @@ func group() *api.RebootGroup {
 	return &api.RebootGroup{
 		TypeMeta:   metav1.TypeMeta{APIVersion: api.GroupVersion().String(), Kind: "RebootGroup"},
 		ObjectMeta: metav1.ObjectMeta{Name: api.DefaultName},
-		Spec:       api.RebootGroupSpec{MaxUnavailable: intstr.FromInt32(1)},
+		Spec: api.RebootGroupSpec{
+			MaxUnavailable: intstr.FromInt32(1), MaxReboots: api.MaxReboots{Count: 100},
+			Drain: api.Drain{RetrySeconds: 60}, // sooner than an exploration takes for rest
+		},
 	}
 }
 
@@ -193,7 +197,7 @@ func oneLeads() *reconciletest.Case {
 			}
 			return c.Run(env.Context())
 		},
-		Actors: []reconciletest.Actor{power(), kubelet(false), agents()},
+		Actors: []reconciletest.Actor{power(), person(), kubelet(false), agents()},
 		Always: always,
 		Workload: []reconciletest.Step{
 			byAdmin("pause; n2 fails; ask for n1 and n3",
@@ -220,7 +224,7 @@ func bothWork() *reconciletest.Case {
 		Outside:   func() any { return newFleet("n1", "n2", "n3") },
 		Replicas:  2,
 		Run:       func(env *reconciletest.Env) error { return runWithAgents(env, env.Replica() == 0) },
-		Actors:    []reconciletest.Actor{power(), kubelet(true)},
+		Actors:    []reconciletest.Actor{power(), person(), kubelet(true)},
 		Always:    always,
 		Unwatched: polled(),
 		Workload: []reconciletest.Step{
@@ -266,8 +270,8 @@ func runWithAgents(env *reconciletest.Env, withAgents bool) error {
 			break
 		}
 		core := stage.Client(env.Config()).CoreV1()
-		a, err := agent.New(core.Nodes(), core, &agent.Options{
-			Node: n, Machine: gated{f.machines[n], func() bool { return env.Context().Err() == nil }},
+		a, err := agent.New(core.Nodes(), drain.Pods(core), &agent.Options{
+			Node: n, Start: f.start(), Machine: gated{f.machines[n], func() bool { return env.Context().Err() == nil }},
 			Patience: 10 * time.Second, Backoff: queue.Backoff{Cap: time.Minute},
 		})
 		if err != nil {

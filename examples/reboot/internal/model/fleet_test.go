@@ -2,6 +2,7 @@ package model_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -38,6 +39,15 @@ type fleet struct {
 	states  map[string]protocol.State
 	who     string // writes
 	reboots map[string]int
+	starts  int // of agents
+}
+
+// start names a start of an agent.
+func (f *fleet) start() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.starts++
+	return fmt.Sprintf("start-%d", f.starts)
 }
 
 func newFleet(names ...string) *fleet {
@@ -208,6 +218,19 @@ func kubelet(late bool) reconciletest.Actor {
 	})
 }
 
+// person asks again, in other words, for reboots of which nobody knows whether they took place.
+func person() reconciletest.Actor {
+	return actor("person", func(w *reconciletest.World, node string) bool {
+		_, state := fleetOf(w).node(node)
+		return state.Last != nil && state.Last.Result == protocol.Unproven && state.Needed != nil &&
+			*state.Needed == state.Last.Request.Request
+	}, func(w *reconciletest.World, node string) error {
+		_, state := fleetOf(w).node(node)
+		again := need(node, fmt.Sprintf("%s, %d", state.Last.Request.Request, state.Last.Epoch))
+		return byAdmin("ask again", again).Do(context.Background(), w)
+	})
+}
+
 // boot returns the boot that runs, "" if the machine is off.
 func (f *fleet) boot(node string) string {
 	id, err := f.machines[node].BootID(context.Background())
@@ -243,7 +266,7 @@ func agents() reconciletest.Actor {
 		}
 		_, state := f.node(node)
 		next, err := rules.Agent(state, boot, time.Now())
-		return err == nil && next != rules.Idle
+		return err == nil && next != rules.Idle && (next != rules.Resume || moves(state))
 	}, func(w *reconciletest.World, node string) error {
 		f := fleetOf(w)
 		n, state := f.node(node)
@@ -256,6 +279,14 @@ func agents() reconciletest.Actor {
 	})
 }
 
+// worldly names the only start of the agents that are in the world.
+const worldly = "worldly"
+
+// moves reports whether an accepted reboot does not wait for the controller.
+func moves(state protocol.State) bool {
+	return rules.ForProgress(state.InProgress, state.Permit, worldly) != rules.Await
+}
+
 // step performs the agent's next step.
 func step(n *corev1.Node, state protocol.State, m machine.Machine, boot string) error {
 	next, err := rules.Agent(state, boot, time.Now())
@@ -265,14 +296,14 @@ func step(n *corev1.Node, state protocol.State, m machine.Machine, boot string) 
 	switch next {
 	case rules.Accept:
 		return protocol.Accept(n, protocol.Progress{
-			Request: state.Now.Request, Terms: state.Now.Terms, BootID: boot, AcceptedAt: metav1.Now(),
+			Request: state.Now.Request, Terms: state.Now.Terms, BootID: boot, AcceptedAt: metav1.Now(), Start: worldly,
+		})
+	case rules.Refuse:
+		return protocol.Decline(n, protocol.Outcome{
+			Request: state.Now.Request, FromBootID: boot, ToBootID: boot, At: metav1.Now(), Result: protocol.CalledOff,
 		})
 	case rules.Resume:
-		if p := *state.InProgress; !p.Drained { // there are no Pods
-			p.Drained = true
-			return protocol.Proceed(n, p)
-		}
-		return m.Reboot(context.Background(), state.InProgress.BootID)
+		return progress(n, *state.InProgress, state.Permit, m)
 	case rules.Complete:
 		p := state.InProgress
 		return protocol.Complete(n, protocol.Outcome{
@@ -283,4 +314,21 @@ func step(n *corev1.Node, state protocol.State, m machine.Machine, boot string) 
 		o.ToBootID = boot
 		return protocol.Restamp(n, o)
 	}
+}
+
+// progress performs the agent's next step of an accepted reboot. There are no Pods.
+func progress(n *corev1.Node, p protocol.Progress, permit *protocol.Permission, m machine.Machine) error {
+	switch rules.ForProgress(&p, permit, worldly) {
+	case rules.Evict, rules.Ask:
+		p.Drained, p.Waits, p.Try = true, true, p.Try+1
+	case rules.Tell:
+		p.Waits, p.Asked = false, &protocol.Asked{Start: worldly, At: metav1.Now()}
+	case rules.Told:
+		err := m.Reboot(context.Background(), p.BootID)
+		if err == nil || errors.Is(err, machine.ErrOtherBoot) {
+			return nil
+		}
+		p.Asked, p.Refused = nil, err.Error()
+	}
+	return protocol.Proceed(n, p)
 }

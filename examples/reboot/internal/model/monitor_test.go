@@ -3,6 +3,7 @@ package model_test
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/homeostat/homeostat/examples/reboot/api"
+	"github.com/homeostat/homeostat/examples/reboot/internal/rules"
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
@@ -22,16 +24,18 @@ const prefix = "reboot.homeostat.dev/"
 
 // written has the fields of all the operator's annotations.
 type written struct {
-	Request  string `json:"request"`
-	Epoch    int64  `json:"epoch"`
-	ToBootID string `json:"toBootID"`
-	Result   string `json:"result"`
-	At       string `json:"at"`
-	Drained  bool   `json:"drained"`
-	Accepted string `json:"acceptedAt"`
-	Policy   string `json:"drainPolicy"`
-	Seconds  int    `json:"drainSeconds"`
-	NotAfter string `json:"notAfter"`
+	Request  string    `json:"request"`
+	Epoch    int64     `json:"epoch"`
+	ToBootID string    `json:"toBootID"`
+	Result   string    `json:"result"`
+	At       string    `json:"at"`
+	Drained  bool      `json:"drained"`
+	Accepted string    `json:"acceptedAt"`
+	Policy   string    `json:"drainPolicy"`
+	Seconds  int       `json:"drainSeconds"`
+	NotAfter string    `json:"notAfter"`
+	Asked    *struct{} `json:"asked"`
+	Beat     int64     `json:"beat"`
 }
 
 // nodeView is the monitor's view of a node.
@@ -40,6 +44,7 @@ type nodeView struct {
 	needed                  *string
 	paused                  bool
 	now, inProgress, last   *written
+	permits                 []time.Time // recent ones
 	ready, cordoned, exists bool
 	reportedBoot            string
 	labels                  labels.Set
@@ -51,6 +56,7 @@ type truth struct {
 	reboots    map[string]int  // by UID and epoch
 	acceptedAt map[string]int  // boots of the machine when it was accepted
 	ours       bool            // the cordon is the agent's
+	accepted   time.Time       // the latest time, by the true clock
 	evict      map[string]bool // Pods that were there when it was accepted
 	asked      bool            // a request is open
 	rebooted   bool            // since it was asked
@@ -62,10 +68,14 @@ type monitor struct {
 	nodes    map[string]*nodeView
 	truths   map[string]*truth
 	groups   map[string]*api.RebootGroup
-	window   map[string][]moment // since the last commit of that group
-	scopes   *scopes             // of now
-	closed   bool                // the gate
-	pods     map[string]string   // the node of each Pod that a drain must evict, by UID
+	window   map[string][]moment      // since the last commit of that group
+	scopes   *scopes                  // of now
+	closed   bool                     // the gate
+	windowed time.Time                // when the windows of the group were changed last
+	slow     map[string]time.Duration // how long a machine takes to go down
+	files    bool                     // agents ask for what files require
+	blind    map[string]bool          // machines whose boot id stays
+	pods     map[string]string        // the node of each Pod that a drain must evict, by UID
 	found    []violation
 	reserved int
 }
@@ -86,7 +96,7 @@ func newMonitor(boots func(string) int) *monitor {
 	return &monitor{
 		boots: boots, nodes: map[string]*nodeView{}, truths: map[string]*truth{},
 		groups: map[string]*api.RebootGroup{}, window: map[string][]moment{},
-		pods: map[string]string{}, scopes: &scopes{},
+		pods: map[string]string{}, scopes: &scopes{}, blind: map[string]bool{}, slow: map[string]time.Duration{},
 	}
 }
 
@@ -133,10 +143,25 @@ func readNode(u *unstructured.Unstructured) *nodeView {
 	v.now = annotation(n.Annotations, "reboot-now")
 	v.inProgress = annotation(n.Annotations, "reboot-in-progress")
 	v.last = annotation(n.Annotations, "last-reboot")
+	v.permits = permits(n.Annotations)
 	for _, c := range n.Status.Conditions {
 		v.ready = v.ready || c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 	}
 	return v
+}
+
+// permits returns the times in the annotation recent-reboots.
+func permits(all map[string]string) (times []time.Time) {
+	var recent []written
+	if text, ok := all[prefix+"recent-reboots"]; ok {
+		if err := json.Unmarshal([]byte(text), &recent); err != nil {
+			panic(err)
+		}
+	}
+	for _, w := range recent {
+		times = append(times, instant(w.At))
+	}
+	return times
 }
 
 func annotation(all map[string]string, key string) *written {
@@ -177,6 +202,10 @@ func (m *monitor) moves(name string, admin bool, before, after *nodeView) {
 	if before.needed != nil && after.needed == nil && (before.now != nil || after.now == nil) {
 		m.violated("I6", "%s: reboot-needed was removed without a grant", name)
 	}
+	if m.files && before.needed == nil && after.needed != nil && before.now == nil && before.inProgress == nil {
+		t.asked, t.rebooted = true, false
+		return
+	}
 	if before.needed == nil && after.needed != nil && (before.now == nil || after.now != nil) && !gaveUp(before, after) {
 		m.violated("I6", "%s: reboot-needed appeared without taking reboot-now or reboot-in-progress away", name)
 	}
@@ -197,7 +226,7 @@ func (m *monitor) moves(name string, admin bool, before, after *nodeView) {
 		}
 		m.opportune(name, after.inProgress)
 		t.acceptedAt[epochOf(after.uid, after.inProgress)] = m.boots(name)
-		t.evict = map[string]bool{}
+		t.evict, t.accepted = map[string]bool{}, time.Now().Add(-time.Second)
 		for uid, node := range m.pods {
 			if node == name {
 				t.evict[uid] = true
@@ -207,7 +236,6 @@ func (m *monitor) moves(name string, admin bool, before, after *nodeView) {
 	if before.inProgress != nil && after.inProgress == nil {
 		m.completed(name, t, before, after)
 	}
-	m.inTime(name, before, after)
 }
 
 // opportune holds I9: nothing is accepted after the window has closed.
@@ -228,16 +256,24 @@ func instant(text string) time.Time {
 	return at
 }
 
-// inTime holds I9: nothing is drained for a reboot after its window has closed.
-func (m *monitor) inTime(name string, before, after *nodeView) {
-	w := after.inProgress
-	if w == nil || !w.Drained || w.NotAfter == "" || before.inProgress != nil && before.inProgress.Drained {
+// inTime holds I9: no machine goes down outside the maintenance windows of its group, as its spec is now, unless that has
+// changed a moment ago.
+func (m *monitor) inTime(name string, tolerance time.Duration) {
+	g := m.groups[groupName]
+	if g == nil || m.nodes[name].labels[pool] != groupName || time.Since(m.windowed) < permitTime+tolerance {
 		return
 	}
-	if late := time.Since(instant(w.NotAfter)); late > slack {
-		m.violated("I9", "%s: drained %v after its window has closed", name, late)
+	windows, err := rules.NewWindows(g)
+	if err != nil {
+		panic(err)
+	}
+	if now := time.Now(); !windows.Open(now) && !windows.Open(now.Add(-tolerance)) {
+		m.violated("I9", "%s: goes down after its window %v has closed", name, g.Spec.Windows)
 	}
 }
+
+// permitTime is how long the controller's permission to go down is valid, at most.
+const permitTime = time.Minute
 
 // slack is how long a write may be on its way.
 const slack = 5 * time.Second
@@ -247,14 +283,14 @@ func epochOf(uid string, w *written) string { return fmt.Sprintf("%s/%d", uid, w
 // gaveUp reports whether the agent has given the request back.
 func gaveUp(before, after *nodeView) bool {
 	return before.inProgress != nil && after.inProgress == nil && after.needed != nil &&
-		after.last != nil && after.last.Result == "called-off"
+		after.last != nil && (after.last.Result == "called-off" || after.last.Result == "unproven")
 }
 
 func (m *monitor) completed(name string, t *truth, before, after *nodeView) {
 	switch accepted := t.acceptedAt[epochOf(before.uid, before.inProgress)]; {
 	case after.last == nil || !same(before.inProgress, after.last):
 		m.violated("I6", "%s: reboot-in-progress was lost", name)
-	case after.last.Result == "called-off":
+	case after.last.Result == "called-off", after.last.Result == "unproven":
 		m.givenBack(name, accepted, before, after)
 	case m.boots(name) == accepted:
 		m.violated("I6", "%s: reboot-in-progress was completed without a reboot", name)
@@ -264,11 +300,11 @@ func (m *monitor) completed(name string, t *truth, before, after *nodeView) {
 // givenBack holds I6 for a reboot that was called off.
 func (m *monitor) givenBack(name string, accepted int, before, after *nodeView) {
 	switch {
-	case before.inProgress.Drained:
-		m.violated("I6", "%s: called off when the machine may have been on its way down", name)
+	case (before.inProgress.Asked == nil) == (after.last.Result == "unproven"):
+		m.violated("I6", "%s: %s, although it was told to reboot, or was not: %v", name, after.last.Result, before.inProgress.Asked)
 	case after.needed == nil || before.needed == nil && *after.needed != before.inProgress.Request:
 		m.violated("I6", "%s: called off, and the request is lost", name)
-	case m.boots(name) != accepted:
+	case m.boots(name) != accepted && after.last.Result == "unproven" && !m.blind[name]:
 		m.violated("I6", "%s: called off after its reboot", name)
 	}
 }
@@ -311,6 +347,7 @@ func (m *monitor) down(name string) {
 		return
 	}
 	m.emptied(name, n.inProgress, t)
+	m.inTime(name, slack+m.slow[name])
 	key := epochOf(n.uid, n.inProgress)
 	if t.reboots[key]++; t.reboots[key] > 1 {
 		m.violated("I5", "%s: rebooted %d times in epoch %d", name, t.reboots[key], n.inProgress.Epoch)
@@ -320,7 +357,7 @@ func (m *monitor) down(name string) {
 
 // emptied holds I8: the Pods have left, or the policy is force and their time is over.
 func (m *monitor) emptied(name string, w *written, t *truth) {
-	forced := w.Policy == "force" && time.Since(instant(w.Accepted)) >= time.Duration(w.Seconds)*time.Second
+	forced := w.Policy == "force" && time.Since(t.accepted) >= time.Duration(w.Seconds)*time.Second
 	for uid := range t.evict {
 		if m.pods[uid] == name && !forced {
 			m.violated("I8", "%s: goes down under policy %s, accepted at %s, with a Pod that should have been evicted",
@@ -362,12 +399,40 @@ func (m *monitor) always() {
 	}
 }
 
-// resting reports whether the request waits since it was called off.
+// resting reports whether the request waits since it was called off, or for a person.
 func (m *monitor) resting(n *nodeView) bool {
-	if n.last == nil || n.last.Result != "called-off" || *n.needed != n.last.Request {
+	if m.often(n) {
+		return true
+	}
+	if n.last == nil || *n.needed != n.last.Request {
 		return false
 	}
-	return time.Since(instant(n.last.At)) < retry
+	if n.last.Result == "unproven" {
+		return true
+	}
+	for _, g := range m.groups {
+		for _, w := range g.Status.Queue {
+			if string(w.NodeUID) == n.uid && w.NotBefore.After(time.Now()) {
+				return n.last.Result == "called-off"
+			}
+		}
+	}
+	return false
+}
+
+// often reports whether the node was permitted to reboot as often as its group allows.
+func (m *monitor) often(n *nodeView) bool {
+	g := m.groups[groupName]
+	if g == nil {
+		return false
+	}
+	count, in := g.Spec.MaxReboots.Bounds()
+	for _, at := range n.permits {
+		if time.Since(at) < in {
+			count--
+		}
+	}
+	return count <= 0
 }
 
 func (m *monitor) groupCommit(e apisim.Event) {
@@ -386,6 +451,9 @@ func (m *monitor) groupCommit(e apisim.Event) {
 	m.groups[name] = after
 	if e.Old != nil {
 		m.added(name, before, after)
+	}
+	if name == groupName && !reflect.DeepEqual(before.Spec.Windows, after.Spec.Windows) {
+		m.windowed = time.Now()
 	}
 	m.window[name] = nil
 	m.scopes = m.scope()

@@ -26,7 +26,7 @@ func duel() *reconciletest.Case {
 		},
 		Replicas: 2,
 		Run:      func(env *reconciletest.Env) error { return runWithAgents(env, false) },
-		Actors:   []reconciletest.Actor{power(), agents(), kubelet(true)},
+		Actors:   []reconciletest.Actor{power(), person(), agents(), kubelet(true)},
 		Always:   always,
 		Workload: []reconciletest.Step{
 			byAdmin("ask for all; n2 and n3 have no power", need("n1", "kernel"), need("n2", "kernel"), need("n3", "kernel")),
@@ -58,7 +58,7 @@ func revoking() *reconciletest.Case {
 		Objects:   []runtime.Object{node("n1", false), group()},
 		Outside:   func() any { return newFleet("n1") },
 		Run:       func(env *reconciletest.Env) error { return runWithAgents(env, false) },
-		Actors:    []reconciletest.Actor{power(), agents(), kubelet(false)},
+		Actors:    []reconciletest.Actor{power(), person(), agents(), kubelet(false)},
 		Always:    always,
 		Workload: []reconciletest.Step{
 			byAdmin("ask for n1, whose agent is away", away(true), need("n1", "kernel")),
@@ -78,7 +78,7 @@ func failing() *reconciletest.Case {
 		Objects:   []runtime.Object{node("n1", false), node("n2", false)},
 		Outside:   func() any { return newFleet("n1", "n2") },
 		Run:       func(env *reconciletest.Env) error { return runWithAgents(env, false) },
-		Actors:    []reconciletest.Actor{power(), agents(), kubelet(false)},
+		Actors:    []reconciletest.Actor{power(), person(), agents(), kubelet(false)},
 		Always:    always,
 		Workload: []reconciletest.Step{
 			byAdmin("ask for n1; n2 fails", need("n1", "kernel"), ready("n2", "Unknown")),
@@ -97,7 +97,7 @@ func twins() *reconciletest.Case {
 		Outside:   func() any { return newFleet("n1") },
 		Replicas:  2,
 		Run:       func(env *reconciletest.Env) error { return runWithAgents(env, true) },
-		Actors:    []reconciletest.Actor{power(), kubelet(false)},
+		Actors:    []reconciletest.Actor{power(), person(), kubelet(false)},
 		Always:    always,
 		Unwatched: polled(),
 		Workload: []reconciletest.Step{
@@ -131,7 +131,7 @@ func meddling() *reconciletest.Case {
 		Objects:   []runtime.Object{node("n1", false), group()},
 		Outside:   func() any { return newFleet("n1") },
 		Run:       func(env *reconciletest.Env) error { return runWithAgents(env, true) },
-		Actors:    []reconciletest.Actor{power(), kubelet(true)},
+		Actors:    []reconciletest.Actor{power(), person(), kubelet(true)},
 		Always:    always,
 		Unwatched: polled(),
 		Workload: []reconciletest.Step{

@@ -23,6 +23,7 @@ type safeguard struct {
 
 const (
 	steps   = "agent/steps.go"
+	resume  = "agent/resume.go"
 	slot    = "controller/slot.go"
 	status  = "controller/status.go"
 	write   = "controller/write.go"
@@ -33,54 +34,55 @@ func safeguards() []safeguard {
 	return []safeguard{
 		{"the agent's lock on the node that it accepts", agentUnlocked("return protocol.Accept(n, progress)\n\t}"), "I6", meddling, nil},
 		{"the agent's lock on the node that it completes", agentUnlocked("return protocol.Complete(n, outcome, uncordon)\n\t}"), "I6", twins, nil},
-		{"the lock on the node that is granted", nodeUnlocked("return protocol.Allow(n, protocol.Grant{Request: request, Terms: terms})\n\t}"), "I6", duel, nil},
+		{"the lock on the node that is granted", nodeUnlocked("return protocol.Allow(n, protocol.Grant{Request: request, Terms: terms, At: at})\n\t}"), "I6", duel, nil},
 		{"the lock on the node that is revoked", nodeUnlocked("state.Now.Epoch, state.Void))\n\t\treturn nil\n\t}"), "I6", revoking, nil},
 		{"the lock on the ledger in which slots are reserved", groupUnlocked(
-			overlay.Edit{File: reserve, Old: "c.describe(v, stuck, s)\n\t}", New: "c.describe(v, stuck, s)\n\t}, true"}), "I4", duel, nil},
+			overlay.Edit{File: reserve, Old: "{ *s = *next })", New: "{ *s = *next }, true)"}), "I4", duel, nil},
 		{"the lock on the ledger in which a slot is rewritten", slotsUnlocked("slots[at] = decision.Next\n\t\t\treturn slots\n\t\t}"), "I4", duel, nil},
-		{"the lock on the ledger from which a slot is released", slotsUnlocked("return s.Node == slot.Node })\n\t\t}"), "I2", duel, nil},
+		{"the lock on the ledger from which a slot is released", groupUnlocked(
+			overlay.Edit{File: slot, Old: "NotBefore: d.NotBefore,\n\t\t\t})\n\t\t}\n\t}", New: "NotBefore: d.NotBefore,\n\t\t\t})\n\t\t}\n\t}, true"}), "I2", duel, nil},
 		{"live nodes when slots are reserved", []overlay.Edit{
 			{File: reserve, Old: "nodes, err := c.liveNodes(ctx)", New: "nodes := c.cachedNodes()"},
 		}, "I4", failing, nil},
 		{"a live look at the node before its reboot", []overlay.Edit{
-			{File: steps, Old: "still, err := a.stillInProgress(ctx, node, p)", New: "still, err := true, error(nil)"},
+			{File: resume, Old: "live, err := a.stillInProgress(ctx, node, p)", New: "live, err := node, error(nil)"},
 		}, "I3", meddling, nil},
 		{"the boot that a node must report before its slot is released", []overlay.Edit{
-			{File: "rules/node.go", Old: "BootID != o.ToBootID", New: "BootID != o.ToBootID && false"},
+			{File: "rules/node.go", Old: "NodeInfo.BootID != o.ToBootID", New: "NodeInfo.BootID != o.ToBootID && false"},
 		}, "I3", duel, nil},
 		{"another boot before a reboot is complete", []overlay.Edit{
 			{File: "rules/agent.go", Old: "s.InProgress.BootID == bootID", New: "s.InProgress.BootID == bootID && false"},
 		}, "I6", meddling, nil},
 		{"the boot that is to end", []overlay.Edit{
 			{File: "rules/agent.go", Old: "s.InProgress.BootID == bootID", New: "true"},
-			{File: steps, Old: "limited, cancel :=", New: "bootID, _ = a.bootID(ctx)\n\tlimited, cancel :="},
+			{File: resume, Old: "limited, cancel :=", New: "p.BootID, _ = a.bootID(ctx)\n\tlimited, cancel :="},
 		}, "I5", twins, nil},
 		{"a new epoch for a slot that is granted again", []overlay.Edit{
-			{File: "rules/slot.go", Old: "slot.Verify = why != \"\"\n", New: "return SlotDecision{Step: Grant, Why: \"needed again\"}\n"},
+			{File: "rules/slot.go", Old: "slot.Verify = !back\n", New: "return SlotDecision{Step: Grant, Why: \"needed again\"}\n"},
 		}, "I5", duel, nil},
 		{"voiding the epoch of a slot that was not used", []overlay.Edit{
 			{File: "rules/slot.go", Old: "case void:", New: "case void || barred != \"\":"},
 		}, "I2", nil, pausing},
 		{"the agent's lock on the node that is drained", agentUnlocked("return protocol.Proceed(n, p)\n\t}"), "I6", meddling, nil},
 		{"a drain before the reboot", []overlay.Edit{
-			{File: steps, Old: "if !p.Drained {", New: "if !p.Drained && false {"},
-			{File: steps, Old: "&& state.InProgress.Drained, nil", New: ", nil"},
+			{File: "rules/agent.go", Old: "case !p.Drained:\n\t\treturn Evict", New: "case !p.Drained && false:\n\t\treturn Evict"},
+			{File: "rules/progress.go", Old: "case p.Drained && p.Waits", New: "case p.Waits"},
 		}, "I8", nil, blocking},
 		{"the Pods that are left", []overlay.Edit{
-			{File: "drain/pass.go", Old: "pass.Left = append(pass.Left, name)\n", New: ""},
+			{File: "drain/drain.go", Old: "pass.Left = append(pass.Left, left...)\n", New: "_ = left\n"},
 		}, "I8", nil, blocking},
 		{"the request when a reboot is called off", []overlay.Edit{
 			{File: "protocol/edit.go", Old: "annotate(node, Needed, o.Request.Request)", New: "annotate(node, Void, \"1\")"},
 		}, "I6", nil, blocking},
-		{"the end of the window during a drain", []overlay.Edit{
-			{File: "rules/drain.go", Old: "case p.Expired(now):", New: "case p.Expired(now) && false:"},
+		{"the end of the window before the machine is told", []overlay.Edit{
+			{File: "rules/progress.go", Old: "if s.Shut {", New: "if s.Shut && false {"},
 		}, "I9", nil, closing},
 		{"the epoch of a reboot that was called off", []overlay.Edit{
-			{File: "agent/drain.go", Old: "Request: p.Request, FromBootID", New: "Request: protocol.Request{Request: p.Request.Request, Epoch: 1}, FromBootID"},
+			{File: slot, Old: "= p.Request, p.BootID, p.BootID", New: "= protocol.Request{Request: p.Request.Request, Epoch: 1}, p.BootID, p.BootID"},
 		}, "I6", nil, blocking},
-		{"the agent's lock on the node of which it calls the reboot off", agentUnlocked("return protocol.CallOff(n, outcome, uncordon)\n\t}"), "I6", nil, blocking},
+		{"the lock on the node of which the controller calls the reboot off", nodeUnlocked("return protocol.CallOff(n, outcome, uncordon)\n\t}"), "I6", nil, blocking},
 		{"the difference between abort and force", []overlay.Edit{
-			{File: "rules/drain.go", Old: "case p.Policy == protocol.PolicyForce:", New: "case p.Policy != \"\":"},
+			{File: "rules/drain.go", Old: "t.Policy == protocol.PolicyForce", New: "t.Policy != \"\""},
 		}, "I8", nil, blocking},
 		{"the end of the window at accept", []overlay.Edit{
 			{File: "rules/agent.go", Old: "case s.Now != nil && s.Now.Expired(now):", New: "case s.Now != nil && s.Now.Expired(now) && false:"},
@@ -147,8 +149,8 @@ func missing(seed uint64) scenario {
 // agentUnlocked takes the lock from the write of the agent whose edit ends with that text.
 func agentUnlocked(end string) []overlay.Edit {
 	file := steps
-	if strings.Contains(end, "Proceed") || strings.Contains(end, "CallOff") {
-		file = "agent/drain.go"
+	if strings.Contains(end, "Proceed") {
+		file = resume
 	}
 	return []overlay.Edit{
 		{File: file, Old: end, New: end + ", true"},

@@ -2,4 +2,7 @@
 
 package model_test
 
-const defaultSteps = 100_000
+const (
+	defaultSteps  = 100_000
+	defaultWorlds = 5
+)

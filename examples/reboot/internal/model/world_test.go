@@ -21,6 +21,7 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/api"
 	"github.com/homeostat/homeostat/examples/reboot/internal/agent"
 	"github.com/homeostat/homeostat/examples/reboot/internal/controller"
+	"github.com/homeostat/homeostat/examples/reboot/internal/drain"
 	"github.com/homeostat/homeostat/examples/reboot/internal/machine"
 	"github.com/homeostat/homeostat/internal/apisim"
 	"github.com/homeostat/homeostat/internal/test/stage"
@@ -56,6 +57,7 @@ type world struct {
 	procs    map[string]*proc
 	ran      sync.WaitGroup // all processes, those that were killed as well
 	asked    int
+	starts   int // of agents
 	bound    int // Pods so far
 	barrier  barrier
 }
@@ -149,7 +151,8 @@ func (w *world) createGroup(ctx context.Context, name string) {
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: api.RebootGroupSpec{
 			MaxUnavailable: intstr.FromInt(w.limit), MinReadySeconds: w.minReady,
-			Drain: api.Drain{Policy: w.drain, TimeoutSeconds: 15, RetrySeconds: int32(retry / time.Second)},
+			MaxReboots: api.MaxReboots{Count: 1000},
+			Drain:      api.Drain{Policy: w.drain, TimeoutSeconds: 15, RetrySeconds: int32(retry / time.Second)},
 		},
 	}
 	if w.pools {
@@ -263,8 +266,10 @@ func (w *world) processes() {
 	for _, node := range w.names() {
 		b := w.machines[node]
 		w.add(&proc{name: "agent-" + node, start: func(c *cluster.Cluster, alive func() bool) (func(context.Context) error, error) {
-			a, err := agent.New(c.Client().CoreV1().Nodes(), c.Client().CoreV1(), &agent.Options{
+			w.starts++
+			a, err := agent.New(c.Client().CoreV1().Nodes(), drain.Pods(c.Client().CoreV1()), &agent.Options{
 				Node: node, Machine: gated{b, alive}, Patience: time.Minute, DrainPeriod: 2 * time.Second,
+				Start: fmt.Sprintf("start-%d", w.starts),
 			})
 			if err != nil {
 				return nil, err

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/homeostat/homeostat/examples/reboot/internal/agent"
+	"github.com/homeostat/homeostat/examples/reboot/internal/drain"
 	"github.com/homeostat/homeostat/examples/reboot/internal/machine"
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 	"github.com/homeostat/homeostat/names"
@@ -83,7 +84,7 @@ func (m *method) chosen() (machine.Method, error) {
 func startAgent(env operator.Env, options *agent.Options) ([]*reconcile.Controller, error) {
 	client := env.Cluster.Client()
 	options.Events = env.Events
-	a, err := agent.New(client.CoreV1().Nodes(), client.CoreV1(), options)
+	a, err := agent.New(client.CoreV1().Nodes(), drain.Pods(client.CoreV1()), options)
 	if err != nil {
 		return nil, err
 	}

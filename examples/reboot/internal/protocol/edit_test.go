@@ -25,6 +25,10 @@ var _ = Describe("an edit of a node that has every annotation", func() {
 	)
 	cordoned := progress
 	cordoned.CordonedByAgent = true
+	told := progress
+	told.Asked = &protocol.Asked{Start: "s", At: metav1.Unix(1500, 0)}
+	const toldText = `{"request":"r2","epoch":2,"bootID":"b1","cordonedByAgent":false,"acceptedAt":"1970-01-01T00:16:40Z",` +
+		`"asked":{"start":"s","at":"1970-01-01T00:25:00Z"}}`
 	const removed = ""
 
 	DescribeTable("changes these and no others",
@@ -32,7 +36,8 @@ var _ = Describe("an edit of a node that has every annotation", func() {
 			node := &corev1.Node{Spec: corev1.NodeSpec{Unschedulable: cordonedBefore}}
 			node.Annotations = map[string]string{
 				"other": "x", protocol.Needed: "newer", protocol.Paused: "false", protocol.Now: "now",
-				protocol.InProgress: "progress", protocol.Void: "1", protocol.LastReboot: "last",
+				protocol.InProgress: "progress", protocol.Void: "1", protocol.LastReboot: "last", protocol.Permit: "permit",
+				protocol.Recent: `[{"epoch":1,"at":"1970-01-01T00:00:10Z"},{"epoch":2,"at":"1970-01-01T00:00:20Z"}]`,
 			}
 			want := maps.Clone(node.Annotations)
 			for key, value := range changes {
@@ -47,7 +52,7 @@ var _ = Describe("an edit of a node that has every annotation", func() {
 		Entry("ask", func(n *corev1.Node) error { protocol.Ask(n, "r"); return nil }, false, false,
 			map[string]string{protocol.Needed: "r"}),
 		Entry("allow", func(n *corev1.Node) error { return protocol.Allow(n, protocol.Grant{Request: request}) }, false, false,
-			map[string]string{protocol.Needed: removed, protocol.Now: `{"request":"r2","epoch":2}`}),
+			map[string]string{protocol.Needed: removed, protocol.Permit: removed, protocol.Now: `{"request":"r2","epoch":2}`}),
 		Entry("void", func(n *corev1.Node) error { protocol.VoidEpoch(n, 7); return nil }, false, false,
 			map[string]string{protocol.Void: "7"}),
 		Entry("revoke", func(n *corev1.Node) error { protocol.Revoke(n, "r", 7); return nil }, false, false,
@@ -56,16 +61,33 @@ var _ = Describe("an edit of a node that has every annotation", func() {
 			map[string]string{protocol.Now: removed, protocol.InProgress: cordonedText}),
 		Entry("accept, cordoned by others", func(n *corev1.Node) error { return protocol.Accept(n, cordoned) }, true, true,
 			map[string]string{protocol.Now: removed, protocol.InProgress: progressText}),
-		Entry("disown", func(n *corev1.Node) error { return protocol.Disown(n, cordoned) }, true, true,
-			map[string]string{protocol.InProgress: progressText}),
 		Entry("proceed", func(n *corev1.Node) error { return protocol.Proceed(n, cordoned) }, true, true,
 			map[string]string{protocol.InProgress: cordonedText}),
+		Entry("proceed, and tell the machine", func(n *corev1.Node) error { return protocol.Proceed(n, told) }, true, true,
+			map[string]string{protocol.InProgress: toldText, protocol.Permit: removed}),
+		Entry("permit", func(n *corev1.Node) error {
+			return protocol.AllowNow(n, protocol.Permission{Request: request, Try: 3, Seconds: 60}, metav1.Unix(30, 0), metav1.Unix(10, 0))
+		}, true, true, map[string]string{
+			protocol.Permit: `{"request":"r2","epoch":2,"try":3,"seconds":60}`,
+			protocol.Recent: `[{"epoch":1,"at":"1970-01-01T00:00:10Z"},{"epoch":2,"at":"1970-01-01T00:00:30Z"}]`,
+		}),
+		Entry("permit, long after the others", func(n *corev1.Node) error {
+			return protocol.AllowNow(n, protocol.Permission{Request: request, Try: 3}, metav1.Unix(30, 0), metav1.Unix(11, 0))
+		}, true, true, map[string]string{
+			protocol.Permit: `{"request":"r2","epoch":2,"try":3,"seconds":0}`,
+			protocol.Recent: `[{"epoch":2,"at":"1970-01-01T00:00:30Z"}]`,
+		}),
+		Entry("forget", func(n *corev1.Node) error { return protocol.Forget(n, 2) }, true, true,
+			map[string]string{protocol.Recent: `[{"epoch":1,"at":"1970-01-01T00:00:10Z"}]`}),
+		Entry("forget none", func(n *corev1.Node) error { return protocol.Forget(n, 3) }, true, true, nil),
+		Entry("decline", func(n *corev1.Node) error { return protocol.Decline(n, outcome) }, true, true,
+			map[string]string{protocol.Now: removed, protocol.InProgress: removed, protocol.Permit: removed, protocol.LastReboot: outcomeText}),
 		Entry("complete", func(n *corev1.Node) error { return protocol.Complete(n, outcome, true) }, true, false,
-			map[string]string{protocol.InProgress: removed, protocol.LastReboot: outcomeText}),
+			map[string]string{protocol.InProgress: removed, protocol.Permit: removed, protocol.LastReboot: outcomeText}),
 		Entry("complete, and leave the cordon", func(n *corev1.Node) error { return protocol.Complete(n, outcome, false) }, true, true,
-			map[string]string{protocol.InProgress: removed, protocol.LastReboot: outcomeText}),
+			map[string]string{protocol.InProgress: removed, protocol.Permit: removed, protocol.LastReboot: outcomeText}),
 		Entry("call off", func(n *corev1.Node) error { return protocol.CallOff(n, outcome, true) }, true, false,
-			map[string]string{protocol.InProgress: removed, protocol.LastReboot: outcomeText}),
+			map[string]string{protocol.InProgress: removed, protocol.Permit: removed, protocol.LastReboot: outcomeText}),
 		Entry("restamp", func(n *corev1.Node) error { return protocol.Restamp(n, outcome) }, true, true,
 			map[string]string{protocol.LastReboot: outcomeText}),
 	)

@@ -11,6 +11,10 @@ const (
 	Now = Prefix + "reboot-now"
 	// InProgress is the agent's state: a [Progress] as JSON.
 	InProgress = Prefix + "reboot-in-progress"
+	// Permit lets the agent tell its machine to reboot now: a [Permission] as JSON.
+	Permit = Prefix + "reboot-permit"
+	// Recent has the controller's latest permits: a list of [Told] as JSON.
+	Recent = Prefix + "recent-reboots"
 	// Void is the last epoch in which no reboot may be granted any longer: a number.
 	// The controller sets it before it gives back an unused slot.
 	Void = Prefix + "reboot-void"

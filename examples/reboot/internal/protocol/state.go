@@ -25,6 +25,9 @@ type Request struct {
 type Grant struct {
 	Request `json:",inline"`
 	Terms   `json:",inline"`
+	// At is when the controller granted it, by the controller's clock. It is zero for
+	// the grant of an older controller, which gives no permits.
+	At metav1.Time `json:"at,omitzero"`
 }
 
 // Terms are the rules of the group, as of the grant, that the agent obeys.
@@ -34,8 +37,9 @@ type Terms struct {
 	Policy string `json:"drainPolicy,omitempty"`
 	// DrainSeconds is how long the drain may take. Defaults to [DefaultDrainTimeout].
 	DrainSeconds int32 `json:"drainSeconds,omitempty"`
-	// NotAfter is when the maintenance window closes: the drain must be over by
-	// then. Defaults to no end.
+	// NotAfter is when the maintenance window closes: nothing is accepted then. The
+	// controller alone decides whether the machine may still go down. Defaults to no
+	// end.
 	NotAfter metav1.Time `json:"notAfter,omitzero"`
 }
 
@@ -62,6 +66,10 @@ func (t Terms) Expired(now time.Time) bool {
 	return !t.NotAfter.IsZero() && !now.Before(t.NotAfter.Time)
 }
 
+// Silence returns how long the controller waits for a sign of an agent that has
+// accepted. The agent gives one four times as often.
+func (t Terms) Silence() time.Duration { return max(t.DrainTimeout(), time.Minute) }
+
 // A Progress is a reboot that an agent has accepted.
 type Progress struct {
 	Request `json:",inline"`
@@ -72,18 +80,68 @@ type Progress struct {
 	// CordonedByAgent says that the accept write cordoned the node.
 	CordonedByAgent bool        `json:"cordonedByAgent"`
 	AcceptedAt      metav1.Time `json:"acceptedAt"`
+	// Start names the start of the agent that wrote this last. An agent of an older
+	// release leaves it empty.
+	Start string `json:"start,omitempty"`
+	// Beat grows with every write of the agent, which writes from time to time even if
+	// there is nothing new: as long as it grows, the agent is alive.
+	Beat int64 `json:"beat,omitempty"`
 	// Blocked says which Pods cannot be evicted, and why. It is empty when none is
 	// refused.
 	Blocked string `json:"blocked,omitempty"`
-	// Drained says that the drain is over. From then on the machine may go down at
-	// any time, so the reboot can no longer be called off by the agent.
+	// Left says which Pods the drain waits for.
+	Left string `json:"left,omitempty"`
+	// Drained says that the drain is over.
 	Drained bool `json:"drained,omitempty"`
+	// Try numbers the agent's questions whether the machine may go down now, and Waits
+	// says that it waits for the answer, a [Permission] of the same number.
+	Try   int64 `json:"try,omitempty"`
+	Waits bool  `json:"waits,omitempty"`
+	// Asked is set before the machine is told to reboot. From then on it may go down at
+	// any time, so the reboot can no longer be called off.
+	Asked *Asked `json:"asked,omitempty"`
+	// Refused says why the machine has not gone down when it was told to.
+	Refused string `json:"refused,omitempty"`
+}
+
+// Asked says that the machine was told to reboot.
+type Asked struct {
+	// Start names the start of the agent that told it: one that starts later under the
+	// same boot id cannot know what became of that.
+	Start string      `json:"start"`
+	At    metav1.Time `json:"at"`
+}
+
+// MayGoDown reports whether the machine may have been told to reboot. An agent of an
+// older release tells it once the drain is over.
+func (p *Progress) MayGoDown() bool { return p.Asked != nil || p.Start == "" && p.Drained }
+
+// A Permission lets the agent tell its machine to reboot.
+type Permission struct {
+	Request `json:",inline"`
+	// Try is the number of the agent's question.
+	Try int64 `json:"try"`
+	// Seconds is how long the permission is valid. The agent counts from before it
+	// asked, so no clock is compared with another.
+	Seconds int32 `json:"seconds"`
+}
+
+// Answers reports whether the permission answers the agent's latest question.
+func (m *Permission) Answers(p *Progress) bool {
+	return m != nil && m.Request == p.Request && m.Try == p.Try
+}
+
+// Told is a reboot that the controller has permitted, at a time of its clock.
+type Told struct {
+	Epoch int64       `json:"epoch"`
+	At    metav1.Time `json:"at"`
 }
 
 // The results of a reboot.
 const (
 	Rebooted  = "rebooted"   // it took place
-	CalledOff = "called-off" // its drain did not end in time
+	CalledOff = "called-off" // the machine was not told to reboot
+	Unproven  = "unproven"   // the machine was told to, and still reports the same boot
 )
 
 // An Outcome is how a reboot ended.
@@ -105,7 +163,9 @@ type State struct {
 	Paused     bool
 	Now        *Grant
 	InProgress *Progress
+	Permit     *Permission
 	Last       *Outcome
+	Recent     []Told
 	Void       int64
 	Faults     []*FaultError
 }
@@ -120,8 +180,15 @@ func Read(node *corev1.Node) State {
 		return errors.Join(v.check(), filled("bootID", v.BootID))
 	})
 	s.Last = decode(&r, LastReboot, func(v *Outcome) error {
+		if v.Result == CalledOff {
+			return v.check() // A node that never had an agent may report no boot.
+		}
 		return errors.Join(v.check(), filled("toBootID", v.ToBootID))
 	})
+	s.Permit = decode(&r, Permit, func(v *Permission) error { return v.check() })
+	if all := decode(&r, Recent, func(*[]Told) error { return nil }); all != nil {
+		s.Recent = *all
+	}
 	s.Faults = r.faults
 	return s
 }

@@ -14,10 +14,14 @@ import (
 var _ = Describe("Agent", func() {
 	request := protocol.Request{Request: "r", Epoch: 1}
 	inProgress := &protocol.Progress{Request: request, BootID: "b1"}
-	grant := &protocol.Grant{Request: request}
-	closing := &protocol.Grant{Request: request, Terms: protocol.Terms{NotAfter: metav1.Time{Time: start.Add(time.Second)}}}
-	closed := &protocol.Grant{Request: request, Terms: protocol.Terms{NotAfter: metav1.Time{Time: start}}}
+	grant := &protocol.Grant{Request: request, At: metav1.Time{Time: start}}
+	older := &protocol.Grant{Request: request}
+	closing := &protocol.Grant{Request: request, At: grant.At, Terms: protocol.Terms{NotAfter: metav1.Time{Time: start.Add(time.Second)}}}
+	closed := &protocol.Grant{Request: request, At: grant.At, Terms: protocol.Terms{NotAfter: metav1.Time{Time: start}}}
 	needed := "r"
+	ago := func(d time.Duration) *protocol.Grant {
+		return &protocol.Grant{Request: request, At: metav1.Time{Time: start.Add(-d)}}
+	}
 
 	DescribeTable("its next step follows from in-progress, now and the boot id",
 		func(state protocol.State, bootID string, want rules.AgentStep) {
@@ -29,6 +33,10 @@ var _ = Describe("Agent", func() {
 		Entry("now, although paused", protocol.State{Now: grant, Paused: true}, "b1", rules.Accept),
 		Entry("now, a moment before the window closes", protocol.State{Now: closing}, "b1", rules.Accept),
 		Entry("now, when the window has closed", protocol.State{Now: closed}, "b1", rules.Idle),
+		Entry("now, of an older controller", protocol.State{Now: older}, "b1", rules.Idle),
+		Entry("now, a minute ago", protocol.State{Now: ago(time.Minute)}, "b1", rules.Accept),
+		Entry("now, longer ago", protocol.State{Now: ago(time.Minute + 1)}, "b1", rules.Refuse),
+		Entry("now, in the future", protocol.State{Now: ago(-time.Minute - 1)}, "b1", rules.Refuse),
 		Entry("in progress, same boot", protocol.State{InProgress: inProgress}, "b1", rules.Resume),
 		Entry("in progress, other boot", protocol.State{InProgress: inProgress}, "b2", rules.Complete),
 		Entry("in progress before now", protocol.State{InProgress: inProgress, Now: grant}, "b1", rules.Resume),

@@ -1,36 +1,17 @@
 package rules
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 )
 
-// A DrainStep is an agent's step after a pass over its Pods.
-type DrainStep string
-
-// The steps of a drain.
-const (
-	DrainOn   DrainStep = "drain on"    // another pass, later
-	DrainOver DrainStep = "drained"     // then the machine may go down
-	CallOff   DrainStep = "call it off" // in-progress becomes needed
-)
-
-// Drain returns the step after a pass that has left that many Pods, and why for a
-// person. A reboot does not begin after its maintenance window, whatever the policy.
-func Drain(p protocol.Progress, left int, now time.Time) (step DrainStep, why string) {
-	timeout := p.DrainTimeout()
-	switch {
-	case p.Expired(now):
-		return CallOff, "the maintenance window has closed before the node was drained"
-	case left == 0:
-		return DrainOver, "no Pod is left"
-	case p.Policy == protocol.PolicyWait, now.Before(p.AcceptedAt.Add(timeout)):
-		return DrainOn, "Pods are left"
-	case p.Policy == protocol.PolicyForce:
-		return DrainOver, fmt.Sprintf("the drain has taken longer than %v, and the policy is force", timeout)
-	default:
-		return CallOff, fmt.Sprintf("the drain has taken longer than %v", timeout)
+// Drained reports whether the drain is over after a pass: no Pod is left or, under the
+// policy force, its time is over and each of them was asked to leave. Took is measured
+// by one process. The controller ends a drain that takes too long.
+func Drained(t protocol.Terms, left, notAsked int, took time.Duration) bool {
+	if left == 0 {
+		return true
 	}
+	return t.Policy == protocol.PolicyForce && notAsked == 0 && took >= t.DrainTimeout()
 }

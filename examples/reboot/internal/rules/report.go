@@ -21,6 +21,7 @@ const (
 	ConditionReadable = "Readable" // the annotations of all nodes can be read
 	ConditionOverlap  = "Overlap"  // other groups select nodes of this one
 	ConditionDrained  = "Drained"  // no drain is blocked
+	ConditionHeldBack = "HeldBack" // a node is not rebooted until a person looks after it
 )
 
 // Reasons of the condition Waiting.
@@ -58,15 +59,13 @@ type Facts struct {
 	// Closed says when the next maintenance window opens, Blocked which alert or
 	// command forbids reboots; each is empty while it forbids none.
 	Closed, Blocked string
-	// Retry is how long a request waits after it was called off.
-	Retry time.Duration
-	Now   time.Time
+	Now             time.Time
 }
 
 // Report returns the conditions of a group, without times. The text depends only
 // on the facts, so the same facts are no reason to write.
 func Report(f Facts) []metav1.Condition {
-	all := []metav1.Condition{f.valid(), f.waiting(), f.drained(), f.stuck(), f.readable(), f.overlap()}
+	all := []metav1.Condition{f.valid(), f.waiting(), f.drained(), f.stuck(), f.readable(), f.overlap(), f.held()}
 	for i := range all {
 		all[i].ObservedGeneration = f.Group.Generation
 	}
@@ -111,8 +110,8 @@ func (f Facts) obstacle() (reason, why string) {
 	var held []string
 	first := "" // of those that only need a slot
 	for _, w := range f.Queue {
-		if reason := f.heldBack(w.Node); reason != "" {
-			held = append(held, reason)
+		if reason := f.heldBack(w).Why; reason != "" {
+			held = append(held, w.Node+": "+reason)
 		} else if first == "" {
 			first = w.Node
 		}
@@ -158,35 +157,32 @@ func (f Facts) holders() []string {
 }
 
 // heldBack says why a node would not get a slot if one were free.
-func (f Facts) heldBack(name string) string {
+func (f Facts) heldBack(w api.Waiting) Hold {
 	for _, n := range f.Members {
-		if n.Name != name {
-			continue
-		}
-		if why := HeldBack(n, f.Barred[name], f.Retry, f.Now); why != "" {
-			return name + ": " + why
+		if n.Name == w.Node {
+			return HeldBack(n, w, f.Barred[w.Node], f.Group.Spec.MaxReboots, f.Now)
 		}
 	}
-	return ""
+	return Hold{}
 }
 
-// HeldBack says why a node that asks gets no slot even if one is free, or "". Barred is
-// why its group may not give it one.
-func HeldBack(node *corev1.Node, barred string, retry time.Duration, now time.Time) string {
-	state := protocol.Read(node)
-	switch {
-	case state.Fault() != nil:
-		return "it has an annotation that cannot be read"
-	case barred != "":
-		return barred
-	case state.Paused:
-		return "it is paused: remove its annotation " + protocol.Paused
-	case backoff(state, retry, now) > 0:
-		return fmt.Sprintf("called off, and not tried again before %s, but for another request: %s",
-			stamp(state.Last.At.Add(retry)), state.Last.Why)
-	default:
-		return ""
+// HeldFast returns the nodes that wait for a person to find out why, with the reason.
+func (f Facts) HeldFast() []string {
+	var all []string
+	for _, w := range f.Queue {
+		if hold := f.heldBack(w); hold.Lasting {
+			all = append(all, w.Node+": "+hold.Why)
+		}
 	}
+	return all
+}
+
+func (f Facts) held() metav1.Condition {
+	all := f.HeldFast()
+	if len(all) == 0 {
+		return condition(ConditionHeldBack, metav1.ConditionFalse, "NobodyIsHeldBack", "no request waits for a person")
+	}
+	return condition(ConditionHeldBack, metav1.ConditionTrue, "RebootsDoNotHelp", some(all))
 }
 
 // drained names the Pods that cannot be evicted.

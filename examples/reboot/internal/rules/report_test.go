@@ -56,7 +56,10 @@ func TestTheQueueHasAReasonForEachThatWaits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := c.facts
-			f.Group, f.Limit, f.Retry = &api.RebootGroup{}, 1, time.Hour
+			f.Group, f.Limit = &api.RebootGroup{}, 1
+			for i := range f.Queue { // called off at noon
+				f.Queue[i].NotBefore = metav1.Time{Time: time.Date(2026, 11, 22, 13, 0, 0, 0, time.UTC)}
+			}
 			if f.Now.IsZero() {
 				f.Now = time.Date(2026, 11, 22, 12, 20, 0, 0, time.UTC)
 			}

@@ -32,8 +32,8 @@ type Reservation struct {
 type Terms struct {
 	// Limit is how many nodes may be unavailable, 0 while nothing may start.
 	Limit int
-	// Retry is how long a request waits after it was called off.
-	Retry time.Duration
+	// MaxReboots bounds how often one node is rebooted.
+	MaxReboots api.MaxReboots
 	// Barred says, by the name of a node, why it gets no slot of this group, whatever
 	// else is the case: other groups select it, too, or one holds a slot for it.
 	Barred map[string]string
@@ -60,11 +60,10 @@ func Reserve(ledger *api.RebootGroupStatus, t Terms, members []*corev1.Node) Res
 		if Unavailable(node) {
 			others-- // not the candidate itself
 		}
-		full, later := len(slots)+others >= t.Limit, backoff(state, t.Retry, t.Now)
-		held := t.Barred[w.Node] != "" || state.Paused || state.Fault() != nil || later > 0
-		if held || full {
-			r.Full = r.Full || !held
-			r.After = Sooner(r.After, later)
+		full, hold := len(slots)+others >= t.Limit, HeldBack(node, w, t.Barred[w.Node], t.MaxReboots, t.Now)
+		if hold.Why != "" || full {
+			r.Full = r.Full || hold.Why == ""
+			r.After = Sooner(r.After, hold.Left)
 			r.Queue = append(r.Queue, w)
 			continue
 		}

@@ -134,7 +134,8 @@ var _ = Describe("Reserve", func() {
 			}, false)).To(Succeed())
 		})
 		ledger := &api.RebootGroupStatus{Queue: queueOf("a", "b")}
-		terms := rules.Terms{Limit: 1, Retry: time.Hour, Now: start.Add(20 * time.Minute)}
+		ledger.Queue[0].NotBefore = metav1.Time{Time: start.Add(time.Hour)}
+		terms := rules.Terms{Limit: 1, Now: start.Add(20 * time.Minute)}
 		r := rules.Reserve(ledger, terms, nodes(calledOff, makeNode("b", needed)))
 		Expect(holders(r.Slots)).To(Equal([]string{"b"}))
 		Expect(queued(r.Queue)).To(Equal([]string{"a"}))

@@ -1,9 +1,11 @@
 package rules
 
 import (
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/homeostat/homeostat/examples/reboot/api"
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
@@ -26,6 +28,16 @@ const (
 	Rewrite SlotStep = "rewrite"
 	// Release: the slot is removed.
 	Release SlotStep = "release"
+	// Decline: reboot-now becomes reboot-needed, and last-reboot says why.
+	Decline SlotStep = "decline"
+	// Permit: the agent may tell its machine to reboot.
+	Permit SlotStep = "permit"
+	// CallOff: in-progress becomes reboot-needed, and last-reboot says why.
+	CallOff SlotStep = "call off"
+	// GiveUp: the same about a machine that was told to reboot, and reports the same boot.
+	GiveUp SlotStep = "give up"
+	// Conclude: in-progress becomes last-reboot, as the agent does not do it.
+	Conclude SlotStep = "conclude"
 )
 
 // A SlotDecision is the next step about a slot.
@@ -33,6 +45,10 @@ type SlotDecision struct {
 	Step SlotStep
 	// Next is the new entry for Rewrite.
 	Next api.Slot
+	// NotBefore is when the request of a slot that is released may be tried again.
+	NotBefore metav1.Time
+	// Seconds is how long a permission is valid.
+	Seconds int32
 	// After is when to look again although nothing has changed.
 	After time.Duration
 	// Why is for a person.
@@ -44,6 +60,10 @@ type Situation struct {
 	// Closed says why nothing may start in the group: it is paused, invalid,
 	// being deleted, outside its windows. Empty means that it may.
 	Closed string
+	// Shut says that no maintenance window is open, as far as the spec can be read, and
+	// Invalid that it cannot. WindowLeft is how long one will still be open; 0 is forever.
+	Shut, Invalid bool
+	WindowLeft    time.Duration
 	// Stray says why the node is no longer the group's: its labels or the selectors
 	// have changed. Empty means that it is. A begun reboot continues.
 	Stray string
@@ -53,8 +73,10 @@ type Situation struct {
 	Contended bool
 	MinReady  time.Duration
 	// Retry is how long a request waits after it was called off.
-	Retry time.Duration
-	Now   time.Time
+	Retry      time.Duration
+	MaxReboots api.MaxReboots
+	// Now is the time by the controller's clock, the only one that is asked.
+	Now time.Time
 }
 
 // ForSlot returns the next step about slot. The node is nil when it was not found.
@@ -63,15 +85,16 @@ func ForSlot(s Situation, slot api.Slot, node *corev1.Node) SlotDecision {
 		return SlotDecision{Step: Release, Why: "the node was deleted"}
 	}
 	state := protocol.Read(node)
-	if err := state.Fault(protocol.Now, protocol.InProgress, protocol.LastReboot, protocol.Void); err != nil {
+	if err := state.Fault(protocol.Now, protocol.InProgress, protocol.LastReboot, protocol.Void,
+		protocol.Permit, protocol.Recent); err != nil {
 		return SlotDecision{Step: Wait, Why: err.Error()}
 	}
-	barred := s.barred(state)
+	barred := s.barred(slot, state)
 	switch {
 	case state.InProgress != nil:
-		return SlotDecision{Step: Wait, Why: progress(state.InProgress)}
+		return s.accepted(slot, node, state)
 	case state.Now != nil && barred == "" && state.Now.Epoch == slot.Epoch:
-		return SlotDecision{Step: Wait, Why: "granted; its agent has not accepted yet"}
+		return s.granted(slot)
 	case state.Now != nil && !s.foreign(slot, state):
 		return SlotDecision{Step: Revoke, Why: barred}
 	case state.Last != nil && state.Last.Epoch >= slot.Epoch:
@@ -88,7 +111,12 @@ func (s Situation) foreign(slot api.Slot, state protocol.State) bool {
 }
 
 // barred says why no reboot may start on the node, or "".
-func (s Situation) barred(state protocol.State) string {
+func (s Situation) barred(slot api.Slot, state protocol.State) string {
+	epoch := slot.Epoch // does not count against itself
+	if state.Spent() >= epoch {
+		epoch = 0
+	}
+	_, often := tooOften(state.Recent, s.MaxReboots, epoch, s.Now)
 	switch {
 	case s.Closed != "":
 		return s.Closed
@@ -98,35 +126,48 @@ func (s Situation) barred(state protocol.State) string {
 		return "maxUnavailable was lowered"
 	case state.Paused:
 		return "the node is paused"
+	case ended(state, protocol.Unproven):
+		return "it is not tried again for this request"
+	case often != "":
+		return often
 	default:
 		return ""
 	}
 }
 
-// afterReboot is about a slot whose reboot is done.
+// afterReboot is about a slot whose epoch has ended, by a reboot or without one.
 func (s Situation) afterReboot(slot api.Slot, node *corev1.Node, state protocol.State, barred string) SlotDecision {
-	wait, why := verified(node, state.Last, s.MinReady, s.Now)
-	again := state.Needed != nil && barred == "" && backoff(state, s.Retry, s.Now) == 0
-	if again && (why != "" || !s.Contended) {
-		slot.Verify = why != ""
+	if state.Last.Result != protocol.Rebooted {
+		return s.unused(slot, node, state, state.Last.Result+": "+state.Last.Why)
+	}
+	d, back := s.back(slot, node, state.Last)
+	if again := state.Needed != nil && barred == ""; again && (!back || !s.Contended) {
+		slot.Verify = !back
 		return s.rewrite(slot, state, state.Spent()+1)
 	}
-	if why != "" {
-		return SlotDecision{Step: Wait, After: wait, Why: why}
+	if !back {
+		return d
 	}
 	return SlotDecision{Step: Release, Why: "rebooted and Ready"}
 }
 
-// progress says how far a reboot is.
-func progress(p *protocol.Progress) string {
-	switch {
-	case p.Drained:
-		return "rebooting"
-	case p.Blocked != "":
-		return "its drain is blocked: " + p.Blocked
-	default:
-		return "draining"
+// back reports whether the node has been back after the reboot for long enough; if not,
+// it returns what to do meanwhile. The time counts from when the controller saw it.
+func (s Situation) back(slot api.Slot, node *corev1.Node, o *protocol.Outcome) (SlotDecision, bool) {
+	if why := away(node, o); why != "" {
+		return SlotDecision{Step: Wait, Why: why}, false
 	}
+	if s.MinReady == 0 {
+		return SlotDecision{}, true
+	}
+	stage := fmt.Sprintf("%s in boot %s since %s", StageReady, o.ToBootID, stamp(readyCondition(node).LastTransitionTime.Time))
+	if d, marked := s.mark(slot, stage, nil); marked {
+		return d, false
+	}
+	if left := slot.StageSince.Add(s.MinReady).Sub(s.Now); left > 0 {
+		return SlotDecision{Step: Wait, After: left, Why: "not Ready long enough after its reboot"}, false
+	}
+	return SlotDecision{}, true
 }
 
 // beforeReboot is about a slot that has not been used: it was not granted yet, or
@@ -151,18 +192,24 @@ func (s Situation) beforeReboot(slot api.Slot, node *corev1.Node, state protocol
 }
 
 // unused releases a slot, once its node is back from the reboot before.
-func (s Situation) unused(slot api.Slot, node *corev1.Node, state protocol.State, barred string) SlotDecision {
+func (s Situation) unused(slot api.Slot, node *corev1.Node, state protocol.State, why string) SlotDecision {
 	if slot.Verify && state.Last != nil {
-		if wait, why := verified(node, state.Last, s.MinReady, s.Now); why != "" {
-			return SlotDecision{Step: Wait, After: wait, Why: barred + "; " + why}
+		if d, back := s.back(slot, node, state.Last); !back {
+			d.Why = why + "; " + d.Why
+			return d
 		}
 	}
-	return SlotDecision{Step: Release, Why: barred}
+	d := SlotDecision{Step: Release, Why: why}
+	if ended(state, protocol.CalledOff) {
+		d.NotBefore = metav1.Time{Time: s.noted().Add(s.Retry)}
+	}
+	return d
 }
 
 // rewrite makes the slot one for the request that the node has now.
 func (s Situation) rewrite(slot api.Slot, state protocol.State, epoch int64) SlotDecision {
 	slot.Request, slot.Epoch = *state.Needed, epoch
 	slot.Since.Time = s.Now
+	slot.Stage, slot.StageSince = "", metav1.Time{}
 	return SlotDecision{Step: Rewrite, Next: slot, Why: "needed again"}
 }

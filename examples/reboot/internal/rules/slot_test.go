@@ -1,6 +1,7 @@
 package rules_test
 
 import (
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -86,12 +87,12 @@ var _ = Describe("ForSlot", func() {
 			At: metav1.Time{Time: start}, Result: protocol.CalledOff,
 		}, false)).To(Succeed())
 	}
-	retrying := rules.Situation{Now: open.Now, Retry: time.Hour}
-	late := func(s rules.Situation) rules.Situation {
-		s.Now, s.Retry = start.Add(time.Hour), time.Hour
-		return s
+	at := func(stage string, slot api.Slot) api.Slot {
+		slot.Stage, slot.StageSince, slot.HeardAt = stage, metav1.Time{Time: start}, metav1.Time{Time: start}
+		return slot
 	}
-	retried := late(open)
+	atGranted, atDraining, atTold := at(rules.StageGranted, slot), at(rules.StageDraining, slot), at(rules.StageTold, slot)
+	const readySince = rules.StageReady + " in boot b1 since 2023-11-14T22:13:20Z"
 
 	DescribeTable("the next step about a slot",
 		func(s rules.Situation, slot api.Slot, node *corev1.Node, want rules.SlotStep, why string) {
@@ -120,28 +121,25 @@ var _ = Describe("ForSlot", func() {
 			makeNode("n", rebooted(1, "b1", start), annotated(protocol.Void, "2")), rules.Release, "withdrawn"),
 		Entry("an earlier epoch is void", open, api.Slot{Node: "n", NodeUID: "uid-n", Request: "r", Epoch: 2},
 			makeNode("n", needed, void), rules.Grant, ""),
-		Entry("granted", open, slot, makeNode("n", granted), rules.Wait, "not accepted"),
-		Entry("granted, needed again", open, slot, makeNode("n", granted, needed), rules.Wait, "not accepted"),
+		Entry("granted", open, atGranted, makeNode("n", granted), rules.Wait, "not accepted"),
+		Entry("granted, needed again", open, atGranted, makeNode("n", granted, needed), rules.Wait, "not accepted"),
 		Entry("granted, group paused", paused, slot, makeNode("n", granted), rules.Revoke, "group is paused"),
 		Entry("granted, node paused", open, slot, makeNode("n", granted, nodePaused), rules.Revoke, "node is paused"),
 		Entry("granted, over the limit", over, slot, makeNode("n", granted), rules.Revoke, "lowered"),
 		Entry("granted for another epoch", open, slot, makeNode("n", annotated(protocol.Now, `{"request":"r","epoch":7}`)),
 			rules.Revoke, ""),
-		Entry("draining", open, slot, makeNode("n", draining), rules.Wait, "draining"),
-		Entry("draining, group paused", paused, slot, makeNode("n", draining), rules.Wait, "draining"),
-		Entry("draining, needed again", open, slot, makeNode("n", draining, needed2), rules.Wait, "draining"),
-		Entry("draining, refused", open, slot, makeNode("n", annotated(protocol.InProgress,
+		Entry("draining", open, atDraining, makeNode("n", draining), rules.Wait, "draining"),
+		Entry("draining, group paused", paused, atDraining, makeNode("n", draining), rules.Wait, "draining"),
+		Entry("draining, needed again", open, atDraining, makeNode("n", draining, needed2), rules.Wait, "draining"),
+		Entry("draining, refused", open, atDraining, makeNode("n", annotated(protocol.InProgress,
 			`{"request":"r","epoch":1,"bootID":"b1","blocked":"Pod a/b: budget"}`)), rules.Wait, "blocked: Pod a/b: budget"),
-		Entry("drained", open, slot, makeNode("n", annotated(protocol.InProgress,
+		Entry("drained by an older agent", open, atTold, makeNode("n", annotated(protocol.InProgress,
 			`{"request":"r","epoch":1,"bootID":"b1","drained":true}`)), rules.Wait, "rebooting"),
-		Entry("called off, waiting for its retry", retrying, slot, makeNode("n", calledOff), rules.Release, ""),
-		Entry("called off, to be tried again", retried, slot, makeNode("n", calledOff), rules.Rewrite, "needed again"),
-		Entry("called off, to be tried again, others wait", late(contended), slot, makeNode("n", calledOff), rules.Release, ""),
-		Entry("called off, another request since", retrying, slot, makeNode("n", calledOff, needed2), rules.Rewrite, "again"),
-		Entry("called off, and not Ready", retrying, slot, makeNode("n", calledOff, ready(corev1.ConditionFalse)),
-			rules.Wait, "not Ready"),
-		Entry("called off, not back from the reboot before", retrying, slot, makeNode("n", calledOff, booted("b0")),
-			rules.Wait, "new boot"),
+		Entry("called off", open, slot, makeNode("n", calledOff), rules.Release, "called-off"),
+		Entry("called off, another request since", open, slot, makeNode("n", calledOff, needed2), rules.Release, "called-off"),
+		Entry("called off, and not Ready", open, slot, makeNode("n", calledOff, ready(corev1.ConditionFalse)), rules.Release, ""),
+		Entry("called off, not back from the reboot before", open, api.Slot{Node: "n", NodeUID: "uid-n", Request: "r", Epoch: 1, Verify: true},
+			makeNode("n", calledOff, booted("b0")), rules.Wait, "new boot"),
 		Entry("verified", open, slot, makeNode("n", done), rules.Release, "Ready"),
 		Entry("verified, group paused", paused, slot, makeNode("n", done), rules.Release, "Ready"),
 		Entry("verifying, NotReady", open, slot, makeNode("n", done, ready(corev1.ConditionFalse)), rules.Wait, "not Ready"),
@@ -150,7 +148,7 @@ var _ = Describe("ForSlot", func() {
 			makeNode("n", done, func(n *corev1.Node) { n.Status.Conditions = nil }), rules.Wait, "not Ready"),
 		Entry("verifying, Ready from before the reboot", open, slot, makeNode("n", done, booted("b0")),
 			rules.Wait, "new boot"),
-		Entry("verifying, not Ready long enough", patient, slot, makeNode("n", done), rules.Wait, "long enough"),
+		Entry("verifying, not Ready long enough", patient, at(readySince, slot), makeNode("n", done), rules.Wait, "long enough"),
 		Entry("verified, needed again", open, slot, makeNode("n", done, needed2), rules.Rewrite, "needed again"),
 		Entry("verified, needed again with the same id", open, slot, makeNode("n", done, needed), rules.Rewrite, "again"),
 		Entry("verified, needed again, others wait", contended, slot, makeNode("n", done, needed2), rules.Release, ""),
@@ -161,7 +159,7 @@ var _ = Describe("ForSlot", func() {
 		Entry("reserved, of another group now", stray, slot, makeNode("n", needed), rules.Void, "belongs to RebootGroup b"),
 		Entry("void, of another group now", stray, slot, makeNode("n", needed, void), rules.Release, "belongs to RebootGroup b"),
 		Entry("granted, of another group now", stray, slot, makeNode("n", granted), rules.Revoke, "belongs to RebootGroup b"),
-		Entry("draining, of another group now", stray, slot, makeNode("n", draining), rules.Wait, "draining"),
+		Entry("draining, of another group now", stray, atDraining, makeNode("n", draining), rules.Wait, "draining"),
 		Entry("verified, needed again, of another group now", stray, slot, makeNode("n", done, needed2), rules.Release, "Ready"),
 		Entry("verifying, of another group now", stray, slot, makeNode("n", done, ready(corev1.ConditionFalse)), rules.Wait, "not Ready"),
 		Entry("void, granted by another group", stray, slot, makeNode("n", grantedAgain, void), rules.Release, "belongs to RebootGroup b"),
@@ -203,11 +201,18 @@ var _ = Describe("ForSlot", func() {
 	})
 
 	It("tells how long a Ready node has to wait on", func() {
-		Expect(rules.ForSlot(patient, slot, makeNode("n", done)).After).To(Equal(30 * time.Second))
+		Expect(rules.ForSlot(patient, at(readySince, slot), makeNode("n", done)).After).To(Equal(30 * time.Second))
 	})
 
-	It("counts from the reboot when Ready is older", func() {
-		node := makeNode("n", rebooted(1, "b1", start.Add(50*time.Second)))
-		Expect(rules.ForSlot(patient, slot, node).After).To(Equal(80 * time.Second))
+	It("counts from when the controller saw the node Ready, whatever other clocks say", func() {
+		node := makeNode("n", rebooted(1, "b1", start.Add(2*time.Hour)), func(n *corev1.Node) {
+			n.Status.Conditions[0].LastTransitionTime = metav1.Time{Time: start.Add(-14 * 24 * time.Hour)}
+		})
+		d := rules.ForSlot(patient, slot, node)
+		Expect(d.Step).To(Equal(rules.Rewrite))
+		Expect(d.Next.StageSince.Time).To(BeTemporally("==", patient.Now))
+		Expect(rules.ForSlot(patient, d.Next, node).After).To(Equal(90 * time.Second))
+		node.Status.NodeInfo.BootID, node.Annotations[protocol.LastReboot] = "b2", strings.Replace(node.Annotations[protocol.LastReboot], "b1", "b2", 1)
+		Expect(rules.ForSlot(patient, d.Next, node).Step).To(Equal(rules.Rewrite), "another boot")
 	})
 })

@@ -76,7 +76,7 @@ func StateOf(node *corev1.Node, place Place) string {
 		return StateVerifying
 	case s.Last == nil:
 		return StateIdle
-	case s.Last.Result == protocol.CalledOff:
+	case s.Last.Result != protocol.Rebooted:
 		return StateCalledOff
 	default:
 		return StateDone
@@ -100,9 +100,11 @@ func Why(node *corev1.Node, place Place, now time.Time) []string {
 			node.Name, api.DefaultName)
 	}
 	switch p := s.InProgress; {
-	case p != nil && p.Drained:
+	case p != nil && p.MayGoDown():
 		say("the node is drained, and its machine was told to reboot: it still runs boot %s, "+
 			"or its agent has not said otherwise", p.BootID)
+	case p != nil && p.Drained:
+		say("the node is drained, and its machine has not been told to reboot yet%s", because(p.Refused))
 	case p != nil:
 		say("draining since %s, %s", stamp(p.AcceptedAt.Time), patience(p))
 		if p.Blocked != "" {
@@ -132,7 +134,7 @@ func waits(node *corev1.Node, s protocol.State, place Place, now time.Time) []st
 	if group == nil {
 		return lines
 	}
-	held := HeldBack(node, "", group.Spec.Drain.Retry(), now)
+	held := HeldBack(node, entryOf(node, group), "", group.Spec.MaxReboots, now).Why
 	switch {
 	case held == "":
 	case s.Paused:
@@ -147,6 +149,16 @@ func waits(node *corev1.Node, s protocol.State, place Place, now time.Time) []st
 		return append(lines, fmt.Sprintf("RebootGroup %s has reserved a slot for it, and grants it next", group.Name))
 	}
 	return append(lines, queues(node, group, held == "")...)
+}
+
+// entryOf returns the place of the node in the queue, zero if it has none.
+func entryOf(node *corev1.Node, group *api.RebootGroup) api.Waiting {
+	for _, w := range group.Status.Queue {
+		if w.NodeUID == node.UID {
+			return w
+		}
+	}
+	return api.Waiting{}
 }
 
 // queues is about a node in the queue of its group; free says that it only needs a slot.
@@ -166,14 +178,13 @@ func queues(node *corev1.Node, group *api.RebootGroup, free bool) []string {
 
 // patience says how long a drain may take.
 func patience(p *protocol.Progress) string {
-	until := stamp(p.AcceptedAt.Add(p.DrainTimeout()))
 	switch p.Policy {
 	case protocol.PolicyWait:
 		return "until the last Pod has left"
 	case protocol.PolicyForce:
-		return "and rebooted with what is left at " + until
+		return fmt.Sprintf("and rebooted after %v with the Pods that are left then", p.DrainTimeout())
 	default:
-		return "and called off at " + until
+		return fmt.Sprintf("and called off after %v", p.DrainTimeout())
 	}
 }
 

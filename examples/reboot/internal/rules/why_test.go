@@ -18,6 +18,7 @@ func TestEveryStateHasItsReason(t *testing.T) {
 	holding, queueing := group.DeepCopy(), group.DeepCopy()
 	holding.Status.Slots = slotsOf("n")
 	queueing.Status.Queue = queueOf("x", "n")
+	queueing.Status.Queue[1].NotBefore = metav1.Time{Time: time.Date(2026, 11, 22, 12, 30, 0, 0, time.UTC)}
 	queueing.Status.Conditions = []metav1.Condition{{Type: rules.ConditionWaiting, Reason: rules.ReasonPaused, Message: "x; paused"}}
 	rival := &api.RebootGroup{ObjectMeta: metav1.ObjectMeta{Name: "f"}}
 	others := queueing.DeepCopy()
@@ -54,11 +55,12 @@ func TestEveryStateHasItsReason(t *testing.T) {
 		"next, others held back": {[]fixture{needed}, only(others), rules.StateRequested, "number 2 of 2"},
 		"reserved":               {[]fixture{needed}, only(holding), rules.StateReserved, "has reserved a slot"},
 		"granted":                {[]fixture{annotated(protocol.Now, nowEpoch1)}, only(holding), rules.StateGranted, "its agent has not accepted"},
-		"draining, abort":        {[]fixture{progress("")}, only(holding), rules.StateDraining, "called off at 2026-11-22T12:10:00Z"},
+		"draining, abort":        {[]fixture{progress("")}, only(holding), rules.StateDraining, "called off after 10m0s"},
 		"draining, wait":         {[]fixture{progress(`,"drainPolicy":"wait"`)}, only(holding), rules.StateDraining, "until the last Pod has left"},
-		"draining, force":        {[]fixture{progress(`,"drainPolicy":"force"`)}, only(holding), rules.StateDraining, "rebooted with what is left at 2026-11-22T12:10:00Z"},
+		"draining, force":        {[]fixture{progress(`,"drainPolicy":"force"`)}, only(holding), rules.StateDraining, "rebooted after 10m0s with the Pods that are left then"},
 		"blocked":                {[]fixture{progress(`,"blocked":"Pod a/b: budget"`)}, only(holding), rules.StateBlocked, "refused: Pod a/b: budget"},
 		"rebooting":              {[]fixture{progress(`,"drained":true`)}, only(holding), rules.StateRebooting, "still runs boot b1"},
+		"drained":                {[]fixture{progress(`,"start":"s","drained":true,"refused":"inhibited"`)}, only(holding), rules.StateRebooting, "has not been told to reboot yet: inhibited"},
 		"verifying":              {[]fixture{rebooted(1, "b1", start)}, only(holding), rules.StateVerifying, "keeps its slot of RebootGroup g until it is Ready"},
 		"done":                   {[]fixture{rebooted(1, "b1", start)}, only(group), rules.StateDone, "last: rebooted at " + start.UTC().Format(time.RFC3339)},
 		"called off":             {[]fixture{calledOff}, only(group), rules.StateCalledOff, `for request "r": a budget`},

@@ -31,6 +31,7 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/api"
 	"github.com/homeostat/homeostat/examples/reboot/internal/agent"
 	"github.com/homeostat/homeostat/examples/reboot/internal/controller"
+	"github.com/homeostat/homeostat/examples/reboot/internal/drain"
 	"github.com/homeostat/homeostat/examples/reboot/internal/machine"
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 	"github.com/homeostat/homeostat/internal/test/stage"
@@ -170,7 +171,7 @@ func startAgent(ctx context.Context, node string) *machine.Simulated {
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(stop)
 	m := machine.NewSimulated(node, nil)
-	a, err := agent.New(core.CoreV1().Nodes(), core.CoreV1(), &agent.Options{
+	a, err := agent.New(core.CoreV1().Nodes(), drain.Pods(core.CoreV1()), &agent.Options{
 		Node: node, Machine: m, Events: recorder, DrainPeriod: time.Second,
 	})
 	Expect(err).NotTo(HaveOccurred())

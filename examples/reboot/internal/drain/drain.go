@@ -1,0 +1,201 @@
+package drain
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/names"
+	"github.com/homeostat/homeostat/patch"
+)
+
+const (
+	// evictTime is how long one eviction may take.
+	evictTime = 5 * time.Second
+	// beside is how many evictions are asked for at once.
+	beside = 10
+	// settle is how long after the first pass Pods may appear that the scheduler bound
+	// before it saw the cordon.
+	settle = time.Minute
+)
+
+// A Drain is that of one node, by one process. It is not safe for concurrent use.
+type Drain struct {
+	client Client
+	node   string
+	first  time.Time
+	// known are the Pods that must leave, and whether the server has answered the question
+	// to let them go.
+	known map[types.UID]bool
+}
+
+// New returns the drain of a node.
+func New(client Client, node string) *Drain {
+	return &Drain{client: client, node: node, known: map[types.UID]bool{}}
+}
+
+// Pass makes one pass over the Pods of the node: it asks for the eviction of each that
+// must leave and is not terminating yet, those first that were never asked. Pods that
+// were made on the node after it was cordoned stay: whatever makes them would make others.
+//
+// Errors: the Pods cannot be listed, or requests got no answer. A refusal by the
+// server is not an error; it is in the result.
+func (d *Drain) Pass(ctx context.Context, cordoned bool) (Pass, error) {
+	list, err := d.client.List(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", d.node).String(),
+	})
+	if err != nil {
+		return Pass{}, fmt.Errorf("listing the Pods of node %q: %w", d.node, err)
+	}
+	if d.first.IsZero() || !cordoned {
+		d.first = time.Now()
+	}
+	var pass Pass
+	var asked []*corev1.Pod
+	for i := range list.Items {
+		pod := &list.Items[i]
+		switch {
+		case Stays(pod):
+		case d.late(pod):
+			pass.Returned = append(pass.Returned, nameOf(pod))
+		case pod.DeletionTimestamp != nil:
+			d.known[pod.UID] = true
+			pass.Left = append(pass.Left, Leftover{Pod: nameOf(pod), State: Terminating})
+		default:
+			d.known[pod.UID] = d.known[pod.UID]
+			asked = append(asked, pod)
+		}
+	}
+	slices.Sort(pass.Returned)
+	left, err := d.evict(ctx, asked)
+	pass.Left = append(pass.Left, left...)
+	slices.SortFunc(pass.Left, func(a, b Leftover) int { return cmp.Compare(a.Pod, b.Pod) })
+	return pass, err
+}
+
+// late reports whether the Pod came after the node was cordoned.
+func (d *Drain) late(pod *corev1.Pod) bool {
+	if _, known := d.known[pod.UID]; known || d.first.IsZero() {
+		return false
+	}
+	since := time.Since(d.first)
+	return since > settle || since > 0 && tolerates(pod)
+}
+
+// tolerates reports whether the scheduler may put the Pod on a cordoned node.
+func tolerates(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool {
+		return (t.Effect == "" || t.Effect == corev1.TaintEffectNoSchedule) &&
+			(t.Key == corev1.TaintNodeUnschedulable || t.Key == "" && t.Operator == corev1.TolerationOpExists)
+	})
+}
+
+// evict asks for the evictions side by side.
+func (d *Drain) evict(ctx context.Context, pods []*corev1.Pod) ([]Leftover, error) {
+	slices.SortStableFunc(pods, func(a, b *corev1.Pod) int {
+		return cmp.Or(rank(d.known[a.UID])-rank(d.known[b.UID]), cmp.Compare(nameOf(a), nameOf(b)))
+	})
+	left, errs := make([]Leftover, len(pods)), make([]error, len(pods))
+	places := make(chan struct{}, beside)
+	var all sync.WaitGroup
+	for i, pod := range pods {
+		left[i] = Leftover{Pod: nameOf(pod), State: NotAsked}
+		select {
+		case places <- struct{}{}:
+		case <-ctx.Done():
+			continue
+		}
+		all.Go(func() {
+			left[i].State, left[i].Why, errs[i] = d.ask(ctx, pod)
+			<-places
+		})
+	}
+	all.Wait()
+	for i, pod := range pods {
+		d.known[pod.UID] = d.known[pod.UID] || left[i].State == Terminating || left[i].State == Refused
+		left[i].NeverAsked = !d.known[pod.UID]
+	}
+	return left, errors.Join(errs...)
+}
+
+func rank(asked bool) int {
+	if asked {
+		return 1
+	}
+	return 0
+}
+
+// ask asks for one eviction.
+func (d *Drain) ask(ctx context.Context, pod *corev1.Pod) (state State, why string, err error) {
+	limited, cancel := context.WithTimeout(ctx, evictTime)
+	defer cancel()
+	uid := pod.UID
+	err = d.client.Evict(limited, &policyv1.Eviction{
+		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}},
+	})
+	var status apierrors.APIStatus
+	switch {
+	case err == nil, patch.IsStale(err), names.IsNotFound(err, corev1.Resource("pods"), pod.Name):
+		return Terminating, "", nil // The next pass sees the result.
+	case errors.As(err, &status) && !foreign(status.Status()):
+		return Refused, reason(status.Status()), nil
+	default:
+		return NoAnswer, err.Error(), fmt.Errorf("evicting Pod %s: %w", nameOf(pod), err)
+	}
+}
+
+// foreign reports whether the status is not known to be the API server's own, but that of
+// something on the way to it: then the Pod may not have been asked.
+func foreign(s metav1.Status) bool {
+	switch {
+	case s.Code == http.StatusBadGateway, s.Code == http.StatusServiceUnavailable, s.Code == http.StatusGatewayTimeout:
+		return true
+	case s.Details == nil:
+		return false
+	default:
+		return slices.ContainsFunc(s.Details.Causes, func(c metav1.StatusCause) bool {
+			return c.Type == metav1.CauseTypeUnexpectedServerResponse
+		})
+	}
+}
+
+// Stays reports whether a drain leaves the Pod alone: it belongs to a DaemonSet, which
+// would recreate it there, it is a mirror Pod of the kubelet, or it has ended.
+func Stays(pod *corev1.Pod) bool {
+	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		return true
+	}
+	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
+		return true
+	}
+	owner := metav1.GetControllerOf(pod)
+	return owner != nil && owner.Kind == "DaemonSet" && strings.HasPrefix(owner.APIVersion, "apps/")
+}
+
+// reason words a refusal: the message of a disruption budget names it.
+func reason(status metav1.Status) string {
+	if status.Details != nil {
+		for _, cause := range status.Details.Causes {
+			if cause.Type == policyv1.DisruptionBudgetCause {
+				return cause.Message
+			}
+		}
+	}
+	return status.Message
+}
+
+func nameOf(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }

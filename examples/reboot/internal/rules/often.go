@@ -1,0 +1,68 @@
+package rules
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/homeostat/homeostat/examples/reboot/api"
+	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
+)
+
+// tooOften says that the node may not reboot once more, and how long that lasts, or "".
+// The reboot of the given epoch does not count.
+func tooOften(recent []protocol.Told, m api.MaxReboots, epoch int64, now time.Time) (left time.Duration, why string) {
+	count, in := m.Bounds()
+	var times []time.Time
+	for _, t := range recent {
+		if t.Epoch != epoch && t.At.Add(in).After(now) {
+			times = append(times, t.At.Time)
+		}
+	}
+	if len(times) < count {
+		return 0, ""
+	}
+	next := times[len(times)-count].Add(in)
+	return next.Sub(now), fmt.Sprintf("told to reboot %d times since %s, and not again before %s: find what asks for it, "+
+		"or raise spec.maxReboots", len(times), stamp(times[0]), stamp(next))
+}
+
+// A Hold is why a node that asks gets no slot even if one is free.
+type Hold struct {
+	Why string // empty if nothing holds it
+	// Left is how long that lasts, 0 if nobody knows.
+	Left time.Duration
+	// Lasting says that a person should find out why.
+	Lasting bool
+}
+
+// HeldBack returns why the node gets no slot even if one is free. Entry is its place in
+// the queue, and barred why its group may not give it one.
+func HeldBack(node *corev1.Node, entry api.Waiting, barred string, m api.MaxReboots, now time.Time) Hold {
+	state := protocol.Read(node)
+	left, often := tooOften(state.Recent, m, 0, now)
+	switch {
+	case state.Fault() != nil:
+		return Hold{Why: "it has an annotation that cannot be read"}
+	case barred != "":
+		return Hold{Why: barred}
+	case state.Paused:
+		return Hold{Why: "it is paused: remove its annotation " + protocol.Paused}
+	case ended(state, protocol.Unproven):
+		return Hold{Lasting: true, Why: "not tried again, but for another request: " + state.Last.Why}
+	case often != "":
+		return Hold{Lasting: true, Left: left, Why: often}
+	case ended(state, protocol.CalledOff) && entry.NotBefore.After(now):
+		return Hold{Left: entry.NotBefore.Sub(now), Why: fmt.Sprintf("called off, and not tried again before %s, but for "+
+			"another request: %s", stamp(entry.NotBefore.Time), state.Last.Why)}
+	default:
+		return Hold{}
+	}
+}
+
+// ended reports whether the last reboot was for the present request, and ended like that.
+func ended(state protocol.State, result string) bool {
+	last := state.Last
+	return last != nil && last.Result == result && state.Needed != nil && *state.Needed == last.Request.Request
+}
