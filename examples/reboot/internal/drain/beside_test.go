@@ -104,3 +104,14 @@ func TestPodsThatComeBackToACordonedNodeAreEvictedOnceAndNamed(t *testing.T) {
 		g.Expect(left(pass(false, podIn("d", "scheduled")))).To(gomega.ConsistOf("d/scheduled"), "whose cordon was lifted")
 	})
 }
+
+// Not in virtual time, which stands still during a pass.
+func TestAPodThatToleratesTheCordonMustLeaveOnce(t *testing.T) {
+	g, asked := gomega.NewWithT(t), 0
+	client := scripted{list: listOf(tolerant("a")), evict: func(*policyv1.Eviction) error { asked++; return nil }}
+	pass, err := drain.New(client, "n1").Pass(t.Context(), true)
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	g.Expect(asked).To(gomega.Equal(1))
+	g.Expect(pass.Returned).To(gomega.BeEmpty())
+	g.Expect(left(pass)).To(gomega.ConsistOf("d/a"))
+}

@@ -60,7 +60,8 @@ func (d *Drain) Pass(ctx context.Context, cordoned bool) (Pass, error) {
 	if err != nil {
 		return Pass{}, fmt.Errorf("listing the Pods of node %q: %w", d.node, err)
 	}
-	if d.first.IsZero() || !cordoned {
+	first := d.first.IsZero() || !cordoned
+	if first {
 		d.first = time.Now()
 	}
 	var pass Pass
@@ -69,7 +70,7 @@ func (d *Drain) Pass(ctx context.Context, cordoned bool) (Pass, error) {
 		pod := &list.Items[i]
 		switch {
 		case Stays(pod):
-		case d.late(pod):
+		case !first && d.late(pod):
 			pass.Returned = append(pass.Returned, nameOf(pod))
 		case pod.DeletionTimestamp != nil:
 			d.known[pod.UID] = true
@@ -88,11 +89,8 @@ func (d *Drain) Pass(ctx context.Context, cordoned bool) (Pass, error) {
 
 // late reports whether the Pod came after the node was cordoned.
 func (d *Drain) late(pod *corev1.Pod) bool {
-	if _, known := d.known[pod.UID]; known || d.first.IsZero() {
-		return false
-	}
-	since := time.Since(d.first)
-	return since > settle || since > 0 && tolerates(pod)
+	_, known := d.known[pod.UID]
+	return !known && (tolerates(pod) || time.Since(d.first) > settle)
 }
 
 // tolerates reports whether the scheduler may put the Pod on a cordoned node.
