@@ -20,7 +20,7 @@ import (
 	"github.com/homeostat/homeostat/internal/ownwrites"
 )
 
-// reconciling is a reconcile that notes what the transport tells it.
+// reconciling is a reconcile that records the reports of the transport.
 type reconciling struct {
 	notes []string
 }
@@ -50,7 +50,7 @@ type transport func(req *http.Request) (*http.Response, error)
 
 func (t transport) RoundTrip(req *http.Request) (*http.Response, error) { return t(req) }
 
-// body is that of an answer, whose end is err.
+// body is the body of an answer. Reading its end returns err.
 type body struct {
 	io.Reader
 	err    error
@@ -80,8 +80,8 @@ const (
 	scale       = `{"kind":"Scale","apiVersion":"autoscaling/v1","metadata":{"namespace":"d","name":"a","uid":"u","resourceVersion":"7"}}`
 )
 
-// through sends a request through the transport of a cluster whose server answers
-// with res.
+// through sends a request through the transport of a cluster whose server
+// answers with res.
 func through(ctx context.Context, g *WithT, method, path string, res *http.Response) *http.Response {
 	c, err := cluster.New(&rest.Config{
 		Host:      "http://server",
@@ -97,9 +97,9 @@ func through(ctx context.Context, g *WithT, method, path string, res *http.Respo
 	return got
 }
 
-// answered sends a request with the context of a reconcile through the transport
-// of a cluster, and returns what the reconcile is told. The body of the answer
-// has to arrive whole, with its end.
+// answered sends a request with the context of a reconcile through the
+// transport of a cluster, and returns the reports to the reconcile. It expects
+// the body of the answer to arrive completely.
 func answered(t *testing.T, method, path string, res *http.Response, in *body) []string {
 	t.Helper()
 	g := NewWithT(t)
@@ -153,7 +153,7 @@ func TestAnAnswerIsReadAsFarAsItTells(t *testing.T) {
 	}
 }
 
-// An answer of these is passed on as it is, unread: it may be endless.
+// The transport must not read these answers, since they may be endless.
 func TestStreamsAndReadsArePassedThrough(t *testing.T) {
 	for name, c := range map[string]struct{ method, path string }{
 		"a watch":        {http.MethodGet, pods + "?watch=true"},

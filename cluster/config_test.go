@@ -10,7 +10,8 @@ import (
 	"github.com/homeostat/homeostat/cluster"
 )
 
-// What no client could use is refused before any client is made of it.
+// New refuses a config that no client could use, so that making a client later
+// cannot fail.
 func TestAConfigThatReachesNoServerIsRefused(t *testing.T) {
 	for name, row := range map[string]struct {
 		config *rest.Config

@@ -18,7 +18,7 @@ import (
 	"github.com/homeostat/homeostat/internal/ownwrites"
 )
 
-// asking notes what the requests of a reconcile ask for.
+// asking is a reconcile that records the content of its requests.
 type asking struct {
 	reconciling
 

@@ -6,7 +6,7 @@ import (
 	"github.com/homeostat/homeostat/internal/test/contract"
 )
 
-// all runs several tests of one promise.
+// all returns a test that runs several tests of one promise.
 func all(tests ...func(t *testing.T)) func(t *testing.T) {
 	return func(t *testing.T) {
 		for _, test := range tests {

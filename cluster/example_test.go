@@ -20,8 +20,8 @@ import (
 	"github.com/homeostat/homeostat/patch"
 )
 
-// All clients are made from one cluster: what they write in a reconcile is
-// seen, and none of them throttles itself.
+// All clients are made from one cluster. Package reconcile sees their writes,
+// and they do not throttle themselves.
 func ExampleNew() {
 	c, err := cluster.New(&rest.Config{Host: "https://api.example.com"}, &cluster.Options{UserAgent: "website-operator"})
 	if err != nil {
@@ -39,7 +39,8 @@ func ExampleNew() {
 	// making a cluster: rest.Config.Host is "": must name the server
 }
 
-// Website is a custom resource; controller-gen writes its DeepCopy functions.
+// Website is a custom resource. controller-gen generates its DeepCopy
+// functions.
 type Website struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitzero"`
@@ -49,7 +50,7 @@ type Website struct {
 	} `json:"spec"`
 }
 
-// WebsiteList is what the server lists.
+// WebsiteList is a list of Websites.
 type WebsiteList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitzero"`
@@ -78,7 +79,7 @@ func addWebsites(scheme *runtime.Scheme) error {
 	return nil
 }
 
-// Typed clients of a kind of one's own need no generated code.
+// Typed clients for your own kind need no generated code.
 func ExampleNewKind() {
 	server := httptest.NewServer(http.HandlerFunc(websiteServer))
 	defer server.Close()
@@ -105,7 +106,7 @@ func ExampleNewKind() {
 	// 3 <nil>
 }
 
-// The scale subresource of a kind of one's own.
+// A kind may have the scale subresource.
 func ExampleKindClient_GetScale() {
 	server := httptest.NewServer(http.HandlerFunc(websiteServer))
 	defer server.Close()
@@ -124,7 +125,7 @@ func ExampleKindClient_GetScale() {
 	// Output: 2 <nil>
 }
 
-// An autoscaler's way, which reads no more of the object than its scale.
+// An autoscaler reads and writes only the scale of an object.
 func ExampleKindClient_UpdateScale() {
 	server := httptest.NewServer(http.HandlerFunc(websiteServer))
 	defer server.Close()
@@ -144,7 +145,8 @@ func ExampleKindClient_UpdateScale() {
 	// Output: 5 <nil>
 }
 
-// A plural that the server does not serve would be an informer that never syncs.
+// Without Check, a plural that the server does not serve would only show up as
+// an informer that never syncs.
 func ExampleKind_Check() {
 	server := httptest.NewServer(http.HandlerFunc(websiteServer))
 	defer server.Close()

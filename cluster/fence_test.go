@@ -14,8 +14,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// A fence may be put around the config of a cluster, or a cluster around a fenced
-// config: writes are fenced and seen.
+// A fence may be put around the config of a cluster, or a cluster around a
+// fenced config. Writes are fenced and seen in both cases.
 func TestAFenceAndAClusterComposeInEitherOrder(t *testing.T) {
 	for _, fenceOutside := range []bool{false, true} {
 		inFixture(t, true, nil, func(x *fixture) {
@@ -55,8 +55,8 @@ func TestAFenceAndAClusterComposeInEitherOrder(t *testing.T) {
 	}
 }
 
-// A fence below refuses the write before it is sent. A write that may have been
-// sent would be waited for, five seconds.
+// A fence below refuses the write before it is sent. If the write might have
+// been sent, the key would wait for it for five seconds.
 func TestAWriteThatAFenceRefusesHoldsNothingUp(t *testing.T) {
 	inFixture(t, true, nil, func(x *fixture) {
 		elector, err := leader.New(leader.Lease{

@@ -30,12 +30,12 @@ type (
 	result  = reconcile.Result
 )
 
-// late is how far the caches of a fixture are behind, once they have synced. It
-// is less than the deadline of a held key.
+// late is the delay of a fixture's caches after they have synced. It is shorter
+// than the deadline of a held key.
 const late = 5 * time.Second
 
-// fixture is a simulated server with the ConfigMap d/a, which is the key of a
-// controller, and caches that are late.
+// fixture is a simulated server with the ConfigMap d/a, whose key a controller
+// reconciles, and caches that are late.
 type fixture struct {
 	*WithT
 	t      *testing.T
@@ -53,8 +53,8 @@ type fixture struct {
 	runs []string
 }
 
-// inFixture calls f in virtual time. The reconciler's clients are of package
-// cluster, around whatever wrap puts below, or plain ones.
+// inFixture calls f in virtual time. The reconciler's clients are plain, or
+// clients of package cluster around the transport that wrap returns.
 func inFixture(t *testing.T, plain bool, wrap func(http.RoundTripper) http.RoundTripper, f func(f *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -92,13 +92,13 @@ func (x *fixture) maps() *informer.Informer[*corev1.ConfigMap] {
 	return informer.For(x.generated.CoreV1().ConfigMaps("d"), nil)
 }
 
-// secrets is a cache that is late.
+// secrets returns a cache that is late.
 func (x *fixture) secrets(o *informer.Options) *informer.Informer[*corev1.Secret] {
 	return informer.For(lateSecrets{x.generated.CoreV1().Secrets(x.namespace)}, o)
 }
 
-// run runs a controller for a minute. It reconciles d/a again a second after each
-// reconcile, or when the caches have seen what that wrote.
+// run runs a controller for a minute. It reconciles d/a a second after each
+// reconcile, or when the caches have seen the writes of that reconcile.
 func (x *fixture) run(o *reconcile.Options, f func(ctx context.Context) error) {
 	x.t.Helper()
 	c, err := reconcile.New("test", x.maps(), reconcile.Func[*corev1.ConfigMap](
@@ -125,15 +125,15 @@ func (x *fixture) createSecret(name string, labels map[string]string) *corev1.Se
 	return s
 }
 
-// ofSecrets is a trigger that wakes no key.
+// ofSecrets returns a trigger that enqueues no key.
 func ofSecrets(in *informer.Informer[*corev1.Secret]) []reconcile.Trigger {
 	return []reconcile.Trigger{reconcile.Mapped(in, func(context.Context, *corev1.Secret, *corev1.Secret) ([]reconcile.Key, error) {
 		return nil, nil
 	})}
 }
 
-// lateSecrets is a client whose watch brings each event late, once the first
-// list is through.
+// lateSecrets is a client whose watch delivers each event late, after the first
+// list.
 type lateSecrets struct{ typedcorev1.SecretInterface }
 
 func (l lateSecrets) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
@@ -144,8 +144,8 @@ func (l lateSecrets) Watch(ctx context.Context, o metav1.ListOptions) (watch.Int
 	return delayed(inner), nil
 }
 
-// delayed keeps each event for the time of late, in parallel, once a bookmark has
-// ended the first list.
+// delayed delays each event by late, in parallel, after a bookmark has ended
+// the first list.
 func delayed(inner watch.Interface) watch.Interface {
 	type due struct {
 		watch.Event

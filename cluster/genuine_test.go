@@ -22,7 +22,7 @@ import (
 	"github.com/homeostat/homeostat/patch"
 )
 
-// answering returns a client of package cluster to whom everything is answered
+// answering returns a client of package cluster whose requests are all answered
 // with a page. A redirect leads to a login page.
 func answering(g *WithT, code int, contentType, body string) kubernetes.Interface {
 	c, err := cluster.New(&rest.Config{Host: "http://server", Transport: transport(
@@ -46,8 +46,8 @@ func answering(g *WithT, code int, contentType, body string) kubernetes.Interfac
 	return c.Client()
 }
 
-// A client without a cluster returns an object or an empty list for some of
-// these, and takes all of them for consent to a deletion.
+// Without package cluster, clients return an object or an empty list for some
+// of these answers, and take all of them for consent to a deletion.
 func TestAnAnswerOfSomethingInBetweenIsAnError(t *testing.T) {
 	for name, page := range map[string]struct {
 		code              int
@@ -129,7 +129,7 @@ func TestWhatServersAnswerIsNotChanged(t *testing.T) {
 	}
 }
 
-// A server consents to a deletion by a Status, and to nothing else.
+// A server consents to a deletion only by a Status.
 func TestAConsentIsNoObjectAndNoList(t *testing.T) {
 	g := NewWithT(t)
 	pods := answering(g, http.StatusOK, "application/json", consent).CoreV1().Pods("d")
@@ -146,7 +146,7 @@ func TestAConsentIsNoObjectAndNoList(t *testing.T) {
 
 const consent = `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success"}`
 
-// What is packed, because a request has asked for that itself, is not looked at.
+// A request that asks for compression itself gets its answer unread.
 func TestAPackedAnswerIsNotChanged(t *testing.T) {
 	g := NewWithT(t)
 	got := through(t.Context(), g, http.MethodGet, pods, &http.Response{
@@ -156,7 +156,7 @@ func TestAPackedAnswerIsNotChanged(t *testing.T) {
 	g.Expect(io.ReadAll(got.Body)).To(BeEquivalentTo("packed"))
 }
 
-// client-go waits for as long as the answer says, in the middle of a request.
+// client-go waits for as long as Retry-After says, in the middle of a request.
 func TestAMaintenancePageDoesNotDecideWhenToAskAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
@@ -181,7 +181,7 @@ func TestAMaintenancePageDoesNotDecideWhenToAskAgain(t *testing.T) {
 	})
 }
 
-// As behind Rancher, kcp, or a kubectl proxy with a prefix.
+// Rancher, kcp and kubectl proxy may serve an API server below a path.
 func TestAServerBehindAPathIsReadAsOneWithoutIt(t *testing.T) {
 	for body, want := range map[string]string{pod: "written d/a u@7", "{}": "uncertain d/a @ without labels"} {
 		g := NewWithT(t)

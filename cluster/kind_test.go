@@ -108,7 +108,7 @@ func TestAKindAppliesServerSide(t *testing.T) {
 	g.Expect(got.Labels).To(HaveKeyWithValue("a", "b"))
 }
 
-// An informer takes the clients of a kind.
+// Informers accept the clients of a kind.
 var _ = func(k *kindOfDeployments) *informer.Informer[*appsv1.Deployment] {
 	return informer.ForNamespaces[*deploymentClient](k.In, nil)
 }
@@ -144,7 +144,6 @@ func TestAKindNamesWhatIsWrongWithItsTypes(t *testing.T) {
 	}
 }
 
-// discovers is a server that knows the resources of apps/v1 and nothing else.
 func TestWhatAKindIsMadeFromIsNotNil(t *testing.T) {
 	g := NewWithT(t)
 	c, err := cluster.New(&rest.Config{Host: "https://h"}, nil)
@@ -156,6 +155,8 @@ func TestWhatAKindIsMadeFromIsNotNil(t *testing.T) {
 		"pass the AddToScheme of the types' package"))
 }
 
+// discovers returns the config of a server that only knows the resources of
+// apps/v1.
 func discovers(t *testing.T, resources ...metav1.APIResource) *rest.Config {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -200,7 +201,8 @@ func TestCheckNamesWhatTheServerHasInstead(t *testing.T) {
 		"checking that the server has jobs.batch: the server has no such kind: nothing is served as batch/v1: install its")), "checks every kind of the cluster")
 }
 
-// Owned would look for owners in the namespaces of their children.
+// With a wrong scope, Owned would look for owners in the namespaces of their
+// children.
 func TestCheckNamesAWrongScope(t *testing.T) {
 	g := NewWithT(t)
 	wide := discovers(t, metav1.APIResource{Name: "deployments", Kind: "Deployment"})

@@ -15,8 +15,8 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// A page with status 404, for the version alone or for all of the discovery, is
-// not remembered as a missing kind.
+// A page with status 404, for one version or for the whole discovery, is not
+// remembered as a missing kind.
 func TestAPageIsNoMissingKind(t *testing.T) {
 	sim, err := apisim.New(nil)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
@@ -44,8 +44,8 @@ func TestAPageIsNoMissingKind(t *testing.T) {
 	}
 }
 
-// A portal that answers everything with status 200 is no API server without the
-// kind.
+// A portal that answers all requests with status 200 is not an API server
+// without the kind.
 func TestAPageWithStatus200IsNoMissingKind(t *testing.T) {
 	for _, body := range []string{`{"message":"log in"}`, `<html>log in</html>`, `{"kind":"APIVersions","versions":["v1"]}`} {
 		g := NewWithT(t)
@@ -58,7 +58,7 @@ func TestAPageWithStatus200IsNoMissingKind(t *testing.T) {
 	}
 }
 
-// kinds are a kind of a group, and one of the core.
+// kinds returns a kind of a group and a kind of the core group.
 func kinds(g *WithT, config *rest.Config) (
 	*cluster.Cluster, *kindOfDeployments, *cluster.Kind[*corev1.Pod, *corev1.PodList],
 ) {

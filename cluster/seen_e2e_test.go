@@ -20,8 +20,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// The cases of TestEveryWriteIsSeen on a real server, whose answers to generated
-// clients are protobuf, with a cache that is five seconds late.
+// This runs the cases of TestEveryWriteIsSeen with a real server, which answers
+// generated clients in protobuf, and with a cache that is five seconds late.
 func TestE2EEveryWriteIsSeen(t *testing.T) {
 	g := NewWithT(t)
 	server, err := e2e.Start(t.Context(), &e2e.Options{Progress: t.Output()})

@@ -25,7 +25,8 @@ var (
 	otherSecrets = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "secrets"}
 )
 
-// lost passes requests of one method on, and loses the first answer.
+// lost is a transport that passes on requests of one method, and loses the
+// first answer.
 type lost struct {
 	http.RoundTripper
 	method string
@@ -42,13 +43,13 @@ func (l *lost) RoundTrip(req *http.Request) (*http.Response, error) {
 	return nil, context.DeadlineExceeded
 }
 
-// A seenCase is a reconciler that does something if its cache, which is late,
-// says that it has not been done yet.
+// seenCase is a reconciler that acts if its late cache shows that it has not
+// acted yet.
 type seenCase struct {
 	options *informer.Options
 	before  func(x *fixture)
 	wrap    func(http.RoundTripper) http.RoundTripper
-	// todo reports whether the cache says that act is to be called.
+	// todo reports whether the cache shows that act must be called.
 	todo func(in *informer.Informer[*corev1.Secret]) bool
 	act  func(ctx context.Context, x *fixture) error
 }
@@ -135,8 +136,8 @@ var seenCases = map[string]seenCase{
 	},
 }
 
-// Each case is done once, because the next reconcile waits for the cache. With
-// the same clients made from the plain config, it is done again and again.
+// Each case acts once, because the next reconcile waits for the cache. With the
+// same clients made from the plain config, it acts repeatedly.
 func TestEveryWriteIsSeen(t *testing.T) {
 	for name, c := range seenCases {
 		for _, plain := range []bool{false, true} {
@@ -165,8 +166,8 @@ func TestEveryWriteIsSeen(t *testing.T) {
 	}
 }
 
-// The cache has not seen the Secret that is deleted. It would show it for a while
-// if the next reconcile did not wait.
+// The cache has not seen the Secret that is deleted. If the next reconcile did
+// not wait, the cache would show the Secret for a while.
 func TestADeleteOfWhatTheCacheHasNotSeenIsWaitedFor(t *testing.T) {
 	for _, plain := range []bool{false, true} {
 		inFixture(t, plain, nil, func(x *fixture) {
@@ -191,8 +192,9 @@ func TestADeleteOfWhatTheCacheHasNotSeenIsWaitedFor(t *testing.T) {
 	}
 }
 
-// reconciles returns how many there are in a minute after a first one that
-// calls act: about 60 if the write holds nothing up, fewer if it does.
+// reconciles returns the number of reconciles in a minute after a first one
+// that calls act. There are about 60 if the key does not wait for the write,
+// and fewer if it does.
 func reconciles(x *fixture, in *informer.Informer[*corev1.Secret], act func(ctx context.Context) error) int {
 	n := 0
 	x.run(&reconcile.Options{Triggers: ofSecrets(in)}, func(ctx context.Context) error {

@@ -16,8 +16,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// slow brings the answers to writes of Secrets late, or an error if their
-// context ends before.
+// slow delays the answers to writes of Secrets. It returns an error if the
+// context of the write ends earlier.
 type slow struct {
 	http.RoundTripper
 	sent chan struct{} // receives when the server has written
@@ -48,7 +48,7 @@ func inSlowFixture(t *testing.T, f func(x *fixture, s *slow)) {
 	}, func(x *fixture) { f(x, s) })
 }
 
-// A reconciler has left the write to a goroutine. Its cache is five seconds late.
+// A reconciler starts a goroutine that writes. Its cache is five seconds late.
 func TestAWriteIsWaitedForThatIsAnsweredAfterItsReconcile(t *testing.T) {
 	for name, c := range map[string]struct {
 		secret string
@@ -85,7 +85,7 @@ func TestAWriteIsWaitedForThatIsAnsweredAfterItsReconcile(t *testing.T) {
 	}
 }
 
-// Then no event comes after the answer: the key waits for nothing.
+// No event follows the answer then, and the key must not wait for one.
 func TestWhatTheWatchHasShownBeforeTheAnswerHoldsNothingUp(t *testing.T) {
 	for name, act := range map[string]func(ctx context.Context, x *fixture) error{
 		"a create": func(ctx context.Context, x *fixture) error {

@@ -92,7 +92,7 @@ homeostat_queue_holds_total{name="test"} 1
 	})
 }
 
-// Of three keys one is being reconciled; the others wait.
+// One of three keys is being reconciled, and the others wait.
 func TestACollectorShowsWhatWaitsByLane(t *testing.T) {
 	inBubble(t, []runtime.Object{named("a"), named("b"), named("c")}, func(s *fixture) {
 		s.controller("test", &reconcile.Options{Workers: 1}, func(context.Context, request) (reconcile.Result, error) {
@@ -132,7 +132,7 @@ workqueue_unfinished_work_seconds{controller="test",name="test"} 5
 	})
 }
 
-// The cache never sees version 999: the key waits for its deadline.
+// The cache never sees version 999, so that the key waits for its deadline.
 func TestACollectorShowsWhatIsOverdue(t *testing.T) {
 	a := named("a")
 	a.ResourceVersion = "1"
@@ -186,7 +186,7 @@ workqueue_retries_total{controller="test",name="test"} 1
 	})
 }
 
-// Every second the same edit of what another client keeps undoing.
+// Every second the reconciler repeats an edit that another client undoes.
 func TestACollectorShowsHotLoops(t *testing.T) {
 	a := named("a")
 	a.UID, a.ResourceVersion = "1", "1"
@@ -240,7 +240,7 @@ func TestACollectorShowsPanicsOfHandlers(t *testing.T) {
 	})
 }
 
-// always leads, or never does.
+// always is an election that this replica always wins, or never.
 type always bool
 
 func (a always) Run(ctx context.Context, fn func(context.Context) error) error {

@@ -41,8 +41,8 @@ func allOf(tests ...func(*testing.T)) func(*testing.T) {
 	}
 }
 
-// theirs are the names of client-go and controller-runtime that we have, each
-// with a test of its meaning.
+// theirs are the metrics of client-go and controller-runtime that this package
+// has. Each has a test of its meaning.
 var theirs = []string{
 	"workqueue_adds_total", "workqueue_depth", "workqueue_longest_running_processor_seconds",
 	"workqueue_queue_duration_seconds", "workqueue_retries_total", "workqueue_unfinished_work_seconds",
@@ -90,7 +90,7 @@ func testLabels(t *testing.T) {
 	})
 }
 
-// inEverything calls f while a controller has everything that is shown.
+// inEverything calls f while a controller has a value for every metric.
 func inEverything(t *testing.T, f func(s *fixture)) {
 	t.Helper()
 	inBubble(t, []runtime.Object{named("object-good"), named("object-bad")}, func(s *fixture) {

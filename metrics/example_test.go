@@ -22,8 +22,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// A program with a registry of its own registers the collectors there. Package
-// operator does so by itself.
+// A program that has its own registry registers the collectors there. Package
+// operator registers them itself.
 func ExampleNew() {
 	maps := informer.For(fake.NewClientset().CoreV1().ConfigMaps(""), nil)
 	c, err := reconcile.New("owners", maps, reconcile.Func[*corev1.ConfigMap](
@@ -51,7 +51,7 @@ func ExampleNew() {
 	// <nil>
 }
 
-// The requests of all clients of the process, counted as other controllers
+// The requests of all clients of the process are counted as other controllers
 // count them.
 func ExampleRequests() {
 	server := httptest.NewServer(http.NotFoundHandler())
@@ -84,7 +84,7 @@ func ExampleRequests() {
 	// <nil>
 }
 
-// A program counts what it can do without, by its cause.
+// A program reports the problems in spite of which it keeps working, by cause.
 func ExampleProblems() {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(metrics.Problems(func() []inspect.Problem {
@@ -106,7 +106,8 @@ func ExampleProblems() {
 	// <nil>
 }
 
-// A program on controller-runtime or client-go shows the informers that it has made with clientgo.Informers.
+// A program on controller-runtime or client-go shows the informers that it has
+// made with clientgo.Informers.
 func ExampleInformers() {
 	var informers clientgo.Informers
 	informers.New(&cache.ListWatch{}, &corev1.Pod{}, 0, nil)

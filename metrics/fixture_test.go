@@ -34,8 +34,8 @@ func named(name string) *configMap {
 	return &configMap{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: name}}
 }
 
-// fixture is controllers of the ConfigMaps of a fake clientset, and the registry
-// that shows what they do, in a bubble of virtual time.
+// fixture has controllers of the ConfigMaps of a fake clientset, and a registry
+// with their metrics, in virtual time.
 type fixture struct {
 	*WithT
 	t           *testing.T
@@ -57,7 +57,7 @@ func inBubble(t *testing.T, objects []runtime.Object, f func(s *fixture)) {
 	})
 }
 
-// controller makes one more controller.
+// controller makes a controller.
 func (s *fixture) controller(name string, o *reconcile.Options, f function) {
 	s.t.Helper()
 	c, err := reconcile.New(name, s.maps, f, o)
@@ -65,14 +65,14 @@ func (s *fixture) controller(name string, o *reconcile.Options, f function) {
 	s.controllers = append(s.controllers, c)
 }
 
-// register shows all controllers made so far.
+// register registers the collector of all controllers made so far.
 func (s *fixture) register() {
 	s.t.Helper()
 	s.Expect(s.registry.Register(metrics.New(s.controllers...))).To(Succeed())
 }
 
-// start shows and runs all controllers until stop is called, which returns their
-// error.
+// start registers and runs all controllers until stop is called. stop returns
+// their error.
 func (s *fixture) start() (stop func() error) {
 	s.t.Helper()
 	s.register()
@@ -86,7 +86,7 @@ func (s *fixture) start() (stop func() error) {
 	}
 }
 
-// shows wants the metrics that text tells of to be as it says.
+// shows expects the metrics named in text to have the values in text.
 func (s *fixture) shows(text string) {
 	s.t.Helper()
 	var names []string
@@ -99,14 +99,14 @@ func (s *fixture) shows(text string) {
 	s.Expect(testutil.GatherAndCompare(s.registry, strings.NewReader(text), names...)).To(Succeed())
 }
 
-// value returns what a gauge or counter without further labels is at.
+// value returns the value of a gauge or counter without further labels.
 func (s *fixture) value(name string) float64 {
 	s.t.Helper()
 	m := s.family(name)[0]
 	return m.GetGauge().GetValue() + m.GetCounter().GetValue()
 }
 
-// labelled returns what the counter with that label is at.
+// labelled returns the value of the counter with that label.
 func (s *fixture) labelled(name, label, value string) float64 {
 	s.t.Helper()
 	for _, m := range s.family(name) {
@@ -138,7 +138,7 @@ func (s *fixture) family(name string) []*dto.Metric {
 	return nil
 }
 
-// update gives an object another version.
+// update changes the version of an object.
 func (s *fixture) update(name, version string) {
 	s.t.Helper()
 	changed := named(name)

@@ -26,11 +26,11 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// What follows is what client-go v0.37 and controller-runtime v0.25 count under
-// these names.
+// The following tests show what client-go v0.37 and controller-runtime v0.25
+// count under these names.
 
-// client-go counts an addition only if the key did not wait, also that at the
-// end of a delay.
+// client-go counts an addition only if the key was not waiting. That also
+// applies to the addition at the end of a delay.
 func TestAddsAreThoseOfKeysThatDidNotWait(t *testing.T) {
 	inBubble(t, []runtime.Object{named("a")}, func(s *fixture) {
 		reconciles := 0
@@ -56,8 +56,8 @@ func TestAddsAreThoseOfKeysThatDidNotWait(t *testing.T) {
 	})
 }
 
-// client-go counts every addition with a delay: controller-runtime's errors,
-// conflicts among them, and RequeueAfter.
+// client-go counts every addition with a delay. controller-runtime adds with a
+// delay after errors, which include conflicts, and for RequeueAfter.
 func TestRetriesAreAllThatIsAddedAgainWithADelay(t *testing.T) {
 	inBubble(t, []runtime.Object{named("a")}, func(s *fixture) {
 		reconciles := 0
@@ -83,8 +83,8 @@ func TestRetriesAreAllThatIsAddedAgainWithADelay(t *testing.T) {
 	})
 }
 
-// controller-runtime counts a conflict that a reconciler returns as the error
-// that it is, and people alert on it.
+// controller-runtime counts a conflict that a reconciler returns as an error,
+// and users have alerts on it.
 func TestAConflictStormShowsInErrorsAndRetries(t *testing.T) {
 	inBubble(t, []runtime.Object{named("a")}, func(s *fixture) {
 		s.controller("test", nil, func(context.Context, request) (reconcile.Result, error) {
@@ -180,7 +180,7 @@ func TestQueuesAreLabelledByNameAndController(t *testing.T) {
 	})
 }
 
-// onLease leads, or never does, and names its Lease.
+// onLease is an election by a named Lease, which this replica wins or not.
 type onLease struct {
 	always
 	name string

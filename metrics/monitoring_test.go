@@ -12,7 +12,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// What the rules and the dashboard of examples/monitoring ask Prometheus for is served.
+// The metrics in the rules and the dashboard of examples/monitoring are served.
 func TestTheRulesAskForMetricsThatAreServed(t *testing.T) {
 	served := map[string]bool{}
 	note := func(s *fixture) {

@@ -18,8 +18,8 @@ import (
 	"github.com/homeostat/homeostat/status"
 )
 
-// browser returns a Chromium, which is a matter of the machine and not of this
-// test.
+// browser returns the path of a Chromium. It is installed on the machine, not
+// by this test.
 func browser(t *testing.T) string {
 	t.Helper()
 	for _, name := range []string{"google-chrome", "chromium", "chromium-browser"} {
@@ -35,7 +35,8 @@ func browser(t *testing.T) string {
 	return ""
 }
 
-// browse runs the browser once, without anything that would ask others.
+// browse runs the browser once, without features that send requests to other
+// servers.
 func browse(t *testing.T, arguments ...string) string {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), browser(t), append([]string{
@@ -50,8 +51,8 @@ func browse(t *testing.T, arguments ...string) string {
 	return string(out)
 }
 
-// measure is put into the page, in place of the script that it does not have:
-// it writes down what is wrong with the layout.
+// measure is a script for the page, which has no script of its own. It writes
+// the faults of the layout into the page.
 const measure = `<script>
 const levels = c => c.match(/[0-9.]+/g).slice(0, 3).map(Number);
 const luminance = c => levels(c).map(v => v / 255).map(v => v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4)
@@ -82,8 +83,8 @@ addEventListener("load", () => {
 });
 </script>`
 
-// measured serves the page, on request with the measuring script, which its
-// policy has to allow.
+// measured serves the page, on request with the measuring script. It changes
+// the page's policy to allow that script.
 func measured(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		recorder := httptest.NewRecorder()
@@ -130,7 +131,7 @@ func TestE2EThePageIsWellDrawnAtTwoWidths(t *testing.T) {
 	}
 }
 
-// The color schemes, as the browser is told.
+// The names of the color schemes in the browser's options.
 const (
 	dark  = "--blink-settings=preferredColorScheme=0"
 	light = "--blink-settings=preferredColorScheme=1"

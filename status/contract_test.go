@@ -72,7 +72,7 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// standby never leads.
+// standby is a leader election that this replica never wins.
 type standby struct{}
 
 func (standby) Run(ctx context.Context, _ func(context.Context) error) error {
@@ -80,7 +80,8 @@ func (standby) Run(ctx context.Context, _ func(context.Context) error) error {
 	return nil
 }
 
-// inOne calls f with the page of one controller, which run starts.
+// inOne calls f with the status of a process with one controller. f starts the
+// controller by run.
 func inOne(t *testing.T, o *reconcile.Options, reconciler func() error, f func(c client, run func() (stop func()))) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

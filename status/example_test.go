@@ -18,7 +18,7 @@ import (
 	"github.com/homeostat/homeostat/status"
 )
 
-// Checks of the program's own stand beside those of its controllers.
+// The program's own checks are shown beside the checks of its controllers.
 func ExampleNew() {
 	handler, err := status.New(&status.Options{
 		Ready: map[string]func() error{"dns": func() error { return errors.New("the zone is locked") }},
@@ -42,7 +42,7 @@ func ExampleNew() {
 	// readyz failed
 }
 
-// The page is for those whom the API server lets "get" its path.
+// The page is served to users who may "get" its path in the API server.
 func ExampleReviewed() {
 	authorize := status.Reviewed(apiServerThatKnows("alice"))
 	for _, token := range []string{"alice", "mallory"} {
@@ -58,8 +58,8 @@ func ExampleReviewed() {
 	// true
 }
 
-// apiServerThatKnows answers reviews: of one user, whose token is their name,
-// and who may do everything.
+// apiServerThatKnows returns an API server that reviews tokens. It knows one
+// user, whose token is the user's name, and who may read every path.
 func apiServerThatKnows(user string) *fake.Clientset {
 	client := fake.NewClientset()
 	client.PrependReactor("create", "tokenreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
@@ -76,7 +76,8 @@ func apiServerThatKnows(user string) *fake.Clientset {
 	return client
 }
 
-// Without an address nothing is served: a flag can switch it off.
+// With an empty address, Serve does not listen, so that a flag can switch it
+// off.
 func ExampleServe() {
 	handler, err := status.New(nil)
 	if err != nil {
@@ -89,8 +90,8 @@ func ExampleServe() {
 	// Output: <nil>
 }
 
-// It serves until its context ends: give it one that ends after the controllers
-// have drained.
+// ServeOn serves until its context ends. Give it a context that ends after the
+// controllers have drained.
 func ExampleServeOn() {
 	handler, err := status.New(nil)
 	if err != nil {

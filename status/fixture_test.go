@@ -22,32 +22,35 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// hostile is a name that no API server would take, but a display must.
+// hostile is a name that no API server would accept, but that a page must be
+// able to show.
 const hostile = `<script>alert("x")</script>&'`
 
-// secret stands in objects and must not be shown.
+// secret is in objects, and must not be shown.
 const secret = "hunter2"
 
 func object(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: "d", Name: name, Annotations: map[string]string{"password": secret}}
 }
 
-// fixture is a process with two controllers on a fake API server, one of
-// which has every kind of key there is, and one whose cache is not allowed.
+// fixture is a process with two controllers on a fake API server. One
+// controller has keys in every state, and the other may not read its cache.
 type fixture struct {
 	controllers []*reconcile.Controller
 	release     chan struct{} // lets the reconcile of "slow" end
 }
 
-// leading takes a moment to lead, as an election does. By then everything that
-// the first lists lead to is in the queue, and stays merged there: reconciles that
-// began earlier would be asked for once more, or not, as the scheduler likes.
+// leading is a leader election that this replica wins after electionTime. By
+// then all keys of the first lists are in the queue, and are merged there.
+// Reconciles that began earlier would be repeated or not, depending on the
+// scheduler.
 type leading struct{}
 
-// aeon bounds the back-off, of which seconds are drawn once in a million runs.
+// aeon bounds the back-off. It is so long that a random back-off of a few
+// seconds occurs once in a million runs.
 const aeon = 1000 * time.Hour
 
-// electionTime is how long that moment is.
+// electionTime is how long an election takes.
 const electionTime = time.Second
 
 func (leading) Run(ctx context.Context, fn func(context.Context) error) error {
@@ -62,7 +65,7 @@ func (leading) String() string { return "replica-1 leads" }
 func (leading) Ready() error   { return nil }
 func (leading) Healthy() error { return nil }
 
-// sharing is a division into slots of which this replica has one.
+// sharing divides the keys into slots, one of which belongs to this replica.
 type sharing struct{}
 
 func (sharing) Run(ctx context.Context, _ func(context.Context, int) error) error {

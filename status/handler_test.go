@@ -25,7 +25,7 @@ import (
 	"github.com/homeostat/homeostat/status/profiles"
 )
 
-// A client asks a handler without a network.
+// client calls a handler without a network.
 type client struct {
 	*WithT
 	handler http.Handler
@@ -44,8 +44,8 @@ func (c client) response(r *http.Request) *http.Response {
 	return recorder.Result()
 }
 
-// inScenario calls f when nothing of the fixture can run any more without time
-// passing.
+// inScenario calls f when the fixture is idle, so that only the passing of time
+// could change its state.
 func inScenario(t *testing.T, o *status.Options, f func(c client, s *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -129,7 +129,7 @@ func TestChecksThatFailAreNamed(t *testing.T) {
 	g.Expect(body).To(Equal("[-] disk: full [+] forged: ok\n[-] logic: panic: boom\nlivez failed\n"))
 }
 
-// Probes are for everybody, and a check may hand on what the API server answered.
+// Probes are public, and a check may return an error of the API server.
 func TestProbesShowNoValues(t *testing.T) {
 	g := NewWithT(t)
 	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "Secret"}, "token", field.ErrorList{

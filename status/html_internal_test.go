@@ -35,7 +35,7 @@ func TestWhatIsAddedToThePageIsEscaped(t *testing.T) {
 	}
 }
 
-// What is not a constant of the source becomes a literal only by a conversion.
+// Only constants of the source convert to literal implicitly.
 func TestNothingButTheSourceIsAddedUnescaped(t *testing.T) {
 	g := NewWithT(t)
 	packages, err := parser.ParseDir(token.NewFileSet(), ".", nil, 0) //nolint:staticcheck // no types are needed
@@ -64,7 +64,7 @@ func TestNothingButTheSourceIsAddedUnescaped(t *testing.T) {
 	g.Expect(formats).To(BeNumerically(">", 20))
 }
 
-// unquoted finds a verb that stands in a tag, but in no attribute with quotes.
+// unquoted matches a verb in a tag that is not in a quoted attribute.
 var unquoted = regexp.MustCompile(`<[^<>"]*(?:"[^"]*"[^<>"]*)*%[^%]`)
 
 func sourceOf(e ast.Expr) string {

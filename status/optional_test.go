@@ -62,12 +62,12 @@ func TestAnOptionalControllerThatWaitsLeavesTheProcessReady(t *testing.T) {
 	}
 }
 
-// unelected is in an election that no replica has won.
+// unelected is an election that no replica has won.
 type unelected struct{ leading }
 
 func (unelected) Ready() error { return errors.New("no replica leads") }
 
-// A controller joins the election once its caches are filled.
+// A controller joins the election after its caches are filled.
 func TestAnElectionThatWaitsForCachesLeavesAProcessReadyThatIsSoWithoutThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)

@@ -17,7 +17,7 @@ import (
 
 var tags = regexp.MustCompile(`<[^>]*>`)
 
-// text is what a reader of the page sees, without what is only drawn.
+// text returns the text of a page as its reader sees it, without drawings.
 func text(page string) string {
 	_, body, _ := strings.Cut(page, "<body>")
 	body = regexp.MustCompile(`(?s)<svg.*?</svg>`).ReplaceAllString(body, "")
@@ -112,7 +112,7 @@ func TestThePageShowsAsManyKeysAsOneAsksFor(t *testing.T) {
 	})
 }
 
-// A drawing is what the test reads from an SVG.
+// drawing has the parts of an SVG that the test compares.
 type drawing struct {
 	Class string `xml:"class,attr"`
 	Paths []struct {
@@ -152,7 +152,7 @@ func TestTheGraphShowsWhatLeadsToWhat(t *testing.T) {
 	})
 }
 
-// A full writer takes nothing, like a client that has gone.
+// full is a writer that accepts no bytes, like a client that has disconnected.
 type full struct{ http.ResponseWriter }
 
 func (full) Write([]byte) (int, error) { return 0, errors.New("gone") }

@@ -16,7 +16,8 @@ import (
 	"github.com/homeostat/homeostat/status"
 )
 
-// unwell are problems of two checks; the second has more of them than it lists.
+// unwell returns problems of two checks. The second check has more problems
+// than it lists.
 func unwell() []inspect.Problem {
 	return []inspect.Problem{
 		{Check: "cluster/west", Cause: "unreachable", Reason: "dialing west: i/o\ntimeout"},

@@ -14,8 +14,8 @@ import (
 	"github.com/homeostat/homeostat/status"
 )
 
-// A program reviews under an account of its own, which has what
-// system:auth-delegator gives and no more.
+// The program has its own service account with exactly the permissions of
+// system:auth-delegator.
 func TestE2EReviewedKnowsTheServersOwnTokens(t *testing.T) {
 	g := NewWithT(t)
 	cluster, err := e2e.Start(t.Context(), &e2e.Options{Progress: t.Output()})

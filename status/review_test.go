@@ -21,8 +21,8 @@ import (
 	"github.com/homeostat/homeostat/status/profiles"
 )
 
-// reviews is an API server that knows the tokens "good" and "other", and lets
-// the user of the first get /metrics and nothing else.
+// reviews is an API server that knows the tokens "good" and "other". It lets
+// only the user of "good" get /metrics, and no other path.
 type reviews struct {
 	*fake.Clientset
 	tokens, accesses int

@@ -18,7 +18,7 @@ import (
 	"github.com/homeostat/homeostat/status"
 )
 
-// serving starts Serve and returns where it listens.
+// serving starts Serve and returns its address.
 func serving(t *testing.T, h http.Handler) (address string, stop func() error) {
 	t.Helper()
 	where := make(chan string, 1)
@@ -118,7 +118,7 @@ func TestAnEmptyAddressServesNothing(t *testing.T) {
 	})
 }
 
-// Otherwise net/http writes to standard error, whatever the format of the logs.
+// Without a logger, net/http writes to standard error in its own format.
 func TestWhatTheServerSaysGoesToTheLogger(t *testing.T) {
 	g := NewWithT(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

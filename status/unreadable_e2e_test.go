@@ -25,8 +25,9 @@ import (
 	"github.com/homeostat/homeostat/status"
 )
 
-// jobsCRD allows what the Go type of its kind does not: a Duration is a string,
-// as controller-gen writes it, and unknown fields are preserved.
+// jobsCRD allows objects that the kind's Go type cannot hold: a Duration is a
+// string, as in definitions that controller-gen writes, and unknown fields are
+// preserved.
 const jobsCRD = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -86,7 +87,7 @@ func addCronJobs(s *runtime.Scheme) error {
 	return nil
 }
 
-// seenJobs is what reconciles have seen, by key.
+// seenJobs records by key which jobs reconciles have seen.
 type seenJobs struct {
 	mu   sync.Mutex // guards seen
 	seen map[string]int32
@@ -110,9 +111,8 @@ func (s *seenJobs) of(name string) func() int32 {
 	}
 }
 
-// One object that Go cannot decode, at the start and later, on the real server:
-// by a client of package cluster and by one that a user's generator would have
-// made.
+// The real server has an object that Go cannot decode, at the start and later.
+// A client of package cluster reads it, and a generated client.
 func TestE2EAnUnreadableObjectStopsOnlyItself(t *testing.T) {
 	g := NewWithT(t)
 	server, err := e2e.Start(t.Context(), &e2e.Options{Progress: t.Output()})

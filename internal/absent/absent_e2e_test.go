@@ -43,8 +43,8 @@ spec:
     schema: *any
 `
 
-// An object whose version is no longer served is alive, and nothing takes it
-// for deleted.
+// An object whose version is no longer served still exists, and must not be
+// taken for deleted.
 func TestE2EAVersionThatIsNotServedProvesNothing(t *testing.T) {
 	g, ctx := NewWithT(t), t.Context()
 	server, err := e2e.Start(ctx, nil)

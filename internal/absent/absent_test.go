@@ -37,8 +37,8 @@ var services = corev1.Resource("services")
 const own = `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"services \"web\" not found",` +
 	`"reason":"NotFound","details":{"name":"web","kind":"services"},"code":404}`
 
-// clientsOf returns a GET and a DELETE of the Service d/web for each kind of
-// client.
+// clientsOf returns functions that GET and DELETE the Service d/web, for each
+// type of client.
 func clientsOf(g *WithT, config *rest.Config) map[string]func(context.Context) (get, del error) {
 	typed, err := kubernetes.NewForConfig(config)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -75,8 +75,8 @@ func TestOnlyTheServersOwnAnswerAboutTheObjectProves(t *testing.T) {
 	}
 }
 
-// proves tests whether the page proves to every client that the Service does
-// not exist.
+// proves expects that the page proves to every client that the Service does not
+// exist, or to no client.
 func proves(t *testing.T, page absenttest.Page, want bool) {
 	g := NewWithT(t)
 	for kind, ask := range clientsOf(g, page.Config()) {
@@ -120,7 +120,7 @@ func TestAFakesAnswerProves(t *testing.T) {
 		Get(t.Context(), "web", metav1.GetOptions{})
 	g.Expect(absent.Proven(err, r.GroupResource(), "web")).To(BeTrue())
 	g.Expect(absent.OfType[*metav1.PartialObjectMetadata](err, "web")).To(BeTrue())
-	bare := apierrors.NewNotFound(schema.GroupResource{}, "web") // of a hand-written fake
+	bare := apierrors.NewNotFound(schema.GroupResource{}, "web") // the error of a hand-written fake
 	g.Expect(absent.Proven(bare, services, "web")).To(BeTrue())
 	g.Expect(absent.OfType[*corev1.Service](bare, "web")).To(BeTrue())
 }
@@ -161,8 +161,8 @@ func TestWhatIsNoAnswerProvesNothing(t *testing.T) {
 	}
 }
 
-// The resources of all kinds of k8s.io/api, as a server serves them, are those that
-// their Go types tell.
+// The resource of each kind of k8s.io/api follows from its Go type as the
+// server names it.
 func TestTheResourcesOfBuiltInTypesAreKnown(t *testing.T) {
 	g := NewWithT(t)
 	server, err := apisim.New(nil)

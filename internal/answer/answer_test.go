@@ -46,7 +46,7 @@ func protobufOf(g *WithT, object runtime.Object) []byte {
 func cborOf(g *WithT, object any) []byte {
 	data, err := direct.Marshal(object)
 	g.Expect(err).NotTo(HaveOccurred())
-	return append([]byte{0xd9, 0xd9, 0xf7}, data...) // as the server marks it
+	return append([]byte{0xd9, 0xd9, 0xf7}, data...) // the server's mark of CBOR
 }
 
 func TestAnObjectIsReadInEveryEncoding(t *testing.T) {
@@ -126,7 +126,8 @@ func TestMetadataAloneIsNoObject(t *testing.T) {
 	}
 }
 
-// A custom kind may have any fields, also those of a Table or a Status.
+// A custom kind may have any fields, for example the fields of a Table or a
+// Status.
 func TestFieldsOfACustomKindAreNotMisread(t *testing.T) {
 	g := NewWithT(t)
 	o, err := answer.Read("application/json", []byte(`{"kind":"Table","apiVersion":"example.com/v1","rows":3,
@@ -145,7 +146,7 @@ func TestWhatIsNoObjectIsAnError(t *testing.T) {
 		{"", "{}"},
 		{"text/plain", "{}"},
 		{"application/json", "{"},
-		{"application/json", "\x1f\x8b"}, // gzip, which transports unpack that have asked for it
+		{"application/json", "\x1f\x8b"}, // gzip
 		{"application/cbor", "\xff"},
 		{"application/vnd.kubernetes.protobuf", "{}"},
 		{"application/vnd.kubernetes.protobuf", "k8s\x00\x12\x05a"},

@@ -22,7 +22,7 @@ func TestTheHashIsThatOfTheServer(t *testing.T) {
 	}
 }
 
-// Sets of 16 hashes each, the last one included, against maps.
+// Sets of 16 hashes, which include the last hash, are compared with maps.
 func TestSetsAreThoseOfTheirHashes(t *testing.T) {
 	const last = math.MaxUint64
 	random := rand.New(rand.NewPCG(1, 2))

@@ -65,8 +65,8 @@ func TestWithoutTheUIDThereIsNoMark(t *testing.T) {
 	g.Expect(ok).To(BeFalse())
 }
 
-// The label is for selectors, and anybody may change it: the annotation is one
-// text.
+// The label is for selectors, and any client may change it separately. The
+// annotation is one text.
 func TestTheKindIsThatOfTheAnnotation(t *testing.T) {
 	g := NewWithT(t)
 	var s corev1.Secret
@@ -76,7 +76,7 @@ func TestTheKindIsThatOfTheAnnotation(t *testing.T) {
 	g.Expect(got).To(Equal(owner("shop", "m")))
 }
 
-// Anybody may have written it.
+// Any client may have written the annotation.
 func TestAMarkWithoutAReadableAnnotationHasAUIDOnly(t *testing.T) {
 	for _, text := range []string{"", "Mirror", "/m", "Mirror.example.com/", "a/b/c/d", ".example.com/m"} {
 		g := NewWithT(t)

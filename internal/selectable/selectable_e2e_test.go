@@ -30,15 +30,15 @@ import (
 	"github.com/homeostat/homeostat/internal/test/e2e"
 )
 
-// Of each kind that the server has: does it take each field of the table, and
-// which objects have which value?
+// For each kind of the server, the table must list the fields that the server
+// accepts, and the values that its objects have.
 func TestE2ETheTableIsThatOfTheServer(t *testing.T) {
 	g := NewWithT(t)
 	cluster, err := e2e.Start(t.Context(), &e2e.Options{Progress: t.Output()})
 	g.Expect(err).NotTo(HaveOccurred())
 	defer func() { g.Expect(cluster.Stop()).To(Succeed()) }()
 	config := cluster.Config()
-	config.WarningHandler = rest.NoWarnings{} // of kinds that are deprecated
+	config.WarningHandler = rest.NoWarnings{} // no warnings about deprecated kinds
 	client, err := dynamic.NewForConfig(config)
 	g.Expect(err).NotTo(HaveOccurred())
 	namespace, err := cluster.Namespace(t.Context(), "selectable")
@@ -116,7 +116,7 @@ func takes(ctx context.Context, client dynamic.Interface, kind schema.GroupVersi
 	return err == nil
 }
 
-// objects are in lines of their own, however long.
+// objects holds one object on each line.
 const objects = `
 {apiVersion: v1, kind: ServiceAccount, metadata: {name: x-sa}}
 ---

@@ -25,7 +25,8 @@ import (
 	"github.com/homeostat/homeostat/leader/fence"
 )
 
-// fixture is a namespace with a service account, its Pods a and b, and a policy.
+// fixture is a namespace with a service account, its Pods a and b, and a
+// policy.
 type fixture struct {
 	*WithT
 	cluster   *e2e.Cluster
@@ -85,7 +86,8 @@ func (f *fixture) bound(ctx context.Context, name string) *rest.Config {
 	return config
 }
 
-// hold makes holder that of a Lease, which others than the replicas may do.
+// hold makes holder the holder of a Lease. It writes as the administrator, who
+// is not fenced.
 func (f *fixture) hold(t *testing.T, name, holder string, labels map[string]string) {
 	t.Helper()
 	leases := f.admin.CoordinationV1().Leases(f.namespace)
@@ -103,14 +105,14 @@ func (f *fixture) hold(t *testing.T, name, holder string, labels map[string]stri
 	f.Expect(err).NotTo(HaveOccurred())
 }
 
-// write creates a ConfigMap.
+// write creates a ConfigMap as the given client.
 func (f *fixture) write(t *testing.T, by kubernetes.Interface) error {
 	_, err := by.CoreV1().ConfigMaps(f.namespace).Create(t.Context(),
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "m-"}}, metav1.CreateOptions{})
 	return err
 }
 
-// allowed waits until the replica may write, refused until it may not.
+// allowed waits until the replica may write.
 func (f *fixture) allowed(t *testing.T, by kubernetes.Interface) {
 	t.Helper()
 	f.Eventually(func() error { return f.write(t, by) }, 20*time.Second, time.Millisecond).Should(Succeed())
@@ -122,7 +124,7 @@ func (f *fixture) refused(t *testing.T, by kubernetes.Interface) {
 		And(MatchError(ContainSubstring("may not write: lease")), MatchError(apierrors.IsForbidden, "IsForbidden")))
 }
 
-// late holds requests back while it is shut.
+// late is a transport that delays requests while it is shut.
 type late struct {
 	mu   sync.Mutex
 	shut chan struct{} // nil while it is open
@@ -268,8 +270,8 @@ func needsTheLease(t *testing.T, f *fixture) {
 	f.refused(t, f.b)
 }
 
-// measure logs for how long after a handover the old leader's writes pass, and
-// the new leader's do not.
+// measure logs for how long after a handover the old leader's writes still
+// pass, and for how long the new leader's are refused.
 func measure(t *testing.T, f *fixture) {
 	f.hold(t, "test", "a_12345678", nil)
 	f.refused(t, f.b)

@@ -6,7 +6,7 @@ import (
 	"github.com/homeostat/homeostat/leader/fence"
 )
 
-// Apply the manifest once, with the right to do so.
+// An administrator applies the manifest once.
 func ExampleYAML() {
 	manifest, err := fence.YAML(fence.Options{
 		Namespace: "shop", Lease: "website", ServiceAccount: "website-operator",
@@ -79,7 +79,7 @@ func ExampleYAML() {
 	//   - Deny
 }
 
-// Create the objects by another tool than kubectl.
+// The objects can be created by a tool other than kubectl.
 func ExamplePolicy() {
 	policy, binding, err := fence.Policy(fence.Options{
 		Namespace: "shop", Lease: "website", ServiceAccount: "website-operator", Resources: []string{"configmaps"}, Shards: true,

@@ -8,7 +8,8 @@ import (
 	"github.com/homeostat/homeostat/status/profiles"
 )
 
-// In a program it is status.Options.Profiles, behind Options.Authorize.
+// A program sets the handler as status.Options.Profiles, behind
+// Options.Authorize.
 func ExampleHandler() {
 	server := httptest.NewServer(profiles.Handler())
 	defer server.Close()

@@ -13,7 +13,7 @@ import (
 	"github.com/homeostat/homeostat/status/profiles"
 )
 
-// client gets what the handler serves behind package status.
+// client sends requests to the handler behind package status.
 type client struct {
 	*WithT
 	handler http.Handler
