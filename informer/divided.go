@@ -91,8 +91,13 @@ func (d *divided[T]) Remove(last T) {
 // beside the watch: an earlier state of an object, or an object that is
 // deleted. store.writing must be held.
 func (d *divided[T]) isPast(c tree.Change[T]) bool {
-	key, rv := c.New.Key, c.New.Object.GetResourceVersion()
-	return isBack(c) || d.store.unreadable.isNewer(key, rv) || c.Old == nil && d.cover.IsOutdated(key, rv)
+	return d.isOutdated(c) || d.store.unreadable.isNewer(c.New.Key, c.New.Object.GetResourceVersion())
+}
+
+// isOutdated is isPast for an item of a list: store.readable replaces one whose newer
+// state is unreadable by what is cached, which must not be taken for deleted.
+func (d *divided[T]) isOutdated(c tree.Change[T]) bool {
+	return isBack(c) || c.Old == nil && d.cover.IsOutdated(c.New.Key, c.New.Object.GetResourceVersion())
 }
 
 // Replace implements [partial.Cache].
@@ -113,7 +118,7 @@ func (d *divided[T]) Replace(rv string, items []*tree.Item[T], how versions.Occa
 	if d.cover.IsLate() {
 		upTo = rv
 		items = slices.DeleteFunc(d.newest(items, within, rv), func(it *tree.Item[T]) bool {
-			return d.isPast(s.changeTo(it))
+			return d.isOutdated(s.changeTo(it))
 		})
 	}
 	tree.Sort(items)

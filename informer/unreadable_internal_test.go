@@ -58,9 +58,27 @@ func TestAnOlderListEndsNoUnreadableState(t *testing.T) {
 	}
 }
 
+// What is cached of an unreadable object is not deleted by a list from before its unreadable state.
+func TestAnOlderListDeletesNothingThatIsUnreadable(t *testing.T) {
+	for name, older := range map[string]*corev1.ConfigMap{
+		"with a state between": configMapAt("x", 6), "with the state that is cached": configMapAt("x", 3),
+	} {
+		t.Run(name, func(t *testing.T) {
+			g, d := filled(t)
+			d.Put(itemOf(configMapAt("x", 3)))
+			g.Expect(d.fill(d.cover.Filling(), keyspace.Whole(), items(stubAt(g, "x", "1", 8)), "9")).To(Succeed())
+			g.Expect(content(d)).To(Equal([]string{"x@3"}))
+			d.Replace("7", items(older), versions.Relist, nil)
+			g.Expect(content(d)).To(Equal([]string{"x@3"}))
+			g.Expect(d.store.unreadable.problems()).To(HaveLen(1))
+		})
+	}
+}
+
 // ownJSON decodes itself, in another way than its fields say.
 type ownJSON struct {
 	N int `json:"n"`
+	M int `json:"m"` // is not read
 }
 
 func (o *ownJSON) UnmarshalJSON(raw []byte) error {
@@ -89,6 +107,7 @@ func TestAFaultIsAsDeepAsTheTypesSay(t *testing.T) {
 		`{"own":{"n":"x"},"more":{"m":"y"}}`: "more.m: this string cannot be decoded as int",
 		`{"own":{"o":"x"}}`:                  "own: this object cannot be decoded as informer.ownJSON",
 		`{"own":{"n":null}}`:                 "own: this object cannot be decoded as informer.ownJSON",
+		`{"own":{"m":"x"}}`:                  "own: this object cannot be decoded as informer.ownJSON",
 		`[]`:                                 "this list cannot be decoded as informer.ownRoot",
 	} {
 		g := NewWithT(t)
