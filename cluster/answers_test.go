@@ -122,7 +122,7 @@ func answered(t *testing.T, method, path string, res *http.Response, in *body) [
 	return r.notes
 }
 
-func TestAnAnswerIsReadAsFarAsItTells(t *testing.T) {
+func TestAnAnswerIsReadAsFarAsNecessary(t *testing.T) {
 	for name, c := range map[string]struct {
 		method, path string
 		code         int

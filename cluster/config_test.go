@@ -39,7 +39,7 @@ func TestAConfigThatReachesNoServerIsRefused(t *testing.T) {
 	}
 }
 
-func TestTheConfigOfAClusterIsANewOne(t *testing.T) {
+func TestConfigReturnsACopy(t *testing.T) {
 	g := NewWithT(t)
 	given := &rest.Config{Host: "https://h", UserAgent: "theirs"}
 	c, err := cluster.New(given, &cluster.Options{UserAgent: "ours"})

@@ -30,7 +30,7 @@ func (a *asking) Sending(w ownwrites.Write) func(ownwrites.Outcome, *answer.Obje
 	return func(ownwrites.Outcome, *answer.Object) {}
 }
 
-func TestAReconcileIsToldWhatARequestAsksFor(t *testing.T) {
+func TestAReconcileGetsTheContentOfItsRequests(t *testing.T) {
 	g := NewWithT(t)
 	c, err := cluster.New(&rest.Config{
 		Host:      "http://server",

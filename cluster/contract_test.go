@@ -21,21 +21,21 @@ func TestContract(t *testing.T) {
 			"is sent and when it is answered, and package reconcile holds the key until its caches show it.": all(
 			TestEveryWriteIsSeen, TestADeleteOfWhatTheCacheHasNotSeenIsWaitedFor, TestAnEvictionIsADeleteOfThePod),
 		"The client need not report anything.":                             TestEveryWriteIsSeen,
-		"A write that no cache will show delays nothing.":                  TestWhatNoCacheWillShowHoldsNothingUp,
+		"A write that no cache will show delays nothing.":                  TestAWriteThatNoCacheShowsDelaysNoKey,
 		"Clients do not throttle themselves: the server has flow control.": TestClientsAreNotThrottledUnlessAsked,
 		"The client for built-in kinds speaks protobuf, clients for your own kinds JSON.": all(
 			TestTheClientOfBuiltInKindsSpeaksProtobuf, TestAKindReadsAndWritesWithoutGeneratedCode),
 		"Check reports a kind that the server does not have under its name, with what the server has " +
 			"instead.": TestCheckNamesWhatTheServerHasInstead,
 		"An answer that reports success but is not an API server's, such as a redirect to a login page or the {} of a " +
-			"gateway, is an error.": TestAnAnswerOfSomethingInBetweenIsAnError,
+			"gateway, is an error.": TestAnAnswerOfAProxyIsAnError,
 		"A Retry-After of more than a minute, which no API server sends, is cut to a " +
 			"minute.": TestAMaintenancePageDoesNotDecideWhenToAskAgain,
 		"Requests and all other answers are not changed.": all(
-			TestAnAnswerIsReadAsFarAsItTells, TestWhatServersAnswerIsNotChanged),
+			TestAnAnswerIsReadAsFarAsNecessary, TestWhatServersAnswerIsNotChanged),
 		"Watches, exec, logs and proxies are passed through unread.": TestStreamsAndReadsArePassedThrough,
 		"It can be combined with a leader's fence, in either order.": TestAFenceAndAClusterComposeInEitherOrder,
 		"A write that a fence beneath it refuses before it is sent is not waited " +
-			"for.": TestAWriteThatAFenceRefusesHoldsNothingUp,
+			"for.": TestAWriteThatAFenceRefusesDelaysNoKey,
 	})
 }

@@ -57,7 +57,7 @@ func TestAFenceAndAClusterComposeInEitherOrder(t *testing.T) {
 
 // A fence below refuses the write before it is sent. If the write might have
 // been sent, the key would wait for it for five seconds.
-func TestAWriteThatAFenceRefusesHoldsNothingUp(t *testing.T) {
+func TestAWriteThatAFenceRefusesDelaysNoKey(t *testing.T) {
 	inFixture(t, true, nil, func(x *fixture) {
 		elector, err := leader.New(leader.Lease{
 			Client: x.admin.CoordinationV1(), Namespace: "d", Name: "l", Identity: "me",

@@ -48,7 +48,7 @@ func answering(g *WithT, code int, contentType, body string) kubernetes.Interfac
 
 // Without package cluster, clients return an object or an empty list for some
 // of these answers, and take all of them for consent to a deletion.
-func TestAnAnswerOfSomethingInBetweenIsAnError(t *testing.T) {
+func TestAnAnswerOfAProxyIsAnError(t *testing.T) {
 	for name, page := range map[string]struct {
 		code              int
 		contentType, body string
@@ -182,7 +182,7 @@ func TestAMaintenancePageDoesNotDecideWhenToAskAgain(t *testing.T) {
 }
 
 // Rancher, kcp and kubectl proxy may serve an API server below a path.
-func TestAServerBehindAPathIsReadAsOneWithoutIt(t *testing.T) {
+func TestAServerBelowAPathIsReadLikeAnyOther(t *testing.T) {
 	for body, want := range map[string]string{pod: "written d/a u@7", "{}": "uncertain d/a @ without labels"} {
 		g := NewWithT(t)
 		c, err := cluster.New(&rest.Config{Host: "https://rancher.example/k8s/clusters/c-m-1/", Transport: transport(

@@ -144,7 +144,7 @@ func TestAKindNamesWhatIsWrongWithItsTypes(t *testing.T) {
 	}
 }
 
-func TestWhatAKindIsMadeFromIsNotNil(t *testing.T) {
+func TestAKindNeedsAClusterAndTypes(t *testing.T) {
 	g := NewWithT(t)
 	c, err := cluster.New(&rest.Config{Host: "https://h"}, nil)
 	g.Expect(err).NotTo(HaveOccurred())

@@ -206,7 +206,7 @@ func reconciles(x *fixture, in *informer.Informer[*corev1.Secret], act func(ctx 
 	return n
 }
 
-func TestWhatNoCacheWillShowHoldsNothingUp(t *testing.T) {
+func TestAWriteThatNoCacheShowsDelaysNoKey(t *testing.T) {
 	secret := func(name string) *corev1.Secret { return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}} }
 	for name, act := range map[string]func(ctx context.Context, x *fixture) error{
 		"a kind of the same name in another group": func(ctx context.Context, x *fixture) error {

@@ -49,7 +49,7 @@ func inSlowFixture(t *testing.T, f func(x *fixture, s *slow)) {
 }
 
 // A reconciler starts a goroutine that writes. Its cache is five seconds late.
-func TestAWriteIsWaitedForThatIsAnsweredAfterItsReconcile(t *testing.T) {
+func TestAWriteAnsweredAfterItsReconcileIsWaitedFor(t *testing.T) {
 	for name, c := range map[string]struct {
 		secret string
 		of     func(context.Context) context.Context
@@ -86,7 +86,7 @@ func TestAWriteIsWaitedForThatIsAnsweredAfterItsReconcile(t *testing.T) {
 }
 
 // No event follows the answer then, and the key must not wait for one.
-func TestWhatTheWatchHasShownBeforeTheAnswerHoldsNothingUp(t *testing.T) {
+func TestAChangeSeenBeforeTheAnswerDelaysNoKey(t *testing.T) {
 	for name, act := range map[string]func(ctx context.Context, x *fixture) error{
 		"a create": func(ctx context.Context, x *fixture) error {
 			_, err := x.generated.CoreV1().Secrets(x.namespace).Create(ctx,
@@ -146,7 +146,7 @@ func TestWhatTheWatchHasShownBeforeTheAnswerHoldsNothingUp(t *testing.T) {
 
 // The cache, which is five seconds late, shows the object and its removal
 // between the request and the answer.
-func TestADeleteIsSeenOfAnObjectThatTheCacheHasShownBeforeTheAnswerAlone(t *testing.T) {
+func TestADeleteIsSeenAlthoughOnlyTheCacheHasShownTheObject(t *testing.T) {
 	inSlowFixture(t, func(x *fixture, s *slow) {
 		s.by = 7 * time.Second
 		in := x.secrets(nil)

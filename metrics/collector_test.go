@@ -51,7 +51,7 @@ workqueue_depth{controller="test",name="test"} 0
 	})
 }
 
-func TestACollectorShowsWhatACacheTakes(t *testing.T) {
+func TestACollectorShowsTheMemoryOfACache(t *testing.T) {
 	large := named("large")
 	large.Data = map[string]string{"text": strings.Repeat("x", 100_000)}
 	inBubble(t, []runtime.Object{large}, func(s *fixture) {
@@ -63,7 +63,7 @@ func TestACollectorShowsWhatACacheTakes(t *testing.T) {
 	})
 }
 
-func TestACollectorShowsWhichKeysBackOffAndWhichAreKeptBack(t *testing.T) {
+func TestACollectorShowsWhichKeysBackOffAndWhichAreHeld(t *testing.T) {
 	inBubble(t, []runtime.Object{named("good"), named("bad"), named("unseen")}, func(s *fixture) {
 		s.controller("test", nil, func(ctx context.Context, r request) (reconcile.Result, error) {
 			switch r.Key.Name {

@@ -21,9 +21,9 @@ func TestContract(t *testing.T) {
 	contract.Check(t, contract.Tests{
 		"A metric that client-go or controller-runtime also has means the same as there: workqueue_*, " +
 			"controller_runtime_*, rest_client_* and leader_election_master_status.": allOf(
-			TestAddsAreThoseOfKeysThatDidNotWait, TestRetriesAreAllThatIsAddedAgainWithADelay,
-			TestResultsAreThoseOfControllerRuntime, TestWorkDurationIsThatOfFinishedReconciles,
-			TestQueuesAreLabelledByNameAndController, TestTheMasterStatusIsThatOfTheLease,
+			TestAddsCountKeysThatWereNotWaiting, TestRetriesCountAdditionsWithADelay,
+			TestResultsEqualControllerRuntimes, TestWorkDurationCountsFinishedReconciles,
+			TestQueuesAreLabelledByNameAndController, TestTheMasterStatusFollowsTheLease,
 			TestRequestsOfClientGoAreCounted, TestACollectorShowsWhatWaitsByLane,
 		),
 		"All other names begin with homeostat_.":                          testNames,

@@ -31,7 +31,7 @@ import (
 
 // client-go counts an addition only if the key was not waiting. That also
 // applies to the addition at the end of a delay.
-func TestAddsAreThoseOfKeysThatDidNotWait(t *testing.T) {
+func TestAddsCountKeysThatWereNotWaiting(t *testing.T) {
 	inBubble(t, []runtime.Object{named("a")}, func(s *fixture) {
 		reconciles := 0
 		s.controller("test", nil, func(context.Context, request) (reconcile.Result, error) {
@@ -58,7 +58,7 @@ func TestAddsAreThoseOfKeysThatDidNotWait(t *testing.T) {
 
 // client-go counts every addition with a delay. controller-runtime adds with a
 // delay after errors, which include conflicts, and for RequeueAfter.
-func TestRetriesAreAllThatIsAddedAgainWithADelay(t *testing.T) {
+func TestRetriesCountAdditionsWithADelay(t *testing.T) {
 	inBubble(t, []runtime.Object{named("a")}, func(s *fixture) {
 		reconciles := 0
 		s.controller("test", nil, func(context.Context, request) (reconcile.Result, error) {
@@ -101,7 +101,7 @@ func TestAConflictStormShowsInErrorsAndRetries(t *testing.T) {
 	})
 }
 
-func TestResultsAreThoseOfControllerRuntime(t *testing.T) {
+func TestResultsEqualControllerRuntimes(t *testing.T) {
 	inBubble(t, []runtime.Object{named("good"), named("later"), named("bad"), named("hopeless")}, func(s *fixture) {
 		s.controller("test", nil, func(_ context.Context, r request) (reconcile.Result, error) {
 			switch r.Key.Name {
@@ -132,7 +132,7 @@ controller_runtime_terminal_reconcile_errors_total{controller="test"} 1
 	})
 }
 
-func TestWorkDurationIsThatOfFinishedReconciles(t *testing.T) {
+func TestWorkDurationCountsFinishedReconciles(t *testing.T) {
 	inBubble(t, []runtime.Object{named("a")}, func(s *fixture) {
 		s.controller("test", nil, func(context.Context, request) (reconcile.Result, error) {
 			<-time.After(7 * time.Second)
@@ -190,7 +190,7 @@ func (l onLease) LeaseName() string { return l.name }
 
 var _ inspect.LeaseNamer = (*leader.Elector)(nil)
 
-func TestTheMasterStatusIsThatOfTheLease(t *testing.T) {
+func TestTheMasterStatusFollowsTheLease(t *testing.T) {
 	inBubble(t, nil, func(s *fixture) {
 		s.controller("first", &reconcile.Options{Leader: onLease{true, "mine"}}, idle)
 		s.controller("second", &reconcile.Options{Leader: onLease{true, "mine"}}, idle)

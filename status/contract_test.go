@@ -36,26 +36,26 @@ func TestContract(t *testing.T) {
 		"A controller is not ready if it has not been run, if its caches are incomplete or if the writes of nearly all " +
 			"its keys have been refused for a minute.": func(t *testing.T) {
 			testNotReady(t)
-			TestReadyzNamesTheMissingPermissionAndForgivesTheOutsideSystem(t)
+			TestReadyzNamesTheMissingPermissionAndToleratesTheOutsideSystem(t)
 		},
 		"A failing sweep is named, and leaves the process ready: Options.Ready may be " +
-			"stricter.": TestReadyzNamesTheMissingPermissionAndForgivesTheOutsideSystem,
+			"stricter.": TestReadyzNamesTheMissingPermissionAndToleratesTheOutsideSystem,
 		"A problem of one member (an object, a namespace, a cluster) is named with [!], and leaves the process " +
 			"ready.": TestAProblemIsNamedAndLeavesTheProcessReady,
 		"/debug/homeostat is one HTML document that needs no scripts and no external resources, and refreshes " +
 			"itself.": func(t *testing.T) {
-			TestThePageNeedsNothingFromElsewhere(t)
-			TestThePageRefreshesAtThePaceOneAsksFor(t)
+			TestThePageNeedsNoExternalResources(t)
+			TestThePageRefreshesAsOftenAsRequested(t)
 		},
 		"Each key on it links to its own page, with its last reconciles: causes, writes, when they were seen, " +
 			"outcome.": func(t *testing.T) {
-			TestEachKeyOnThePageLeadsToItsOwn(t)
+			TestEachKeyLinksToItsOwnPage(t)
 			TestThePageOfAKeyShowsItsLastReconcilesAsATimeline(t)
 		},
 		"?format=json is the same for programs, ?keys=N shows more keys, and ?refresh=SECONDS sets the pace, 0 none.": func(t *testing.T) {
-			TestTheSameAsJSON(t)
-			TestThePageShowsAsManyKeysAsOneAsksFor(t)
-			TestThePageRefreshesAtThePaceOneAsksFor(t)
+			TestThePageIsServedAsJSONToo(t)
+			TestThePageShowsAsManyKeysAsRequested(t)
+			TestThePageRefreshesAsOftenAsRequested(t)
 		},
 		"Only the name, kind and versions of an object are shown.":               TestThePageEscapesWhatItShowsAndShowsNoContents,
 		"Errors of reconcilers are cut to their first line.":                     testErrors,
@@ -68,7 +68,7 @@ func TestContract(t *testing.T) {
 		"Serve listens on the given address, and nowhere if it is empty.":    TestAnEmptyAddressServesNothing,
 		"With ReadyWithoutCaches, caches that are not filled are named, and leave the process " +
 			"ready.": TestAProcessCanBeReadyWithoutCaches,
-		"Every request is a GET, or a HEAD, which is answered with the same status.": TestNothingCanBeWritten,
+		"Every request is a GET, or a HEAD, which is answered with the same status.": TestOnlyGetAndHeadAreServed,
 	})
 }
 

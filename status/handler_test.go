@@ -174,7 +174,7 @@ func TestProbesDoNotWaitForChecksThatHang(t *testing.T) {
 	})
 }
 
-func TestMetricsAreThoseOfTheControllersByDefault(t *testing.T) {
+func TestMetricsDefaultToTheControllers(t *testing.T) {
 	inScenario(t, nil, func(c client, _ *fixture) {
 		clientmetrics.RequestResult.Increment(t.Context(), "200", "GET", "server") // as client-go does
 		code, body := c.get("/metrics")
@@ -185,7 +185,7 @@ func TestMetricsAreThoseOfTheControllersByDefault(t *testing.T) {
 	})
 }
 
-func TestMetricsCanBeTheCallers(t *testing.T) {
+func TestTheGathererCanBeSet(t *testing.T) {
 	g := NewWithT(t)
 	fault := error(nil)
 	handler, err := status.New(&status.Options{Gatherer: prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
@@ -231,7 +231,7 @@ func TestAuthorizeGuardsMetricsAndThePageButNotTheProbes(t *testing.T) {
 	g.Expect(ask("/readyz", "")).To(Equal(http.StatusOK))
 }
 
-func TestNothingCanBeWritten(t *testing.T) {
+func TestOnlyGetAndHeadAreServed(t *testing.T) {
 	g := NewWithT(t)
 	handler, err := status.New(nil)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -292,7 +292,7 @@ func TestFaultyOptionsAreAllNamed(t *testing.T) {
 	})
 }
 
-func TestTheSameAsJSON(t *testing.T) {
+func TestThePageIsServedAsJSONToo(t *testing.T) {
 	inScenario(t, nil, func(c client, _ *fixture) {
 		code, body := c.get("/debug/homeostat?format=json")
 		c.Expect(code).To(Equal(http.StatusOK))

@@ -36,7 +36,7 @@ func TestWhatIsAddedToThePageIsEscaped(t *testing.T) {
 }
 
 // Only constants of the source convert to literal implicitly.
-func TestNothingButTheSourceIsAddedUnescaped(t *testing.T) {
+func TestOnlyTheSourceIsAddedUnescaped(t *testing.T) {
 	g := NewWithT(t)
 	packages, err := parser.ParseDir(token.NewFileSet(), ".", nil, 0) //nolint:staticcheck // no types are needed
 	g.Expect(err).NotTo(HaveOccurred())

@@ -73,7 +73,7 @@ func TestThePageOfAKeyIsJSONToo(t *testing.T) {
 	})
 }
 
-func TestEachKeyOnThePageLeadsToItsOwn(t *testing.T) {
+func TestEachKeyLinksToItsOwnPage(t *testing.T) {
 	inScenario(t, nil, func(c client, _ *fixture) {
 		_, body := c.get("/debug/homeostat")
 		links := regexp.MustCompile(`<td data-label="key"><div><a href="([^"]*)">`).FindAllStringSubmatch(body, -1)

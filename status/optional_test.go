@@ -68,7 +68,7 @@ type unelected struct{ leading }
 func (unelected) Ready() error { return errors.New("no replica leads") }
 
 // A controller joins the election after its caches are filled.
-func TestAnElectionThatWaitsForCachesLeavesAProcessReadyThatIsSoWithoutThem(t *testing.T) {
+func TestAnElectionThatWaitsForCachesLeavesTheProcessReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		clients, forbidden := fake.NewClientset(), atomic.Bool{}

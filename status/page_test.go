@@ -76,7 +76,7 @@ func TestThePageEscapesWhatItShowsAndShowsNoContents(t *testing.T) {
 	})
 }
 
-func TestThePageNeedsNothingFromElsewhere(t *testing.T) {
+func TestThePageNeedsNoExternalResources(t *testing.T) {
 	inScenario(t, nil, func(c client, _ *fixture) {
 		response := c.response(httptest.NewRequest(http.MethodGet, "/debug/homeostat", http.NoBody))
 		body, err := io.ReadAll(response.Body)
@@ -89,7 +89,7 @@ func TestThePageNeedsNothingFromElsewhere(t *testing.T) {
 	})
 }
 
-func TestThePageRefreshesAtThePaceOneAsksFor(t *testing.T) {
+func TestThePageRefreshesAsOftenAsRequested(t *testing.T) {
 	inScenario(t, nil, func(c client, _ *fixture) {
 		for target, seconds := range map[string]string{"": "5", "?refresh=30": "30", "?refresh=-1": "5", "?refresh=x": "5"} {
 			_, body := c.get("/debug/homeostat" + target)
@@ -101,7 +101,7 @@ func TestThePageRefreshesAtThePaceOneAsksFor(t *testing.T) {
 	})
 }
 
-func TestThePageShowsAsManyKeysAsOneAsksFor(t *testing.T) {
+func TestThePageShowsAsManyKeysAsRequested(t *testing.T) {
 	inScenario(t, nil, func(c client, _ *fixture) {
 		_, body := c.get("/debug/homeostat?keys=2")
 		c.Expect(strings.Count(body, `<td data-label="key"`)).To(Equal(2))
@@ -125,7 +125,7 @@ type drawing struct {
 	} `xml:"g"`
 }
 
-func TestTheGraphShowsWhatLeadsToWhat(t *testing.T) {
+func TestTheGraphShowsTheFlowOfChanges(t *testing.T) {
 	inScenario(t, nil, func(c client, _ *fixture) {
 		_, body := c.get("/debug/homeostat")
 		svgs := regexp.MustCompile(`(?s)<svg.*?</svg>`).FindAllString(body, -1)
@@ -157,7 +157,7 @@ type full struct{ http.ResponseWriter }
 
 func (full) Write([]byte) (int, error) { return 0, errors.New("gone") }
 
-func TestAClientThatHasGoneIsNoMatter(t *testing.T) {
+func TestADisconnectedClientIsIgnored(t *testing.T) {
 	inScenario(t, nil, func(c client, _ *fixture) {
 		for _, target := range []string{"/livez", "/readyz", "/metrics", "/debug/homeostat", "/debug/homeostat?format=json"} {
 			recorder := httptest.NewRecorder()

@@ -21,7 +21,7 @@ import (
 	"github.com/homeostat/homeostat/status"
 )
 
-func TestReadyzNamesTheMissingPermissionAndForgivesTheOutsideSystem(t *testing.T) {
+func TestReadyzNamesTheMissingPermissionAndToleratesTheOutsideSystem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}},
 			&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "m"}}).CoreV1().Nodes()

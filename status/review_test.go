@@ -60,7 +60,7 @@ func requestWith(path, authorization string) *http.Request {
 	return r
 }
 
-func TestReviewedAsksTheServerWhoseTokenItIsAndWhatTheyMay(t *testing.T) {
+func TestReviewedAsksTheServerForTheUserAndTheirAccess(t *testing.T) {
 	g := NewWithT(t)
 	authorize := status.Reviewed(newReviews())
 	g.Expect(authorize(requestWith("/metrics", "Bearer good"))).To(Succeed())

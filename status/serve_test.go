@@ -119,7 +119,7 @@ func TestAnEmptyAddressServesNothing(t *testing.T) {
 }
 
 // Without a logger, net/http writes to standard error in its own format.
-func TestWhatTheServerSaysGoesToTheLogger(t *testing.T) {
+func TestErrorsOfTheServerAreLogged(t *testing.T) {
 	g := NewWithT(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	g.Expect(err).NotTo(HaveOccurred())

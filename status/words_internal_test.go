@@ -6,7 +6,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-func TestTheScopeOfAnInformerIsToldInWords(t *testing.T) {
+func TestTheScopeOfAnInformerIsDescribed(t *testing.T) {
 	g := NewWithT(t)
 	for words, in := range map[string]informerReport{
 		"everything":                       {},
@@ -20,7 +20,7 @@ func TestTheScopeOfAnInformerIsToldInWords(t *testing.T) {
 	}
 }
 
-func TestSizesAreToldInUnitsThatSuitThem(t *testing.T) {
+func TestSizesHaveSuitableUnits(t *testing.T) {
 	g := NewWithT(t)
 	for words, bytes := range map[string]int64{
 		"0 B": 0, "1023 B": 1023, "1.0 KiB": 1024, "1.5 MiB": 3 << 19, "2.0 GiB": 2 << 30, "4096.0 GiB": 4 << 40,
@@ -29,7 +29,7 @@ func TestSizesAreToldInUnitsThatSuitThem(t *testing.T) {
 	}
 }
 
-func TestTheConditionOfAnInformerIsToldInWords(t *testing.T) {
+func TestTheConditionOfAnInformerIsDescribed(t *testing.T) {
 	g := NewWithT(t)
 	for words, in := range map[string]informerReport{
 		"synced":                            {Synced: true},

@@ -45,7 +45,7 @@ spec:
 
 // An object whose version is no longer served still exists, and must not be
 // taken for deleted.
-func TestE2EAVersionThatIsNotServedProvesNothing(t *testing.T) {
+func TestE2EAVersionThatIsNotServedIsNoProof(t *testing.T) {
 	g, ctx := NewWithT(t), t.Context()
 	server, err := e2e.Start(ctx, nil)
 	g.Expect(err).NotTo(HaveOccurred())

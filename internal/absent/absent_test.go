@@ -149,7 +149,7 @@ func TestTheGroupOfTheTypeMetaIsCompared(t *testing.T) {
 		widget)).To(BeFalse())
 }
 
-func TestWhatIsNoAnswerProvesNothing(t *testing.T) {
+func TestOtherErrorsAreNoProof(t *testing.T) {
 	g := NewWithT(t)
 	for _, err := range []error{
 		nil, errors.New("not found"), apierrors.NewResourceExpired("x"), apierrors.NewConflict(services, "web", nil),

@@ -140,7 +140,7 @@ func TestFieldsOfACustomKindAreNotMisread(t *testing.T) {
 	g.Expect(o.Status).To(BeNil())
 }
 
-func TestWhatIsNoObjectIsAnError(t *testing.T) {
+func TestOtherBodiesAreErrors(t *testing.T) {
 	g := NewWithT(t)
 	for _, c := range []struct{ contentType, body string }{
 		{"", "{}"},

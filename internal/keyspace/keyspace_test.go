@@ -14,7 +14,7 @@ import (
 	"github.com/homeostat/homeostat/internal/keyspace"
 )
 
-func TestTheHashIsThatOfTheServer(t *testing.T) {
+func TestTheHashEqualsTheServers(t *testing.T) {
 	g := NewWithT(t)
 	for _, namespace := range []string{"", "a", "team-01", "kube-system"} {
 		g.Expect(fmt.Sprintf("%016x", keyspace.Of(namespace))).To(Equal(sharding.HashField(namespace)))
@@ -23,7 +23,7 @@ func TestTheHashIsThatOfTheServer(t *testing.T) {
 }
 
 // Sets of 16 hashes, which include the last hash, are compared with maps.
-func TestSetsAreThoseOfTheirHashes(t *testing.T) {
+func TestSetsContainTheirHashes(t *testing.T) {
 	const last = math.MaxUint64
 	random := rand.New(rand.NewPCG(1, 2))
 	draw := func() (set keyspace.Set, model [16]bool) {
@@ -88,7 +88,7 @@ func TestASelectorMatchesWhatTheSetHas(t *testing.T) {
 	g.Expect(keyspace.Has(other, "")).To(BeTrue())
 }
 
-func TestARangeThatIsNoneIsRefused(t *testing.T) {
+func TestAnInvalidRangeIsRefused(t *testing.T) {
 	g := NewWithT(t)
 	parse := func(key, start, end string) error {
 		_, ok, err := keyspace.Parse(keyspace.Requirement{Key: key, Start: start, End: end})

@@ -21,7 +21,7 @@ func owner(namespace, name string) mark.Owner {
 	}
 }
 
-func TestAMarkSaysWhoseAnObjectIs(t *testing.T) {
+func TestAMarkNamesTheOwner(t *testing.T) {
 	long := strings.Repeat("a-very-long-name.", 15)[:253]
 	for _, o := range []mark.Owner{
 		owner("", "m"), owner("shop", "m"), owner("shop", "system:m"), owner("", long), owner("", strings.Repeat(":", 70)),
@@ -47,7 +47,7 @@ func TestAMarkSaysWhoseAnObjectIs(t *testing.T) {
 	}
 }
 
-func TestLongNamesOfOneBeginningHaveDifferentLabels(t *testing.T) {
+func TestLongNamesWithOnePrefixHaveDifferentLabels(t *testing.T) {
 	g := NewWithT(t)
 	begin := strings.Repeat("a", 100)
 	var a, b corev1.Secret
@@ -67,7 +67,7 @@ func TestWithoutTheUIDThereIsNoMark(t *testing.T) {
 
 // The label is for selectors, and any client may change it separately. The
 // annotation is one text.
-func TestTheKindIsThatOfTheAnnotation(t *testing.T) {
+func TestTheAnnotationDecidesTheKind(t *testing.T) {
 	g := NewWithT(t)
 	var s corev1.Secret
 	owner("shop", "m").Put(&s)
@@ -90,7 +90,7 @@ func TestAMarkWithoutAReadableAnnotationHasAUIDOnly(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotFitIntoALabelIsNamed(t *testing.T) {
+func TestValuesThatDoNotFitIntoALabelAreNamed(t *testing.T) {
 	g := NewWithT(t)
 	o := owner("", "m")
 	o.UID = "a b"

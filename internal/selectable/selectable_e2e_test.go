@@ -32,7 +32,7 @@ import (
 
 // For each kind of the server, the table must list the fields that the server
 // accepts, and the values that its objects have.
-func TestE2ETheTableIsThatOfTheServer(t *testing.T) {
+func TestE2ETheTableEqualsTheServers(t *testing.T) {
 	g := NewWithT(t)
 	cluster, err := e2e.Start(t.Context(), &e2e.Options{Progress: t.Output()})
 	g.Expect(err).NotTo(HaveOccurred())

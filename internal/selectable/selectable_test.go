@@ -11,7 +11,7 @@ import (
 
 type object = map[string]any
 
-func TestValuesAreThoseOfTheServer(t *testing.T) {
+func TestValuesEqualTheServers(t *testing.T) {
 	for name, c := range map[string]struct {
 		resource, field string
 		object          object
@@ -48,7 +48,7 @@ func TestValuesAreThoseOfTheServer(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotInTheTableIsNotKnown(t *testing.T) {
+func TestFieldsOutsideTheTableAreUnknown(t *testing.T) {
 	g := NewWithT(t)
 	for resource, field := range map[string]string{
 		"pods": "spec.priority", "configmaps": "data.x", "leases.coordination.k8s.io": "spec.holderIdentity",

@@ -36,18 +36,18 @@ func TestContract(t *testing.T) {
 	contract.Check(t, contract.Tests{
 		"A slot goes to another replica only after its function has returned, and not while a cut-off request of its " +
 			"member can still " +
-			"arrive.": all(TestPlannedMoveWaitsForTurnsInFlight, TestASlotWhoseRequestsWereCutOffIsNotGivenAway),
+			"arrive.": all(TestAPlannedMoveWaitsForReconcilesInFlight, TestASlotWhoseRequestsWereCutOffIsNotGivenAway),
 		"The slots of a dead member become free once its record has been changed by compare-and-swap, after a whole " +
 			"lease duration without a " +
 			"renewal.": all(TestShardsDivideAndFollowTheMembers, TestTheRecordOfADeadMemberThatOthersTouchExpires),
 		"A late watch cannot create a second owner: the swap fails if the member is " +
-			"alive.": TestLateWatchDoesNotBuryTheLiving,
+			"alive.": TestALateWatchDoesNotEndALiveMembership,
 		"Each term of a membership has its own holder name.":               trying(termsHaveNames),
-		"A member that joins for less than Options.Settle moves no slots.": TestShortVisitMovesNothing,
+		"A member that joins for less than Options.Settle moves no slots.": TestAShortVisitMovesNoSlots,
 		"After that, shares differ by at most one, and no more slots move than " +
 			"necessary.": func(t *testing.T) { changeMembers(t, 3) },
 		"A member that renews but does not take its slots is skipped.": all(
-			TestMemberThatTakesNothingIsPassedOver, TestManyMembersThatTakeNothingCostNoMoreTimeThanOne),
+			TestAMemberThatDoesNotTakeItsSlotsIsSkipped, TestManyUnresponsiveMembersCostNoMoreTimeThanOne),
 		"A member that stops gives up its slots as they drain, and gets no more.": TestStoppingMemberGetsNoMoreSlots,
 		"Keys left with a slot pass to its next owner, and stay with the slot until that owner releases " +
 			"it.": trying(keysMoveWithTheirSlot),

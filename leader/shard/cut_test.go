@@ -122,7 +122,7 @@ func TestASlotIsTakenWhenItsLastRequestsCanNotArriveAnyMore(t *testing.T) {
 
 // The member counts the wait from when it first saw the slots, and the other
 // members take them before that.
-func TestAMemberThatHasJustBegunIsNotPassedOverForItsWait(t *testing.T) {
+func TestAMemberThatHasJustStartedIsNotSkippedForItsWait(t *testing.T) {
 	for _, after := range []time.Duration{28 * time.Second, 30 * time.Second} {
 		inBubble(t, func(x *fixture) {
 			o := &shard.Options{Settle: 20 * time.Second}

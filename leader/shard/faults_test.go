@@ -22,7 +22,7 @@ import (
 	"github.com/homeostat/homeostat/leader/shard"
 )
 
-func TestSlotRecordDeletedByHandIsGivenUp(t *testing.T) {
+func TestASlotWhoseRecordIsDeletedIsGivenUp(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		a, b := x.shards("a", nil), x.shards("b", nil)
 		pass(time.Minute)
@@ -39,7 +39,7 @@ func TestSlotRecordDeletedByHandIsGivenUp(t *testing.T) {
 }
 
 // Other programs may have records that look like records of slots.
-func TestRecordsThatAreNoSlotsAreLeftAlone(t *testing.T) {
+func TestRecordsOfOtherProgramsAreLeftAlone(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		for name, slot := range map[string]string{
 			"other": "1", "test-slot-x": "x", "test-slot--1": "-1", "test-slot-64": "64", "test-slot-2": "3",
@@ -127,7 +127,7 @@ func TestSlotsOfAMemberThatMayBeDeadAreUnavailable(t *testing.T) {
 	})
 }
 
-func TestShortVisitMovesNothing(t *testing.T) {
+func TestAShortVisitMovesNoSlots(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		a := x.shards("a", nil)
 		pass(30 * time.Second)
@@ -241,7 +241,7 @@ func TestAReplicaThatCannotSeeTheRecordsIsNotReady(t *testing.T) {
 	}
 }
 
-func TestReplicaThatSeesNoMemberTakesWhatIsFree(t *testing.T) {
+func TestAReplicaThatSeesNoMemberTakesFreeSlots(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		l := x.API.Link(1)
 		stall := make(chan struct{})
@@ -257,7 +257,7 @@ func TestReplicaThatSeesNoMemberTakesWhatIsFree(t *testing.T) {
 	})
 }
 
-func TestLateWatchDoesNotBuryTheLiving(t *testing.T) {
+func TestALateWatchDoesNotEndALiveMembership(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		a, b := x.shards("a", nil), x.shards("b", nil)
 		pass(time.Minute)

@@ -111,7 +111,7 @@ func TestKeysThatCouldNotBeLeftAreNotForgotten(t *testing.T) {
 }
 
 // This replica must not write the record of a slot that it has lost.
-func TestKeysOfASlotThatWasLostAreKeptUntilItComesBack(t *testing.T) {
+func TestKeysOfALostSlotAreKeptUntilItReturns(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		a := x.leaving("a", keyOf)
 		pass(10 * time.Second)

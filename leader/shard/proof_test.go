@@ -11,7 +11,7 @@ import (
 
 // The watch shows a different owner for a moment, and a proxy answers the
 // request that reads the record.
-func TestAPageForARecordIsNoLossOfItsSlot(t *testing.T) {
+func TestAPageForARecordDoesNotLoseItsSlot(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		a := x.shards("a", nil)
 		pass(30 * time.Second)

@@ -128,7 +128,7 @@ func TestAClaimThatIsTooLateListsTheRecords(t *testing.T) {
 }
 
 // Another client edits the record of a slot while its owner releases it.
-func TestAnEditedRecordIsReleasedAllTheSame(t *testing.T) {
+func TestAnEditedRecordIsReleasedAsWell(t *testing.T) {
 	for name, other := range map[string]bool{"the owner stays": false, "another one has it": true} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(x *fixture) {

@@ -87,7 +87,7 @@ func TestSlotRecordsChangeOnlyWithTheirOwner(t *testing.T) {
 	})
 }
 
-func TestPlannedMoveWaitsForTurnsInFlight(t *testing.T) {
+func TestAPlannedMoveWaitsForReconcilesInFlight(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		l := x.API.Link(1)
 		a := newShards(x.T, l, "a", nil)
@@ -146,7 +146,7 @@ func TestStoppingMemberGetsNoMoreSlots(t *testing.T) {
 	})
 }
 
-func TestMemberThatTakesNothingIsPassedOver(t *testing.T) {
+func TestAMemberThatDoesNotTakeItsSlotsIsSkipped(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		a := x.shards("a", nil)
 		pass(10 * time.Second)
@@ -285,7 +285,7 @@ func TestAMemberThatCanTakeSlotsAgainGetsItsShare(t *testing.T) {
 	})
 }
 
-func TestManyMembersThatTakeNothingCostNoMoreTimeThanOne(t *testing.T) {
+func TestManyUnresponsiveMembersCostNoMoreTimeThanOne(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		one := &shard.Options{Slots: 1}
 		a := x.shards("a", one)

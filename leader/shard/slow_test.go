@@ -11,7 +11,7 @@ import (
 
 // If a claim was written but counted as failed because its answer was late, the
 // slot would have an owner that does not work on it.
-func TestASlowServerHasOwnersOfItsSlots(t *testing.T) {
+func TestSlotsHaveOwnersWithASlowServer(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		a := x.shards("a", nil)
 		slow := leaseapi.Delay{Back: 4 * time.Second}

@@ -34,7 +34,7 @@ func (c client) get(ctx context.Context, target string) (code int, body string) 
 	return w.Code, w.Body.String()
 }
 
-func TestProfilesAreServedToWhomAuthorizeAllows(t *testing.T) {
+func TestProfilesAreServedToAuthorizedClients(t *testing.T) {
 	c := newClient(t)
 	code, body := c.get(t.Context(), "/debug/pprof/")
 	c.Expect(code).To(Equal(http.StatusOK))

@@ -295,7 +295,7 @@ func keysAreFoundByTheOwnersOfTheirNamespaces(x *fixture) {
 }
 
 // Each replica publishes its number of objects with its membership.
-func TestTheHeaviestReplicaIsTold(t *testing.T) {
+func TestTheImbalanceIsReported(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		a, b := x.ranged("a", nil), x.ranged("bb", nil)
 		var ofA, ofB atomic.Int64

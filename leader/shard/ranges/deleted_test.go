@@ -121,7 +121,7 @@ func (f *failing) DeletedSince(
 	return f.err
 }
 
-func TestDeletedAsksForLessOnlyWhereTheServerHasForgotten(t *testing.T) {
+func TestDeletedLooksBackLessOnlyIfTheServerNoLongerRemembers(t *testing.T) {
 	for err, requests := range map[error]int{
 		apierrors.NewResourceExpired("too old"): 4, leaseapi.ErrForbidden: 1,
 		apierrors.NewGone("too old"): 4, //nolint:staticcheck // servers may answer it

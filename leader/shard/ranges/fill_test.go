@@ -33,7 +33,7 @@ func (f *filling) AddShards(
 	}, nil
 }
 
-func TestWhatIsDroppedIsTheRangeThatWasAdded(t *testing.T) {
+func TestDropRemovesTheRangeThatWasAdded(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		a := x.ranged("a", nil)
 		pass(10 * time.Second)

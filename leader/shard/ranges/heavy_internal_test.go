@@ -28,7 +28,7 @@ func uneven() map[string]int {
 	return namespaces
 }
 
-func TestANamespaceIsHeavyBesideTheFairShareOfAReplica(t *testing.T) {
+func TestANamespaceIsHeavyComparedWithAFairShare(t *testing.T) {
 	g := NewWithT(t)
 	r, err := New(leader.Lease{
 		Client: fake.NewClientset().CoordinationV1(), Namespace: "default", Name: "test", Identity: "a",

@@ -153,7 +153,7 @@ func TestAMemberThatJoinsGetsAPartBesideAHeavySlot(t *testing.T) {
 	}
 }
 
-func TestRangesDivideAllHashesAndWeighWhatTheirNamespacesDo(t *testing.T) {
+func TestRangesCoverAllHashesAndWeighAsTheirNamespaces(t *testing.T) {
 	for name, namespaces := range sets() {
 		g := NewWithT(t)
 		weights := map[string]int{}
@@ -230,7 +230,7 @@ func TestTheHeaviestPieceThatCanBeDividedIsHalved(t *testing.T) {
 	g.Expect(heaviest([]*piece{of(7, 1, 3), of(1, 1, 8), of(0, 0, 9), of(0, 0, 9), of(8, 1, 2)})).To(Equal(2), "the widest")
 }
 
-func TestNamespacesOfOneHashAreOne(t *testing.T) {
+func TestNamespacesWithOneHashAreMerged(t *testing.T) {
 	all := joined([]*weighed{{1, 2}, {1, 3}, {2, 4}, {2, 5}, {3, 6}})
 	NewWithT(t).Expect(all).To(Equal([]*weighed{{1, 5}, {2, 9}, {3, 6}}))
 }
@@ -250,7 +250,7 @@ func TestRangesWithoutNamespacesAreEqual(t *testing.T) {
 	g.Expect(Weigh(p.Target, nil, d.Weights).Target).To(Equal(p.Target), "without members all stays")
 }
 
-func TestRangesThatAreNoneAreRefused(t *testing.T) {
+func TestInvalidRangesAreRefused(t *testing.T) {
 	g := NewWithT(t)
 	for _, text := range []string{"", "1:1", "0:1 5", "0:1 0:1", "0:1 5:x", "x:1 5:1", "0:1 5:1 6:1", "0:1:0:1 5:1:1:2", "0:1 5", "0:-1 5:1", "0:NaN 5:1", "0:+Inf 5:1"} {
 		_, err := Parse(text, 2)

@@ -14,7 +14,7 @@ import (
 
 // A replica whose own watch is silent sees no member, not even itself, and may
 // take a slot all the same.
-func TestAPlanWithoutMembersLeavesAllAsItIsAndCanBeAddedTo(t *testing.T) {
+func TestAPlanWithoutMembersMovesNoSlotsAndCanBeAddedTo(t *testing.T) {
 	g := NewWithT(t)
 	p := (&Planner{}).Plan([]string{Unowned, "a_1"}, nil)
 	g.Expect(p.Target).To(Equal([]string{Unowned, "a_1"}))
@@ -22,7 +22,7 @@ func TestAPlanWithoutMembersLeavesAllAsItIsAndCanBeAddedTo(t *testing.T) {
 	g.Expect(p.IsGreedy("b_1")).To(BeFalse())
 }
 
-func TestAPlanIsThatOfThePlainAlgorithm(t *testing.T) {
+func TestAPlanEqualsThePlainAlgorithms(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	moved := 0
 	for range 1000 {
