@@ -106,6 +106,8 @@ var _ contents[Object] = observed[Object]{}
 func (o observed[T]) Put(it *tree.Item[T]) {
 	s := o.store
 	s.identity.learnKind(it.Object)
+	o.to.Lock()
+	defer o.to.Unlock()
 	s.writing.Lock()
 	defer s.delivery.run()
 	defer s.writing.Unlock()
@@ -121,6 +123,8 @@ func (o observed[T]) Put(it *tree.Item[T]) {
 // Remove implements [contents].
 func (o observed[T]) Remove(last T) {
 	s := o.store
+	o.to.Lock()
+	defer o.to.Unlock()
 	s.writing.Lock()
 	defer s.delivery.run()
 	defer s.writing.Unlock()
@@ -139,6 +143,8 @@ func (o observed[T]) Remove(last T) {
 func (o observed[T]) Replace(rv string, items []*tree.Item[T], how versions.Occasion, done func()) {
 	s := o.store
 	tree.Sort(items)
+	o.to.Lock()
+	defer o.to.Unlock()
 	s.writing.Lock()
 	defer s.delivery.run()
 	defer s.writing.Unlock()
@@ -183,27 +189,24 @@ func (o observed[T]) CaughtUp(rv string) { o.to.CaughtUp(rv) }
 // may write.
 type direct[T Object] struct{ store *store[T] }
 
-// Exclusively implements [dropin.Store].
-func (d direct[T]) Exclusively(f func()) {
-	d.store.writing.Lock()
-	defer d.store.writing.Unlock()
-	f()
-}
-
 // Put implements [dropin.Store].
 func (d direct[T]) Put(object T) {
-	defer d.store.delivery.run()
-	d.Exclusively(func() { d.store.storeChange(d.store.changeTo(itemOf(object))) })
+	s := d.store
+	s.writing.Lock()
+	defer s.delivery.run()
+	defer s.writing.Unlock()
+	s.storeChange(s.changeTo(itemOf(object)))
 }
 
 // Remove implements [dropin.Store].
 func (d direct[T]) Remove(key types.NamespacedName) {
-	defer d.store.delivery.run()
-	d.Exclusively(func() {
-		if it := d.store.table.Get(key); it != nil {
-			d.store.removeLocked(key, it.Object)
-		}
-	})
+	s := d.store
+	s.writing.Lock()
+	defer s.delivery.run()
+	defer s.writing.Unlock()
+	if it := s.table.Get(key); it != nil {
+		s.removeLocked(key, it.Object)
+	}
 }
 
 // Replace implements [dropin.Store].

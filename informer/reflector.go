@@ -331,7 +331,9 @@ func (r *reflectorStore[T]) storePending() {
 // Resync tells the observer of a shared informer.
 func (r *reflectorStore[T]) Resync() error {
 	if r.dropin != nil {
-		r.dropin.Store.Exclusively(r.dropin.Observer.Resync)
+		r.dropin.Observer.Lock()
+		defer r.dropin.Observer.Unlock()
+		r.dropin.Observer.Resync()
 	}
 	return nil
 }

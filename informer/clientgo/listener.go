@@ -2,10 +2,12 @@ package clientgo
 
 import (
 	"fmt"
+	"iter"
 	"reflect"
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -20,10 +22,34 @@ type notification struct {
 	deleted any
 	// old is nil if the object was not there before.
 	old, object object
-	// initial says that the object is of the first list.
+	// initial says that the object is, or all of many are, of the first list.
 	initial bool
 	// unchanged says that only those get it who want to be told of all objects.
 	unchanged bool
+}
+
+// delivery is one notification or many, which all listeners share: what is queued for
+// each of them is small even if a list or a resync is not.
+type delivery struct {
+	notification
+
+	// many are the notifications; nil if there is just the one.
+	many iter.Seq[notification]
+	// changes says to skip what is unchanged.
+	changes bool
+}
+
+// all returns the notifications.
+func (d *delivery) all(yield func(notification) bool) {
+	if d.many == nil {
+		yield(d.notification)
+		return
+	}
+	for n := range d.many {
+		if !(d.changes && n.unchanged) && !yield(n) {
+			return
+		}
+	}
 }
 
 // listener calls one handler of a shared informer, on a goroutine of its own, so that
@@ -33,6 +59,7 @@ type listener struct {
 	logger  klog.Logger
 	handler cache.ResourceEventHandler
 	tracker *synctrack.SingleFileTracker
+	events  *atomic.Int64 // counts the calls
 	// requested is the resync period that the handler has asked for, within the limits.
 	requested time.Duration
 	closed    chan struct{} // what is still queued is dropped
@@ -40,16 +67,18 @@ type listener struct {
 	wake      chan struct{} // holds one element if there may be more
 
 	mu      sync.Mutex // guards the fields below
-	queue   []notification
+	queue   []delivery
 	waiting time.Time // since when the oldest one of them waits
 	taken   time.Time // waiting of those for which the handler is being called
 	period  time.Duration
 	due     time.Time // for the next resync
 }
 
-func newListener(logger klog.Logger, handler cache.ResourceEventHandler, upstream string) *listener {
+func newListener(
+	logger klog.Logger, handler cache.ResourceEventHandler, upstream string, events *atomic.Int64,
+) *listener {
 	return &listener{
-		logger: logger, handler: handler,
+		logger: logger, handler: handler, events: events,
 		tracker: synctrack.NewSingleFileTracker(upstream + " + event handler " + nameOf(handler)),
 		closed:  make(chan struct{}), ended: make(chan struct{}), wake: make(chan struct{}, 1),
 	}
@@ -68,16 +97,16 @@ func (l *listener) ShutdownChan() <-chan struct{} { return l.ended }
 // close ends the listener. It must not be called again.
 func (l *listener) close() { close(l.closed) }
 
-// add queues a notification. It does not wait.
-func (l *listener) add(n notification) {
-	if n.initial {
+// add queues a delivery. It does not wait.
+func (l *listener) add(d delivery) {
+	if d.initial {
 		l.tracker.Start()
 	}
 	l.mu.Lock()
 	if len(l.queue) == 0 {
 		l.waiting = time.Now()
 	}
-	l.queue = append(l.queue, n)
+	l.queue = append(l.queue, d)
 	l.mu.Unlock()
 	select {
 	case l.wake <- struct{}{}:
@@ -86,7 +115,7 @@ func (l *listener) add(n notification) {
 }
 
 // take returns what is queued.
-func (l *listener) take() []notification {
+func (l *listener) take() []delivery {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	all := l.queue
@@ -116,11 +145,11 @@ func (l *listener) run() {
 	for {
 		all := l.take()
 		for n := range all {
-			if l.isClosed() {
-				return
-			}
-			l.call(all[n])
-			all[n] = notification{} // its objects may be garbage by now
+			l.deliver(&all[n])
+			all[n] = delivery{} // its objects may be garbage by now
+		}
+		if l.isClosed() {
+			return
 		}
 		if len(all) > 0 {
 			continue
@@ -130,6 +159,21 @@ func (l *listener) run() {
 			return
 		case <-l.wake:
 		}
+	}
+}
+
+// deliver calls the handler for all notifications of d, unless the listener is closed.
+func (l *listener) deliver(d *delivery) {
+	complete := true
+	for n := range d.all {
+		if l.isClosed() {
+			return
+		}
+		l.events.Add(1)
+		complete = l.call(n) && complete
+	}
+	if d.initial && complete {
+		l.tracker.Finished()
 	}
 }
 
@@ -145,10 +189,9 @@ func (l *listener) isClosed() bool {
 // afterPanic is how long after a panic, which skips its notification, the next call waits.
 const afterPanic = time.Second
 
-// call calls the handler. A panic of it ends the program, unless client-go's
-// ReallyCrash is false.
-func (l *listener) call(n notification) {
-	returned := false
+// call calls the handler, and reports whether that has returned. A panic of it ends the
+// program, unless client-go's ReallyCrash is false.
+func (l *listener) call(n notification) (returned bool) {
 	defer func() {
 		if !returned {
 			select {
@@ -166,10 +209,7 @@ func (l *listener) call(n notification) {
 	default:
 		l.handler.OnAdd(n.object, n.initial)
 	}
-	if n.initial {
-		l.tracker.Finished()
-	}
-	returned = true
+	return true
 }
 
 func (l *listener) setPeriod(period time.Duration) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -69,12 +70,11 @@ func newShared(lw cache.ListerWatcher, exampleObject runtime.Object, options cac
 	s := &shared{
 		example: exampleObject, description: options.ObjectDescription,
 		checkPeriod: options.ResyncPeriod, defaultPeriod: options.ResyncPeriod,
-		synced: make(chan struct{}), listeners: map[*listener]bool{},
+		turn: make(chan struct{}, 1), synced: make(chan struct{}), listeners: map[*listener]bool{},
 	}
 	client := &dropin.Client[object]{ListerWatcher: lw, Example: exampleObject, Settings: s.settings, Observer: s}
 	s.engine = informer.For(client, &informer.Options{Kind: kindOf(exampleObject)})
 	s.indexer = newIndexer(s.engine, client.Store, &s.version)
-	s.store = client.Store
 	_ = s.indexer.AddIndexers(options.Indexers) // there are none yet that could conflict
 	return s
 }
@@ -98,11 +98,11 @@ type shared struct {
 	description   string
 	defaultPeriod time.Duration // of the resync of handlers that do not say another one
 	engine        *informer.Informer[object]
-	store         dropin.Store[object]
 	indexer       *indexer
+	turn          chan struct{} // see Lock
 	synced        chan struct{} // closed when the first list is stored, and passed on
 	version       atomic.Pointer[string]
-	events        atomic.Int64 // passed on to listeners
+	events        atomic.Int64 // calls of handlers
 
 	mu               sync.Mutex // guards the fields below
 	started, stopped bool
@@ -264,6 +264,13 @@ func (s *shared) status() informer.Status {
 
 // The methods below implement [dropin.Observer].
 
+// Lock implements [dropin.Observer]. Who waits first is first, so that handlers which are
+// added and removed all the time do not hold up the watch.
+func (s *shared) Lock() { s.turn <- struct{}{} }
+
+// Unlock implements [dropin.Observer].
+func (s *shared) Unlock() { <-s.turn }
+
 // Put implements [dropin.Observer].
 func (s *shared) Put(old, object object) {
 	s.seen(object.GetResourceVersion())
@@ -297,13 +304,17 @@ func lost(cached object) notification {
 func (s *shared) Replaced(gone []object, now iter.Seq2[object, object], rv string) {
 	first := !s.HasSynced()
 	s.seen(rv)
-	s.distributing.Lock()
-	defer s.distributing.Unlock()
+	var all []notification
 	for _, cached := range gone {
-		s.distributeLocked(lost(cached))
+		all = append(all, lost(cached))
 	}
 	for old, object := range now {
-		s.distributeLocked(changeOf(old, object, first))
+		all = append(all, changeOf(old, object, first))
+	}
+	s.distributing.Lock()
+	defer s.distributing.Unlock()
+	for l, resyncs := range s.listeners {
+		l.add(delivery{notification: notification{initial: first}, many: slices.Values(all), changes: !resyncs})
 	}
 	if !first {
 		return
@@ -319,10 +330,27 @@ func (s *shared) CaughtUp(rv string) { s.seen(rv) }
 
 // Resync implements [dropin.Observer].
 func (s *shared) Resync() {
+	all := s.stored(func(object object) notification {
+		return notification{old: object, object: object, unchanged: true}
+	})
 	s.distributing.Lock()
 	defer s.distributing.Unlock()
-	for object := range s.engine.Snapshot().All() {
-		s.distributeLocked(notification{old: object, object: object, unchanged: true})
+	for l, resyncs := range s.listeners {
+		if resyncs {
+			l.add(delivery{many: all})
+		}
+	}
+}
+
+// stored returns a notification of each object that is stored now. It copies nothing.
+func (s *shared) stored(as func(object) notification) iter.Seq[notification] {
+	snapshot := s.engine.Snapshot()
+	return func(yield func(notification) bool) {
+		for object := range snapshot.All() {
+			if !yield(as(object)) {
+				return
+			}
+		}
 	}
 }
 
@@ -333,15 +361,9 @@ func (s *shared) seen(rv string) { s.version.Store(&rv) }
 func (s *shared) distribute(n notification) {
 	s.distributing.Lock()
 	defer s.distributing.Unlock()
-	s.distributeLocked(n)
-}
-
-// distributeLocked is distribute for those who hold distributing.
-func (s *shared) distributeLocked(n notification) {
 	for l, resyncs := range s.listeners {
 		if resyncs || !n.unchanged {
-			s.events.Add(1)
-			l.add(n)
+			l.add(delivery{notification: n})
 		}
 	}
 }
@@ -406,10 +428,12 @@ func (s *shared) AddEventHandlerWithOptions(
 	}
 	logger := ptr.Deref(options.Logger, klog.Background())
 	period := s.resyncPeriod(logger, ptr.Deref(options.ResyncPeriod, s.defaultPeriod))
-	l := newListener(logger, handler, s.HasSyncedChecker().Name())
+	l := newListener(logger, handler, s.HasSyncedChecker().Name(), &s.events)
 	l.requested, l.period = period, effectivePeriod(logger, period, s.checkPeriod)
 	l.due = time.Now().Add(l.period)
-	s.store.Exclusively(func() { s.join(l, s.started) })
+	s.Lock()
+	defer s.Unlock()
+	s.join(l, s.started)
 	return l, nil
 }
 
@@ -455,7 +479,7 @@ func effectivePeriod(logger klog.Logger, period, check time.Duration) time.Durat
 }
 
 // join adds a listener. If the informer has started, it first gets what is stored. The
-// caller has made sure that nothing is stored meanwhile.
+// caller holds Lock.
 func (s *shared) join(l *listener, started bool) {
 	s.distributing.Lock()
 	defer s.distributing.Unlock()
@@ -463,10 +487,9 @@ func (s *shared) join(l *listener, started bool) {
 	if !started {
 		return
 	}
-	for object := range s.engine.Snapshot().All() {
-		s.events.Add(1)
-		l.add(notification{object: object, initial: true})
-	}
+	l.add(delivery{notification: notification{initial: true}, many: s.stored(func(object object) notification {
+		return notification{object: object, initial: true}
+	})})
 	if s.HasSynced() {
 		l.tracker.UpstreamHasSynced()
 	}
@@ -481,6 +504,10 @@ func (s *shared) RemoveEventHandler(handle cache.ResourceEventHandlerRegistratio
 	if !ok {
 		return fmt.Errorf("invalid key type %T", handle)
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	s.distributing.Lock()
 	defer s.distributing.Unlock()
 	if _, known := s.listeners[l]; !known {

@@ -406,7 +406,7 @@ func TestAGatewaysAnswerIsNoList(t *testing.T) {
 		start(t, shared)
 		g.Expect(shared.HasSynced()).To(BeFalse())
 		status := informers.Status()[0]
-		g.Expect(status.Reason).To(ContainSubstring("no list of the API server"))
+		g.Expect(status.Reason).To(ContainSubstring("a list of the API server"))
 	})
 }
 

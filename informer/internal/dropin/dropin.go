@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,9 +46,11 @@ type Settings struct {
 	Failed cache.WatchErrorHandlerWithContext
 }
 
-// Observer is told what was stored. Calls do not overlap, and nothing is stored
-// meanwhile. They must not wait for anything.
+// Observer is told what was stored. It is locked while something is stored and told, so
+// the calls below do not overlap. They must not wait for anything.
 type Observer[T any] interface {
+	sync.Locker
+
 	// Put tells that an object was stored. The old one is the zero T if there was none.
 	Put(old, object T)
 	// Deleted tells of an event of a deletion, with the last state, also if no such object
@@ -67,8 +70,6 @@ type Observer[T any] interface {
 
 // Store is what is stored, without observers.
 type Store[T any] interface {
-	// Exclusively calls f while nothing is stored.
-	Exclusively(f func())
 	Put(object T)
 	Remove(key types.NamespacedName)
 	Replace(objects []T)
