@@ -29,6 +29,11 @@ var _ = Describe("a RebootGroup", func() {
 		Entry("more than all", intstr.FromString("101%")), Entry("words", intstr.FromString("two")),
 	)
 
+	It("is refused by the server when no program could read its limit", func(ctx SpecContext) {
+		Expect(cluster.Apply(ctx, `{apiVersion: reboot.homeostat.dev/v1alpha1, kind: RebootGroup, metadata: {name: huge},
+			spec: {maxUnavailable: 3000000000}}`)).To(MatchError(ContainSubstring("must be a number of at least 1 or a percentage")))
+	})
+
 	It("says in a condition that its selector is broken, and reboots nothing", func(ctx SpecContext) {
 		startController(ctx)
 		createNode(ctx, "broken-1", nil)
