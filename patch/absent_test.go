@@ -145,6 +145,30 @@ func TestASuccessThatIsNotTheServersExplainsNoRefusal(t *testing.T) {
 	}
 }
 
+// A refusal with another status is none of an operation of the patch, so nothing is read to explain it.
+func TestOnlyAnInvalidPatchIsARefusalOfAnOperation(t *testing.T) {
+	g, ctx, cached := NewWithT(t), t.Context(), blankPod("a")
+	cached.UID, cached.ResourceVersion = "u", "3"
+	cached.Spec.Tolerations = []corev1.Toleration{{Key: "a"}}
+	for code, reason := range map[int]metav1.StatusReason{
+		http.StatusForbidden: metav1.StatusReasonForbidden, http.StatusInternalServerError: metav1.StatusReasonInternalError,
+		http.StatusNotFound: metav1.StatusReasonNotFound,
+	} {
+		var asked []string
+		page := statusOf(code, reason)
+		pods := kubernetes.NewForConfigOrDie(absenttest.Intercept(page.Config(), func(r *http.Request) *absenttest.Page {
+			asked = append(asked, r.Method)
+			return nil
+		})).CoreV1().Pods
+		_, err := patch.Merge(ctx, pods, cached, nil, func(p *corev1.Pod) {
+			p.Spec.Tolerations = append(p.Spec.Tolerations, corev1.Toleration{Key: "b"})
+		})
+		g.Expect(apierrors.ReasonForError(err)).To(Equal(reason), "%v", err)
+		g.Expect(err).NotTo(MatchError(ContainSubstring("the server has more")))
+		g.Expect(asked).To(HaveEach(http.MethodPatch))
+	}
+}
+
 type podsOf = func(namespace string) typedcorev1.PodInterface
 
 // statusOf is an answer of the server itself about the Pod x.
