@@ -20,7 +20,10 @@ type permission struct {
 	cluster string
 	// mayBeMissing says that the namespace may not exist, or not grant it: see tenants.
 	mayBeMissing bool
-	without      string // what there is not without it; empty if the program cannot do without it
+	// byName says that it is needed for names that are not known at the start, so the server
+	// cannot be asked for it.
+	byName  bool
+	without string // what there is not without it; empty if the program cannot do without it
 }
 
 // path is the resource with its group and subresource.
@@ -41,6 +44,9 @@ func (p permission) String() string {
 	resource := p.path()
 	if p.Name != "" {
 		resource += " " + p.Name
+	}
+	if p.byName {
+		resource += " by name"
 	}
 	if p.Namespace != "" {
 		resource += " in namespace " + p.Namespace
@@ -72,14 +78,14 @@ func parseNeeds(needs, clusters []string) ([]permission, error) {
 }
 
 var errNeed = errors.New("must be verbs, a resource and perhaps a name, a namespace and a cluster, such as " +
-	`"list,watch pods" or "get secrets in kube-system"`)
+	`"list,watch pods", "get secrets in kube-system" or "list,watch secrets by name"`)
 
 // resources are a resource, perhaps a group and perhaps a subresource. Paths, such as
 // /metrics, are none.
 var resources = regexp.MustCompile(`^([a-z0-9-]+|\*)(?:\.([a-z0-9.-]+|\*))?(?:/([a-z0-9-]+|\*))?$`)
 
-// parseNeed reads a need: verbs, a resource, and then, each at most once, a name, "in" a
-// namespace and "on" a cluster. It returns a permission for each verb.
+// parseNeed reads a need: verbs, a resource, and then, each at most once, a name or "by
+// name", "in" a namespace and "on" a cluster. It returns a permission for each verb.
 //
 // Errors: errNeed, to which the caller adds the need; a cluster that is not declared.
 func parseNeed(need string, clusters []string) ([]permission, error) {
@@ -100,6 +106,8 @@ func parseNeed(need string, clusters []string) ([]permission, error) {
 	}
 	for ; len(rest) > 0; rest = rest[2:] {
 		switch {
+		case rest[0] == "by" && rest[1] == "name" && of.Name == "" && !of.byName:
+			of.byName = true
 		case rest[0] == "in" && of.Namespace == "":
 			of.Namespace, of.mayBeMissing = strings.CutSuffix(rest[1], "?")
 		case rest[0] == "on" && of.cluster == first:
@@ -109,7 +117,7 @@ func parseNeed(need string, clusters []string) ([]permission, error) {
 		}
 	}
 	switch {
-	case of.Name == "in", of.Name == "on", of.mayBeMissing && of.Namespace == "":
+	case of.Name == "in", of.Name == "on", of.Name == "by", of.mayBeMissing && of.Namespace == "":
 		return nil, errNeed
 	case of.cluster != first && !slices.Contains(clusters, of.cluster):
 		return nil, fmt.Errorf("there is no cluster %q: name it in Program.Clusters", of.cluster)

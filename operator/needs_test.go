@@ -129,7 +129,8 @@ func TestANeedMayNameItsNamespaceAndItsCluster(t *testing.T) {
 		Name: "test", Setup: begins, Clusters: []operator.Cluster{{Name: "west"}},
 		Needs: []string{
 			"get secrets in kube-system", "get,watch configmaps settings in d", "list pods on west",
-			"create jobs.batch in ci on west", "get events.events.k8s.io",
+			"create jobs.batch in ci on west", "get events.events.k8s.io", "list,watch secrets by name", "list pods by name on west",
+			"get secrets by name in d",
 		},
 	}
 	var said bytes.Buffer

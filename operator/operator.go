@@ -30,6 +30,11 @@ type Program struct {
 	//	"get secrets in kube-system"           in one namespace
 	//	"create jobs.batch in ci on west"      in the cluster west of Clusters
 	//	"list,watch pods in team-a?"           in a namespace that may be missing
+	//	"list,watch secrets by name"           of names that objects refer to
+	//
+	// Those by name are for informers made with informer.Referenced. The names are not known
+	// at the start, so the server is not asked. A missing permission is the error of the
+	// keys that refer to the name, and a problem on the page; both name it.
 	//
 	// A question mark says that the namespace need not exist, or grant the permission:
 	// then the program goes on, /readyz names what is missing and stays 200, and it is

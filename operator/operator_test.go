@@ -240,6 +240,8 @@ func TestFaultsOfTheProgramAreNamed(t *testing.T) {
 		`operator.Program.Needs[0] is "get  pods": must be verbs`:                                             {Needs: []string{"get  pods"}},
 		`operator.Program.Needs[0] is "get, pods": must be verbs`:                                             {Needs: []string{"get, pods"}},
 		`operator.Program.Needs[0] is "get pods a b": must be verbs`:                                          {Needs: []string{"get pods a b"}},
+		`operator.Program.Needs[0] is "get pods by": must be verbs`:                                           {Needs: []string{"get pods by"}},
+		`operator.Program.Needs[0] is "get pods a by name": must be verbs`:                                    {Needs: []string{"get pods a by name"}},
 		`operator.Program.Needs[0] is "get pods in": must be verbs`:                                           {Needs: []string{"get pods in"}},
 		`operator.Program.Needs[0] is "get pods in a in b": must be verbs`:                                    {Needs: []string{"get pods in a in b"}},
 		`operator.Program.Needs[0] is "get pods on east": there is no cluster "east": name it in Program.Clu`: {Needs: []string{"get pods on east"}},

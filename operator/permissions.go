@@ -30,7 +30,8 @@ var ErrPermission = errors.New("missing permission")
 // CheckPermissions returns nil when the API server has confirmed that this process has
 // every permission in needs, which have the form of [Program.Needs] without a cluster.
 // A server that does not answer is asked again until the timeout. It sends one
-// SelfSubjectAccessReview per permission, all at the same time.
+// SelfSubjectAccessReview per permission, all at the same time, and none for those by
+// name.
 //
 // Errors: every missing permission, each with [ErrPermission], joined; a server that
 // did not answer in time; the end of ctx; a malformed need. Concurrency: it is safe for
@@ -133,6 +134,7 @@ func temporary(err error) bool {
 
 // review asks for all permissions at once.
 func review(ctx context.Context, client kubernetes.Interface, needs []permission) error {
+	needs = slices.DeleteFunc(slices.Clone(needs), func(p permission) bool { return p.byName })
 	granted, errs := make([]bool, len(needs)), make([]error, len(needs))
 	var asking sync.WaitGroup
 	for i, p := range needs {
