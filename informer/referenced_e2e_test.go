@@ -38,7 +38,8 @@ func TestE2EReferences(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Run("a role by name", func(t *testing.T) { referencesByRole(ctx, t, server, admin) })
 	t.Run("a shared watch", func(t *testing.T) { sharedWatch(ctx, t, server, admin) })
-	t.Run("thousand", func(t *testing.T) { thousandReferences(ctx, t, server, admin) })
+	t.Run("thousand", func(t *testing.T) { thousandReferences(ctx, t, server, admin, 2000) })
+	t.Run("thousand share", func(t *testing.T) { thousandReferences(ctx, t, server, admin, 100) })
 }
 
 // heldOnTheServer is a cache of references that runs.
@@ -204,7 +205,9 @@ func sharedWatch(ctx context.Context, t *testing.T, server *e2e.Cluster, admin k
 	}
 }
 
-func thousandReferences(ctx context.Context, t *testing.T, server *e2e.Cluster, admin kubernetes.Interface) {
+func thousandReferences(
+	ctx context.Context, t *testing.T, server *e2e.Cluster, admin kubernetes.Interface, above int,
+) {
 	const references = 1000
 	g := NewWithT(t)
 	namespace, err := server.Namespace(ctx, "thousand")
@@ -219,7 +222,7 @@ func thousandReferences(ctx context.Context, t *testing.T, server *e2e.Cluster, 
 			return next.RoundTrip(r)
 		})
 	})
-	h := newHeld(ctx, t, config, admin, references)
+	h := newHeld(ctx, t, config, admin, above)
 	defer func() { g.Expect(h.stop()).To(Succeed()) }()
 	memory := func() uint64 {
 		runtime.GC()
@@ -238,8 +241,17 @@ func thousandReferences(ctx context.Context, t *testing.T, server *e2e.Cluster, 
 	for n := range references {
 		h.secrets.Parts().Hold(key(n))
 	}
-	h.Eventually(func() int { return h.secrets.Status().OpenWatches }, 5*time.Minute).Should(Equal(references + 1))
-	t.Logf("watched after %v with %d requests", time.Since(began), requests.Load())
+	h.Eventually(func() (known int) {
+		for n := range references {
+			if is, err := h.secrets.Parts().State(key(n)); is && err == nil {
+				known++
+			}
+		}
+		return known
+	}, 5*time.Minute).Should(Equal(references))
+	watches := h.secrets.Status().OpenWatches
+	h.Expect(watches > references).To(Equal(above > references))
+	t.Logf("watched after %v by %d watches with %d requests", time.Since(began), watches, requests.Load())
 	each := float64(memory()-before) / references
 	more := float64(runtime.NumGoroutine()-goroutines) / references
 	t.Logf("each: %.0f bytes, %.3f goroutines", each, more)

@@ -29,7 +29,7 @@ type referenceModel struct {
 	holds   map[types.NamespacedName]int
 	exists  map[types.NamespacedName]string // the value
 	events  map[types.NamespacedName]string // as handlers were told
-	byNames bool // each object has a watch of its own
+	byNames bool                            // each object has a watch of its own
 	counter int
 	deleted map[types.NamespacedName]int // the counter at the last deletion
 	seen    int                          // writes that were seen
@@ -209,8 +209,8 @@ func TestReferencesAreAsAPlainModelSays(t *testing.T) {
 				m := &referenceModel{
 					referenceWorld: w, random: rand.New(rand.NewPCG(seed, 1)), byNames: seed == 0,
 					deleted: map[types.NamespacedName]int{},
-					holds:  map[types.NamespacedName]int{},
-					exists: map[types.NamespacedName]string{}, events: map[types.NamespacedName]string{},
+					holds:   map[types.NamespacedName]int{},
+					exists:  map[types.NamespacedName]string{}, events: map[types.NamespacedName]string{},
 				}
 				for n := range 4 {
 					_, err := w.admin.CoreV1().Namespaces().Create(t.Context(),

@@ -14,9 +14,9 @@ import (
 func main() {
 	var cdn website.CDN
 	os.Exit(operator.Program{
-		Name: website.Name,
-		Needs: []string{
-			"get,list,patch,watch websites.web.homeostat.dev", "patch websites.web.homeostat.dev/status", "list,watch secrets",
+		Name: website.Name, Needs: []string{
+			"get,list,patch,watch websites.web.homeostat.dev", "patch websites.web.homeostat.dev/status",
+			"list,watch secrets by name",
 			"create,delete,get,list,patch,watch deployments.apps", "create,delete,get,list,patch,watch services",
 		},
 		Flags: func(fs *flag.FlagSet) {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -110,6 +111,21 @@ func (r *running) at(resource, namespace string) dynamic.ResourceInterface {
 		return all
 	}
 	return all.Namespace(namespace)
+}
+
+// may waits until the server has learned that the account of an example may do something in a namespace.
+func (r *running) may(ctx context.Context, example, namespace string, what authorizationv1.ResourceAttributes) {
+	what.Namespace = namespace
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: "system:serviceaccount:" + example + ":" + example, ResourceAttributes: &what,
+	}}
+	r.await(ctx, func() error {
+		answer, err := r.admin.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		if err == nil && !answer.Status.Allowed {
+			err = fmt.Errorf("%s may not %s %s %s/%s", example, what.Verb, what.Resource, namespace, what.Name)
+		}
+		return err
+	})
 }
 
 // has waits until an object has a text in its JSON.

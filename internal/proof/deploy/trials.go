@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -224,7 +227,12 @@ func websites(ctx context.Context, r *running) {
 	const kind, deployments = "websites.web.homeostat.dev", "deployments.apps"
 	manifest, err := os.ReadFile(filepath.Join(r.root, "examples", "website", "shop.yaml"))
 	r.step(func() error { return err })
-	r.apply(ctx, string(manifest))
+	permission, site, _ := strings.Cut(string(manifest), "---\napiVersion: v1\nkind: Secret\n")
+	r.apply(ctx, permission)
+	r.may(ctx, "website", "default", authorizationv1.ResourceAttributes{
+		Verb: "list", Resource: "secrets", Name: "shop-settings",
+	})
+	r.apply(ctx, "apiVersion: v1\nkind: Secret\n"+site)
 	r.has(ctx, deployments, "default", "shop", `"nginxinc/nginx-unprivileged"`)
 	r.has(ctx, "services", "default", "shop", `"targetPort":8080`)
 	r.has(ctx, kind, "default", "shop", `"Incomplete"`)

@@ -29,7 +29,7 @@ const exploration = 8 * time.Second
 // lifeOfWebsites is a world in which Websites are made, changed and deleted, and their Secrets, too.
 func lifeOfWebsites(t *testing.T) *reconciletest.Case {
 	return &reconciletest.Case{
-		Roles:    []string{"../../deploy/rbac.yaml"},
+		Roles:    []string{"../../deploy/rbac.yaml", "testdata/secrets.yaml"},
 		Unneeded: []string{"delete deployments.apps", "delete services"}, // where a version before gave them other names
 		Resources: []metav1.APIResource{{
 			Group: v1.GroupVersion.Group, Version: "v1", Name: "websites", Kind: "Website", Namespaced: true,

@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/homeostat/homeostat/cluster"
 	v1 "github.com/homeostat/homeostat/examples/website/api/v1"
@@ -198,7 +197,9 @@ func secretOf(site *v1.Website) reconcile.Key {
 	return reconcile.Key{Namespace: site.Namespace, Name: site.Spec.SecretName}
 }
 
-func keyOf(o metav1.Object) reconcile.Key { return cache.MetaObjectToName(o).AsNamespacedName() }
+func keyOf(o metav1.Object) reconcile.Key {
+	return reconcile.Key{Namespace: o.GetNamespace(), Name: o.GetName()}
+}
 
 // CDN brings visitors to websites: it reads a directory, in which each website has a
 // file. It stands for everything outside of a cluster: DNS, a load balancer, a cloud.

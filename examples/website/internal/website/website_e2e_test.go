@@ -5,6 +5,7 @@ package website_test
 import (
 	"context"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,7 +63,13 @@ func stored(ctx context.Context, namespace, name string) {
 	GinkgoHelper()
 	secret, site := secretOf("one", "first"), siteOf(name, "one")
 	secret.Namespace, site.Namespace, site.Spec.Replicas = namespace, namespace, 0
-	_, err := server.User.CoreV1().Secrets(namespace).Create(ctx, secret, metav1.CreateOptions{})
+	role, err := os.ReadFile("testdata/secrets.yaml")
+	Expect(err).NotTo(HaveOccurred())
+	Expect(server.Apply(ctx, strings.Replace(string(role), "metadata:\n", "metadata:\n  namespace: "+namespace+"\n", 1),
+		`{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: website-secrets, namespace: `+namespace+`},
+			roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: website-secrets},
+			subjects: [{kind: ServiceAccount, name: website, namespace: website}]}`)).To(Succeed())
+	_, err = server.User.CoreV1().Secrets(namespace).Create(ctx, secret, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	_, err = sites.In(namespace).Create(ctx, site, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
