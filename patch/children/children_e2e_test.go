@@ -53,9 +53,15 @@ type family struct {
 
 func newFamily(ctx context.Context, o *children.Options) *family {
 	GinkgoHelper()
+	return newNarrowFamily(ctx, o, nil)
+}
+
+// newNarrowFamily is newFamily with options of the cache.
+func newNarrowFamily(ctx context.Context, o *children.Options, cached *informer.Options) *family {
+	GinkgoHelper()
 	space, err := server.Namespace(ctx, "children")
 	Expect(err).NotTo(HaveOccurred())
-	f := &family{space: space, in: informer.For(client.CoreV1().Secrets(space), nil)}
+	f := &family{space: space, in: informer.For(client.CoreV1().Secrets(space), cached)}
 	f.set = children.New(ownerKind, client.CoreV1().ConfigMaps, f.in, client.CoreV1().Secrets, o)
 	f.owner = f.newOwner(ctx)
 	running, stop := context.WithCancel(context.Background())
@@ -160,6 +166,23 @@ var _ = Describe("On the real server", func() {
 		Expect(f.ensure(ctx)).To(Succeed(), "nothing is its")
 		Expect(f.has(ctx)).To(ContainElement("a"))
 	}, SpecTimeout(2*time.Minute))
+
+	It("a cache by label does not hide a child that lacks the label, nor an object of another", func(ctx SpecContext) {
+		f := newNarrowFamily(ctx, &children.Options{Mark: ours}, &informer.Options{LabelSelector: "ours=yes"})
+		Expect(f.ensure(ctx, "a")).To(Succeed())
+		_, err := client.CoreV1().Secrets(f.space).Patch(ctx, "a", "application/merge-patch+json",
+			[]byte(`{"metadata":{"labels":null}}`), metav1.PatchOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(f.in.WaitForLatest(ctx)).To(Succeed())
+		Expect(f.in.Snapshot().Len()).To(BeZero())
+		Expect(f.ensure(ctx, "a")).To(Succeed())
+		Expect(f.in.WaitForLatest(ctx)).To(Succeed())
+		Expect(f.in.Snapshot().Len()).To(Equal(1))
+		_, err = client.CoreV1().Secrets(f.space).Create(ctx,
+			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "foreign"}}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(f.ensure(ctx, "a", "foreign")).To(MatchError(children.ErrForeign))
+	})
 
 	It("a child that has lost its owner is adopted, and one of another owner refused", func(ctx SpecContext) {
 		f := newFamily(ctx, &children.Options{Mark: ours})

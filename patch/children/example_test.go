@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 
@@ -22,9 +23,10 @@ func exampleOwner() *corev1.ConfigMap {
 func Example() {
 	ctx, site := context.Background(), exampleOwner()
 	client := fake.NewClientset(site).CoreV1()
-	// When the controller is made:
-	pages := informer.For(client.Secrets(""), nil) // and a Trigger: reconcile.Owned(pages)
-	set := children.New(corev1.SchemeGroupVersion.WithKind("ConfigMap"), client.ConfigMaps, pages, client.Secrets, nil)
+	// When the controller is made. Only its own Secrets are cached, by their label:
+	kind, mine := corev1.SchemeGroupVersion.WithKind("ConfigMap"), labels.Set{"app.kubernetes.io/managed-by": "pages"}
+	pages := informer.For(client.Secrets(""), &informer.Options{LabelSelector: mine.String()}) // for reconcile.Owned
+	set := children.New(kind, client.ConfigMaps, pages, client.Secrets, &children.Options{Mark: mine})
 
 	// When it reconciles site:
 	page := func(name, content string) children.Child[*corev1.Secret] {
