@@ -149,8 +149,8 @@ func askAll(checks []*check) []finding {
 }
 
 // checksOf returns the checks that call other code: one for each controller for
-// which name does not return "", and further. Informers, phases and sweeps need
-// no call; see known.
+// which name does not return "", and the checks in further. Informers, phases
+// and sweeps need no call; see known.
 func checksOf(
 	controllers []*reconcile.Controller, name func(*reconcile.Controller) string, ask func(*reconcile.Controller) error,
 	further map[string]func() error,

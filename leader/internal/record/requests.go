@@ -28,8 +28,8 @@ func Get(ctx context.Context, c coordinationclient.LeaseInterface, name string) 
 	return lease, nil
 }
 
-// List returns the Leases that a selector selects. At least one Lease must
-// match it, so that an empty list is checked.
+// List returns the Leases that a selector selects. Callers select at least one
+// existing Lease, so an empty list is suspicious and is checked.
 //
 // Errors: the error of the request, or an answer that cannot be the API
 // server's.
