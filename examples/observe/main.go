@@ -11,12 +11,12 @@ import (
 )
 
 func main() {
-	code, first, err := pid1.Main()
+	code, isFirst, err := pid1.Main()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		code = 1
 	}
-	if !first {
+	if !isFirst {
 		code = cli.Main(os.Args, os.Stdout, os.Stderr)
 	}
 	os.Exit(code)

@@ -1,5 +1,8 @@
-// Package argument makes arguments of programs from objects, by templates: one
-// argument for each.
+// Package argument makes arguments of programs from objects, by templates. Each
+// template makes one argument:
+//
+//	list, err := argument.Parse("jsonpath", []string{"{.spec.clusterIP}"}, false)
+//	arguments, err := list.Of(object)
 package argument
 
 import (
@@ -13,7 +16,7 @@ import (
 	"k8s.io/client-go/util/jsonpath"
 )
 
-// maxSize bounds an argument in bytes, as the kernel does.
+// maxSize limits an argument in bytes, as the kernel does.
 const maxSize = 128 << 10
 
 var errTooLong = fmt.Errorf("the argument is longer than %d bytes: give the object to the command with --stdin",
@@ -22,14 +25,14 @@ var errTooLong = fmt.Errorf("the argument is longer than %d bytes: give the obje
 // A Format is the language of templates.
 type Format string
 
-// The formats. Those that end with -file are of templates in files.
+// These are the formats. Names that end with -file are for templates in files.
 const (
 	JSONPath       Format = "jsonpath"
 	JSONPathAsJSON Format = "jsonpath-as-json" // all results, as a JSON array
 	GoTemplate     Format = "go-template"
 )
 
-// Formats are the values of --output that choose a format.
+// Formats returns the values of --output that select a format.
 func Formats() []string {
 	return []string{"jsonpath", "jsonpath-as-json", "go-template", "jsonpath-file", "go-template-file"}
 }
@@ -38,11 +41,12 @@ func Formats() []string {
 // concurrent use.
 type List []execute
 
-type execute func(out *limited, object map[string]any) error
+type execute func(output *limited, object map[string]any) error
 
-// Parse parses templates. The format is one of [Formats], or one of the older names
-// gotemplate, template, templatefile. If an object lacks a value that a template asks
-// for, the argument is an error with strict, and empty otherwise.
+// Parse parses templates. The format is one of [Formats], or one of the older
+// names gotemplate, template and templatefile. If an object lacks a value that
+// a template uses, the argument is an error if strict is set, and empty
+// otherwise.
 func Parse(format string, texts []string, strict bool) (List, error) {
 	language, inFile, err := parseFormat(format)
 	if err != nil {
@@ -75,7 +79,7 @@ func parseFormat(name string) (language Format, inFile bool, err error) {
 	case "go-template-file", "templatefile":
 		return GoTemplate, true, nil
 	default:
-		return "", false, fmt.Errorf("%q is no format of templates: must be one of %s", name,
+		return "", false, fmt.Errorf("%q is not a template format: must be one of %s", name,
 			strings.Join(Formats(), ", "))
 	}
 }
@@ -87,17 +91,18 @@ func parseOne(language Format, text string, strict bool) (execute, error) {
 	if _, err := jsonpath.Parse("template", text); err != nil {
 		return nil, err
 	}
-	return func(out *limited, object map[string]any) error {
-		path := jsonpath.New("template").AllowMissingKeys(!strict) // its state is of one execution
+	return func(output *limited, object map[string]any) error {
+		path := jsonpath.New("template").AllowMissingKeys(!strict) // a JSONPath holds the state of one execution
 		path.EnableJSONOutput(language == JSONPathAsJSON)
 		if err := path.Parse(text); err != nil {
 			return err
 		}
-		return path.Execute(out, object)
+		return path.Execute(output, object)
 	}, nil
 }
 
-// parseGo parses a template whose missing keys are empty instead of "<no value>".
+// parseGo parses a template. Missing keys are empty in its output, instead of
+// "<no value>".
 func parseGo(text string, strict bool) (execute, error) {
 	missing := "missingkey=default"
 	if strict {
@@ -110,28 +115,27 @@ func parseGo(text string, strict bool) (execute, error) {
 	for _, t := range parsed.Templates() {
 		showAll(t.Root)
 	}
-	return func(out *limited, object map[string]any) error { return parsed.Execute(out, object) }, nil
+	return func(output *limited, object map[string]any) error { return parsed.Execute(output, object) }, nil
 }
 
-// Of returns the arguments for an object, whose keys are those of its JSON.
-//
-// Errors: a template that cannot be executed, named.
+// Of returns the arguments for an object, whose keys are the keys of its JSON.
+// If a template cannot be executed, the error names the template.
 func (l List) Of(object map[string]any) ([]string, error) {
 	arguments := make([]string, len(l))
 	for i, run := range l {
-		var out limited
-		if err := run(&out, object); err != nil {
+		var output limited
+		if err := run(&output, object); err != nil {
 			return nil, fmt.Errorf("template %d of %d: %w", i+1, len(l), err)
 		}
-		if strings.ContainsRune(out.buffer.String(), 0) {
+		if strings.ContainsRune(output.buffer.String(), 0) {
 			return nil, fmt.Errorf("template %d of %d: %w", i+1, len(l), errors.New("the argument contains a NUL"))
 		}
-		arguments[i] = out.buffer.String()
+		arguments[i] = output.buffer.String()
 	}
 	return arguments, nil
 }
 
-// limited is a buffer with a bound: a template may repeat its output.
+// limited is a buffer of limited size, since a template may repeat its output.
 type limited struct{ buffer bytes.Buffer }
 
 func (l *limited) Write(p []byte) (int, error) {

@@ -2,11 +2,11 @@ package argument
 
 import "text/template/parse"
 
-// shownAs is the name of the function that each value goes through before it is
-// printed.
+// shownAs is the name of the function through which each value is printed.
 const shownAs = "_shown"
 
-// shown makes missing values empty.
+// shown returns the empty string for missing values, and other values
+// unchanged.
 func shown(value any) any {
 	if value == nil {
 		return ""
@@ -14,7 +14,7 @@ func shown(value any) any {
 	return value
 }
 
-// showAll makes every value that is printed below node go through shown.
+// showAll adds a call of shown to every value that is printed below node.
 func showAll(node parse.Node) {
 	switch n := node.(type) {
 	case *parse.ListNode:

@@ -78,7 +78,7 @@ func TestWhatCannotWorkIsOneLineAndExitCode1(t *testing.T) {
 		"two ways to say templates":  {[]string{"a", "-a", "{.b}", "--template={.c}"}, "--argument and --template cannot be used together"},
 		"no time":                    {[]string{"a", "--kubeconfig=config", "--request-timeout=soon"}, `--request-timeout is "soon": must be a duration`},
 		"a template":                 {[]string{"a", "-a", "{.b"}, `template "{.b"`},
-		"a format":                   {[]string{"a", "-o", "yaml"}, `"yaml" is no format of templates`},
+		"a format":                   {[]string{"a", "-o", "yaml"}, `"yaml" is not a template format`},
 		"no cluster":                 {[]string{"a"}, "finding a cluster: this runs in none, and no kubeconfig names one: set --kubeconfig or KUBECONFIG, or --server"},
 		"no such file":               {[]string{"a", "--kubeconfig=none"}, "reading the kubeconfig: stat none: "},
 		"no such context":            {[]string{"a", "--kubeconfig=config", "--context=y"}, `reading the kubeconfig: context "y"`},

@@ -14,10 +14,10 @@ import (
 	"github.com/homeostat/homeostat/operator"
 )
 
-// helpWidth is the line width of help.
+// helpWidth is the line width of the help.
 const helpWidth = 110
 
-const about = `Run a command for every object of a kind, and again whenever one changes.
+const longHelp = `Run a command for every object of a kind, and again whenever one changes.
 
 RESOURCE is anything the cluster can list and watch: plural, singular, kind or
 short name, NAME.GROUP or NAME.VERSION.GROUP. COMMAND gets its own arguments,
@@ -45,22 +45,22 @@ const examples = `  # show services, and what happens to them
 
 const usage = "RESOURCE [flags] [-- COMMAND [ARG...]]"
 
-// newCommand returns the command line. Users type name; the file has
-// the same name, with a dash for the blank of a plugin, which shells
-// complete.
-func newCommand(name string, out, errOut *command.Output) *cobra.Command {
+// newCommand returns the command line. name is what users type. The name of the
+// file has a dash in place of the blank of a plugin, and shells complete that
+// name.
+func newCommand(name string, stdout, stderr *command.Output) *cobra.Command {
 	s := &settings{connection: newConnection()}
 	groups := s.groups()
 	c := &cobra.Command{
 		Use:     strings.ReplaceAll(name, " ", "-") + " " + usage,
 		Short:   "Run a command for every object of a kind, and again whenever one changes",
-		Long:    about,
+		Long:    longHelp,
 		Example: fmt.Sprintf(examples, name),
 		Version: operator.Version(),
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			s.listenAddrIsGiven = c.Flags().Changed("listen-addr")
-			return s.run(args, c.ArgsLenAtDash(), out, errOut)
+			return s.run(args, c.ArgsLenAtDash(), stdout, stderr)
 		},
 		ValidArgsFunction: s.connection.completeResource,
 		SilenceErrors:     true, SilenceUsage: true,
@@ -80,15 +80,15 @@ func newCommand(name string, out, errOut *command.Output) *cobra.Command {
 
 // help writes the flags in their groups.
 func help(c *cobra.Command, groups []group) {
-	out := c.OutOrStdout()
-	_, _ = fmt.Fprintf(out, "%s\n\nUsage:\n  %s %s\n\nExamples:\n%s\n", c.Long, c.DisplayName(), usage, c.Example)
+	w := c.OutOrStdout()
+	_, _ = fmt.Fprintf(w, "%s\n\nUsage:\n  %s %s\n\nExamples:\n%s\n", c.Long, c.DisplayName(), usage, c.Example)
 	for _, g := range groups {
-		_, _ = fmt.Fprintf(out, "\n%s:\n%s", g.title, g.flags.FlagUsagesWrapped(helpWidth))
+		_, _ = fmt.Fprintf(w, "\n%s:\n%s", g.title, g.flags.FlagUsagesWrapped(helpWidth))
 	}
-	_, _ = fmt.Fprintf(out, "\nExit codes: 0 ended as asked, 1 could not work, 2 and 3 see --once.\n")
+	_, _ = fmt.Fprintf(w, "\nExit codes: 0 ended as asked, 1 could not work, 2 and 3 see --once.\n")
 }
 
-// completion writes scripts for shells.
+// completion returns the command that writes completion scripts for shells.
 func completion(root *cobra.Command) *cobra.Command {
 	shells := map[string]func(io.Writer) error{
 		"bash":       func(w io.Writer) error { return root.GenBashCompletionV2(w, true) },
@@ -117,11 +117,12 @@ func completion(root *cobra.Command) *cobra.Command {
 	return c
 }
 
-// completeResource asks the server for its resources.
+// completeResource completes the name of a resource from the server's
+// resources.
 func (c *connection) completeResource(_ *cobra.Command, args []string, prefix string,
 ) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveDefault // files: the command
+		return nil, cobra.ShellCompDirectiveDefault // the command is completed as a file
 	}
 	config, _, err := c.config()
 	if err != nil {
@@ -131,12 +132,12 @@ func (c *connection) completeResource(_ *cobra.Command, args []string, prefix st
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
-	all, err := resource.Names(server)
+	names, err := resource.Names(server)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
 	var fitting []cobra.Completion
-	for _, name := range all {
+	for _, name := range names {
 		if strings.HasPrefix(name, prefix) {
 			fitting = append(fitting, name)
 		}

@@ -18,15 +18,15 @@ import (
 	"github.com/homeostat/homeostat/operator"
 )
 
-// namespaceFile holds the namespace of the Pod that this runs in.
+// namespaceFile has the namespace of the Pod that this program runs in.
 const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// A connection is the way to the cluster: kubectl's flags.
+// A connection holds kubectl's flags for connecting to a cluster.
 type connection struct {
 	*genericclioptions.ConfigFlags
 
-	// The password is not one of ConfigFlags', which would ask on standard input
-	// for the user of a kubeconfig that names none.
+	// username and password are not taken from ConfigFlags, which would ask for
+	// a missing user name on standard input.
 	username, password string
 
 	flags *pflag.FlagSet
@@ -34,12 +34,12 @@ type connection struct {
 
 func newConnection() *connection {
 	c := &connection{ConfigFlags: genericclioptions.NewConfigFlags(true)}
-	c.WrapConfigFn = c.tuned
+	c.WrapConfigFn = c.tune
 	return c
 }
 
-// flagSet returns the flags but for the namespace, which is among others in our
-// help.
+// flagSet returns the flags except for the namespace, which belongs to another
+// group in the help.
 func (c *connection) flagSet() *pflag.FlagSet {
 	c.flags = newGroup()
 	namespace := c.Namespace
@@ -48,23 +48,24 @@ func (c *connection) flagSet() *pflag.FlagSet {
 	c.Namespace = namespace
 	c.flags.StringVar(&c.username, "username", "", "Username for basic authentication to the API server")
 	c.flags.StringVar(&c.password, "password", "", "Password for basic authentication to the API server")
-	_ = c.flags.MarkHidden("cache-dir") // there is such a flag, and nothing is cached on disk
+	_ = c.flags.MarkHidden("cache-dir") // the flag is accepted, but no data is cached on disk
 	return c.flags
 }
 
-// config returns how to reach the cluster, and which namespace is meant if no
-// flag names one: those of the cluster that this runs in, if no flag is about
-// another, else those of the kubeconfig rules.
+// config returns the configuration for the cluster, and the namespace to use if
+// no flag names one. If the program runs in a cluster and no flag refers to
+// another one, it returns the configuration of that cluster. Otherwise it
+// applies the kubeconfig rules.
 func (c *connection) config() (config *rest.Config, namespace string, err error) {
-	if c.mayBeHere() {
+	if c.mayBeInCluster() {
 		config, err = rest.InClusterConfig()
 		if err == nil {
 			own, _ := os.ReadFile(namespaceFile) // without it, the default namespace
 			namespace = cmp.Or(*c.Namespace, strings.TrimSpace(string(own)), metav1.NamespaceDefault)
-			return c.here(config), namespace, nil
+			return c.inCluster(config), namespace, nil
 		}
 		if !errors.Is(err, rest.ErrNotInCluster) {
-			return nil, "", fmt.Errorf("using the cluster that this runs in: %w", err)
+			return nil, "", fmt.Errorf("loading the in-cluster config: %w", err)
 		}
 	}
 	loader := c.ToRawKubeConfigLoader()
@@ -73,7 +74,7 @@ func (c *connection) config() (config *rest.Config, namespace string, err error)
 		return nil, "", errors.New("finding a cluster: this runs in none, and no kubeconfig names one: " +
 			"set --kubeconfig or KUBECONFIG, or --server")
 	}
-	if config, err = c.elsewhere(); err != nil {
+	if config, err = c.fromKubeconfig(); err != nil {
 		return nil, "", fmt.Errorf("reading the kubeconfig: %w", err)
 	}
 	if namespace, _, err = loader.Namespace(); err != nil {
@@ -82,9 +83,9 @@ func (c *connection) config() (config *rest.Config, namespace string, err error)
 	return config, namespace, nil
 }
 
-// elsewhere returns the config of a kubeconfig, whose clients read it again when it has
-// changed, unless flags say more about the server or the credentials.
-func (c *connection) elsewhere() (*rest.Config, error) {
+// fromKubeconfig returns the config of a kubeconfig. Its clients read the file
+// again when it changes, unless other flags set the server or the credentials.
+func (c *connection) fromKubeconfig() (*rest.Config, error) {
 	if !c.onlySet("kubeconfig", "request-timeout", "cache-dir", "disable-compression") {
 		return c.ToRESTConfig()
 	}
@@ -94,26 +95,26 @@ func (c *connection) elsewhere() (*rest.Config, error) {
 	}
 	config.Timeout, _ = clientcmd.ParseTimeout(*c.Timeout) // validate has refused invalid ones
 	config.DisableCompression = config.DisableCompression || *c.DisableCompression
-	return c.tuned(config), nil
+	return c.tune(config), nil
 }
 
-// mayBeHere reports whether no flag is about a different cluster than the one that this
-// runs in.
-func (c *connection) mayBeHere() bool {
+// mayBeInCluster reports whether no flag refers to another cluster than the one
+// that the program runs in.
+func (c *connection) mayBeInCluster() bool {
 	return c.onlySet("as", "as-uid", "as-group", "as-user-extra", "request-timeout", "token", "cache-dir",
 		"disable-compression")
 }
 
-// onlySet reports whether no other flags than these are set.
+// onlySet reports whether no flags other than the named ones are set.
 func (c *connection) onlySet(names ...string) bool {
 	only := true
 	c.flags.VisitAll(func(f *pflag.Flag) { only = only && (!f.Changed || slices.Contains(names, f.Name)) })
 	return only
 }
 
-// here applies to the config of the cluster that this runs in the flags that are
-// not about another.
-func (c *connection) here(config *rest.Config) *rest.Config {
+// inCluster applies to the in-cluster config the flags that do not refer to
+// another cluster.
+func (c *connection) inCluster(config *rest.Config) *rest.Config {
 	config.Timeout, _ = clientcmd.ParseTimeout(*c.Timeout) // validate has refused invalid ones
 	config.DisableCompression = *c.DisableCompression
 	if *c.BearerToken != "" {
@@ -127,11 +128,11 @@ func (c *connection) here(config *rest.Config) *rest.Config {
 			config.Impersonate.Extra[key] = append(config.Impersonate.Extra[key], value)
 		}
 	}
-	return c.tuned(config)
+	return c.tune(config)
 }
 
-// tuned is for a program that watches.
-func (c *connection) tuned(config *rest.Config) *rest.Config {
+// tune adapts a config to a program that watches.
+func (c *connection) tune(config *rest.Config) *rest.Config {
 	config.UserAgent = "observe"
 	config.QPS = -1 // the server has flow control of its own
 	if c.username != "" || c.password != "" {

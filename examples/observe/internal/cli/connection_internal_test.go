@@ -74,7 +74,8 @@ current-context: x
 	g.Expect(config).To(And(HaveField("Username", "me"), HaveField("Password", "secret"), HaveField("Proxy", Not(BeNil()))))
 }
 
-// A token that is written in the file may be replaced there, as one in a file of its own.
+// A token that is written in the file may be replaced there, as one in a file
+// of its own.
 func TestAChangedKubeconfigIsReadAgain(t *testing.T) {
 	for _, flags := range [][]string{nil, {"--request-timeout=1m"}, {"--disable-compression"}} {
 		file := filepath.Join(t.TempDir(), "config")
@@ -175,8 +176,8 @@ func TestFlagsThatAreNotAboutAnotherClusterHoldInsideOne(t *testing.T) {
 		"--as=me", "--as-group=a", "--as-group=b", "--as-uid=7", "--as-user-extra=k=v", "--as-user-extra=k=w=x", "--token=mine",
 		"--disable-compression", "--request-timeout=3s",
 	})).To(Succeed())
-	g.Expect(s.connection.mayBeHere()).To(BeTrue())
-	config := s.connection.here(&rest.Config{BearerToken: "pod's", BearerTokenFile: "/pod"})
+	g.Expect(s.connection.mayBeInCluster()).To(BeTrue())
+	config := s.connection.inCluster(&rest.Config{BearerToken: "pod's", BearerTokenFile: "/pod"})
 	g.Expect(config).To(And(
 		HaveField("BearerToken", "mine"), HaveField("BearerTokenFile", ""), HaveField("DisableCompression", true),
 		HaveField("Timeout", BeZero()), HaveField("WrapTransport", Not(BeNil())),
@@ -184,11 +185,11 @@ func TestFlagsThatAreNotAboutAnotherClusterHoldInsideOne(t *testing.T) {
 			UserName: "me", UID: "7", Groups: []string{"a", "b"}, Extra: map[string][]string{"k": {"v", "w=x"}},
 		})))
 	g.Expect(flags.Parse([]string{"--cluster=other"})).To(Succeed())
-	g.Expect(s.connection.mayBeHere()).To(BeFalse())
+	g.Expect(s.connection.mayBeInCluster()).To(BeFalse())
 
 	s = &settings{connection: newConnection()}
 	s.connection.flagSet()
-	config = s.connection.here(&rest.Config{BearerToken: "pod's", BearerTokenFile: "/pod"})
+	config = s.connection.inCluster(&rest.Config{BearerToken: "pod's", BearerTokenFile: "/pod"})
 	g.Expect(config).To(And(HaveField("BearerToken", "pod's"), HaveField("BearerTokenFile", "/pod"),
 		HaveField("WrapTransport", BeNil())))
 }

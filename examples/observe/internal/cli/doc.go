@@ -1,13 +1,17 @@
-// Package cli is observe's command line: flags, what they mean, and how the
-// process begins and ends.
+// Package cli is observe's command line. It parses the flags, starts the
+// observer, and determines the exit code of the process:
 //
-//		flags ──▶ settings ──▶ RESOURCE by discovery ──▶ first LIST allowed? ──▶ Observer until the end ──▶ exit code
-//		                                                                          └──▶ /livez /readyz /metrics
+//	os.Exit(cli.Main(os.Args, os.Stdout, os.Stderr))
 //
-//	  - Wrong flags and settings are one line on standard error, and exit
-//	    code 1, before anything runs.
-//	  - Standard output belongs to the commands and, unless --quiet, to a line for
-//	    each; logs go to standard error.
-//	  - SIGTERM, SIGINT and --exit-after drain and exit 0; a second signal ends the
-//	    process, and with it the commands, at once.
+//	flags ──▶ settings ──▶ RESOURCE by discovery ──▶ first LIST allowed? ──▶ Observer until the end ──▶ exit code
+//	                                                                          └──▶ /livez /readyz /metrics
+//
+// The contract:
+//
+//   - Wrong flags and settings are reported in one line on standard error, with
+//     exit code 1, before any command runs.
+//   - Standard output is for the commands and, unless --quiet is set, for a line
+//     per command. Logs are written to standard error.
+//   - SIGTERM, SIGINT and --exit-after drain and exit with 0. A second signal
+//     ends the process and its commands at once.
 package cli

@@ -18,10 +18,10 @@ import (
 	"github.com/homeostat/homeostat/examples/observe/internal/resource"
 )
 
-// poll is how often --wait looks.
+// poll is the interval at which --wait looks for the resource.
 const poll = time.Second
 
-// find returns the resource, once it may be listed.
+// find returns the resource once the program may list it.
 func (s *settings) find(ctx context.Context, config *rest.Config, namespace string) (resource.Resource, error) {
 	server, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
@@ -53,8 +53,8 @@ func (s *settings) find(ctx context.Context, config *rest.Config, namespace stri
 	}
 }
 
-// listable finds the resource, and asks for one object: a forbidden list fails now,
-// instead of being retried forever.
+// listable finds the resource and lists one object, so that a forbidden list
+// fails now instead of being retried forever.
 func (s *settings) listable(
 	ctx context.Context, server discovery.DiscoveryInterface, objects metadata.Interface, namespace string,
 ) (resource.Resource, error) {
@@ -74,15 +74,16 @@ func (s *settings) listable(
 	return found, nil
 }
 
-// isMissing reports whether err may pass when a user creates a
-// CustomResourceDefinition, or when the server of a group answers again.
+// isMissing reports whether err may be resolved by waiting, because a user
+// creates a CustomResourceDefinition, or because the server of a group answers
+// again.
 func isMissing(err error) bool {
 	_, unknown := errors.AsType[*resource.UnknownError](err)
 	_, silent := errors.AsType[*resource.SilentError](err)
 	return unknown || silent || apierrors.IsNotFound(err) //nolint:forbidigo // it only waits
 }
 
-// explain adds the remedy.
+// explain adds a remedy to the error.
 func (s *settings) explain(err error) error {
 	unknown, ok := errors.AsType[*resource.UnknownError](err)
 	_, unreachable := errors.AsType[*url.Error](err)

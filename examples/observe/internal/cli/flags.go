@@ -15,25 +15,25 @@ const (
 	defaultMaximumErrors = 20
 	defaultRetryCount    = 2
 	defaultTimeout       = 10 * time.Minute
-	defaultGracePeriod   = 20 * time.Second // the kubelet waits for 30
+	defaultGracePeriod   = 20 * time.Second // the kubelet waits for 30 s
 )
 
-// A group is flags that help shows together.
+// A group is a set of flags that the help shows together.
 type group struct {
 	title string
 	flags *pflag.FlagSet
 }
 
-// groups returns the flags, which set s.
+// groups returns the flags, which set the fields of s.
 func (s *settings) groups() []group {
 	return []group{
-		{"Which objects", s.selection()},
-		{"What a command gets", s.input()},
-		{"Deleted objects", s.deletion()},
-		{"How commands run", s.running()},
-		{"Failures", s.failures()},
-		{"End, and leader election", s.life()},
-		{"Output", s.telling()},
+		{"Which objects", s.selectionFlags()},
+		{"What a command gets", s.inputFlags()},
+		{"Deleted objects", s.deletionFlags()},
+		{"How commands run", s.commandFlags()},
+		{"Failures", s.failureFlags()},
+		{"End, and leader election", s.lifecycleFlags()},
+		{"Output", s.outputFlags()},
 		{"Cluster", s.connection.flagSet()},
 	}
 }
@@ -44,7 +44,7 @@ func newGroup() *pflag.FlagSet {
 	return f
 }
 
-func (s *settings) selection() *pflag.FlagSet {
+func (s *settings) selectionFlags() *pflag.FlagSet {
 	f := newGroup()
 	f.BoolVarP(&s.allNamespaces, "all-namespaces", "A", false, "observe all namespaces")
 	f.StringVarP(s.connection.Namespace, "namespace", "n", "",
@@ -55,7 +55,7 @@ func (s *settings) selection() *pflag.FlagSet {
 	return f
 }
 
-func (s *settings) input() *pflag.FlagSet {
+func (s *settings) inputFlags() *pflag.FlagSet {
 	f := newGroup()
 	f.StringArrayVar(&s.templates, "template", nil,
 		"`template` that makes one more argument from the object; may be repeated")
@@ -80,7 +80,7 @@ func (s *settings) input() *pflag.FlagSet {
 	return f
 }
 
-func (s *settings) deletion() *pflag.FlagSet {
+func (s *settings) deletionFlags() *pflag.FlagSet {
 	f := newGroup()
 	f.StringArrayVarP(&s.delete, "delete", "d", nil,
 		"`command` that runs, with namespace and name, when an object was deleted; repeated: its arguments")
@@ -91,7 +91,7 @@ func (s *settings) deletion() *pflag.FlagSet {
 	return f
 }
 
-func (s *settings) running() *pflag.FlagSet {
+func (s *settings) commandFlags() *pflag.FlagSet {
 	f := newGroup()
 	f.IntVar(&s.workers, "workers", 1, "N commands at once, but never two for one object")
 	f.DurationVar(&s.timeout, "timeout", defaultTimeout, "end a command that takes longer; 0: never")
@@ -103,7 +103,7 @@ func (s *settings) running() *pflag.FlagSet {
 	return f
 }
 
-func (s *settings) failures() *pflag.FlagSet {
+func (s *settings) failureFlags() *pflag.FlagSet {
 	f := newGroup()
 	f.IntVar(&s.maximumErrors, "maximum-errors", defaultMaximumErrors,
 		"exit after N failed commands; -1: never")
@@ -113,9 +113,9 @@ func (s *settings) failures() *pflag.FlagSet {
 	return f
 }
 
-func (s *settings) life() *pflag.FlagSet {
+func (s *settings) lifecycleFlags() *pflag.FlagSet {
 	f := newGroup()
-	f.BoolVar(&s.once, "once", false, "exit when each object has been tried: 0 all succeeded, 2 some failed, "+
+	f.BoolVar(&s.runOnce, "once", false, "exit when each object has been tried: 0 all succeeded, 2 some failed, "+
 		"3 --names failed")
 	f.DurationVar(&s.exitAfter, "exit-after", 0, "exit with 0 after this time")
 	f.BoolVar(&s.leaderElect, "leader-elect", false, "run commands only while holding a Lease")
@@ -130,7 +130,7 @@ func (s *settings) life() *pflag.FlagSet {
 	return f
 }
 
-func (s *settings) telling() *pflag.FlagSet {
+func (s *settings) outputFlags() *pflag.FlagSet {
 	f := newGroup()
 	f.BoolVarP(&s.quiet, "quiet", "q", false, "do not print what runs")
 	f.BoolVar(&s.quiet, "no-headers", false, "the same as --quiet")

@@ -13,7 +13,8 @@ import (
 	"github.com/homeostat/homeostat/leader"
 )
 
-// flagged returns the settings of a command line, without the connection, and the flags that it may have.
+// flagged returns the settings of a command line, without the connection, and
+// the flags that it may have.
 func flagged(t *testing.T, args ...string) (settings, *pflag.FlagSet) {
 	t.Helper()
 	s := &settings{connection: newConnection()}
@@ -77,7 +78,7 @@ func TestEachFlagSetsWhatItIsNamedAfter(t *testing.T) {
 		{"--maximum-errors=7", func(s *settings) { s.maximumErrors = 7 }},
 		{"--retry-count=7", func(s *settings) { s.retryCount = 7 }},
 		{"--retry-on-exit-code=7", func(s *settings) { s.retryOnExitCode = 7 }},
-		{"--once", func(s *settings) { s.once = true }},
+		{"--once", func(s *settings) { s.runOnce = true }},
 		{"--exit-after=7s", func(s *settings) { s.exitAfter = 7 * time.Second }},
 		{"--leader-elect", func(s *settings) { s.leaderElect = true }},
 		{"--lease=x", func(s *settings) { s.lease = "x" }},
@@ -121,7 +122,7 @@ func TestOptionsFollowFromFlags(t *testing.T) {
 	g.Expect(sweep).To(And(HaveField("Period", time.Hour), HaveField("Timeout", time.Minute),
 		HaveField("MaxCount", 0), HaveField("MaxShare", 0.0)), "the SDK's safety limit")
 	s.timeout, s.maxOrphans = 0, -1
-	g.Expect(s.sweep()).To(And(HaveField("Timeout", never), HaveField("MaxShare", 1.0)))
+	g.Expect(s.sweep()).To(And(HaveField("Timeout", noLimit), HaveField("MaxShare", 1.0)))
 	s.maxOrphans = 7
 	g.Expect(s.sweep()).To(And(HaveField("MaxCount", 7), HaveField("MaxShare", And(BeNumerically(">", 0), BeNumerically("<", 1e-300)))))
 }
@@ -134,7 +135,7 @@ func TestAUserNameOrAPasswordIsEnough(t *testing.T) {
 		NewWithT(t).Expect(err).NotTo(HaveOccurred())
 		NewWithT(t).Expect(config).To(And(HaveField("Username", c.username), HaveField("Password", c.password)))
 	}
-	kept := newConnection().tuned(&rest.Config{Username: "kubeconfig's", Password: "its"})
+	kept := newConnection().tune(&rest.Config{Username: "kubeconfig's", Password: "its"})
 	NewWithT(t).Expect(kept).To(And(HaveField("Username", "kubeconfig's"), HaveField("Password", "its")))
 }
 

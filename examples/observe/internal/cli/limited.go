@@ -9,20 +9,20 @@ import (
 	"time"
 )
 
-// limited gives every request a deadline, until its answer has been read, but for
-// watches: they are meant to last.
+// limited gives every request a deadline for reading its whole answer. Watches
+// have no deadline, because they are meant to last.
 func limited(timeout time.Duration) func(http.RoundTripper) http.RoundTripper {
-	late := fmt.Errorf("the server did not answer within --request-timeout=%v", timeout)
-	return func(next http.RoundTripper) http.RoundTripper {
+	errTimeout := fmt.Errorf("the server did not answer within --request-timeout=%v", timeout)
+	return func(base http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(request *http.Request) (*http.Response, error) {
 			if watch := request.URL.Query().Get("watch"); watch == "true" || watch == "1" {
-				return next.RoundTrip(request)
+				return base.RoundTrip(request)
 			}
-			ctx, cancel := context.WithTimeoutCause(request.Context(), timeout, late)
-			answer, err := next.RoundTrip(request.WithContext(ctx))
+			ctx, cancel := context.WithTimeoutCause(request.Context(), timeout, errTimeout)
+			answer, err := base.RoundTrip(request.WithContext(ctx))
 			if err != nil {
-				if errors.Is(context.Cause(ctx), late) {
-					err = late
+				if errors.Is(context.Cause(ctx), errTimeout) {
+					err = errTimeout
 				}
 				cancel()
 				return nil, err
@@ -37,7 +37,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// A limitedBody ends the deadline when it is closed.
+// A limitedBody cancels the deadline when it is closed.
 type limitedBody struct {
 	io.ReadCloser
 

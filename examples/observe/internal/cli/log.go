@@ -13,31 +13,31 @@ import (
 	"github.com/homeostat/homeostat/examples/observe/internal/command"
 )
 
-// logger writes to out. Text is for people in front of a terminal: an error is
-// one line with its object and its reason.
-func (s *settings) logger(out io.Writer) logr.Logger {
+// logger returns a logger that writes to w. The text format is for people at a
+// terminal: an error is one line with its object and its reason.
+func (s *settings) logger(w io.Writer) logr.Logger {
 	level := slog.Level(-s.verbosity)
 	if s.logFormat == "json" {
-		return logr.FromSlogHandler(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: level}))
+		return logr.FromSlogHandler(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}))
 	}
-	return logr.FromSlogHandler(&terse{out: out, level: level})
+	return logr.FromSlogHandler(&terse{output: w, level: level})
 }
 
-// terse is a slog.Handler. The attributes of every reconcile (attempt, causes, kind)
-// are shown from verbosity 1 on.
+// terse is a slog.Handler. It shows the attributes of every reconcile (attempt,
+// causes, kind) only from verbosity 1 on.
 type terse struct {
-	out   io.Writer
-	level slog.Level
-	attrs []slog.Attr
+	output io.Writer
+	level  slog.Level
+	attrs  []slog.Attr
 }
 
 func (h *terse) Enabled(_ context.Context, l slog.Level) bool { return l >= h.level }
 func (h *terse) WithGroup(string) slog.Handler                { return h }
 
 func (h *terse) WithAttrs(attrs []slog.Attr) slog.Handler {
-	with := *h
-	with.attrs = append(slices.Clip(h.attrs), attrs...)
-	return &with
+	derived := *h
+	derived.attrs = append(slices.Clip(h.attrs), attrs...)
+	return &derived
 }
 
 func (h *terse) Handle(_ context.Context, r slog.Record) error {
@@ -75,11 +75,12 @@ func (h *terse) Handle(_ context.Context, r slog.Record) error {
 	if r.Level >= slog.LevelError {
 		prefix = "error: "
 	}
-	_, err := h.out.Write(fmt.Appendf(nil, "%s%s\n", prefix, oneLine(line)))
+	_, err := h.output.Write(fmt.Appendf(nil, "%s%s\n", prefix, oneLine(line)))
 	return err
 }
 
-// oneLine keeps text from the cluster from looking like other lines.
+// oneLine replaces line breaks, so that text from the cluster cannot look like
+// other log lines.
 func oneLine(text string) string {
 	return strings.ReplaceAll(string(command.Visible([]byte(strings.TrimSpace(text)))), "\n", "; ")
 }

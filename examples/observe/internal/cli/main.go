@@ -19,27 +19,27 @@ import (
 	"github.com/homeostat/homeostat/examples/observe/internal/observer"
 )
 
-// Exit codes.
+// These are the exit codes, except for 0.
 const (
 	exitFatal       = 1
 	exitKeysFailed  = 2
 	exitNamesFailed = 3
 )
 
-// Main runs observe and returns its exit code. Args begin with the program's
-// name: kubectl-observe calls itself kubectl observe.
+// Main runs observe and returns its exit code. args begins with the program's
+// name. For example, kubectl-observe calls itself kubectl observe.
 func Main(args []string, stdout, stderr io.Writer) int {
-	out, errOut := command.NewOutput(stdout, "standard output"), command.NewOutput(stderr, "standard error")
-	c := newCommand(programName(args[0]), out, errOut)
+	output, errOutput := command.NewOutput(stdout, "standard output"), command.NewOutput(stderr, "standard error")
+	c := newCommand(programName(args[0]), output, errOutput)
 	c.SetArgs(args[1:])
-	c.SetOut(out)
-	c.SetErr(errOut)
+	c.SetOut(output)
+	c.SetErr(errOutput)
 	err := c.Execute()
-	if lost := cmp.Or(out.Err(), errOut.Err()); lost != nil {
-		err = lost // whatever else there is follows from it
+	if lost := cmp.Or(output.Err(), errOutput.Err()); lost != nil {
+		err = lost // other errors are its consequences
 	}
 	if err != nil {
-		_, _ = fmt.Fprintf(errOut, "error: %s\n", oneLine(err.Error())) // there is no other place to say it
+		_, _ = fmt.Fprintf(errOutput, "error: %s\n", oneLine(err.Error())) // there is no other place to report it
 	}
 	switch {
 	case err == nil:
@@ -53,7 +53,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	}
 }
 
-// programName is the name that users type.
+// programName returns the name that users type.
 func programName(path string) string {
 	if plugin, ok := strings.CutPrefix(strings.TrimSuffix(filepath.Base(path), ".exe"), "kubectl-"); ok {
 		return "kubectl " + plugin
@@ -61,8 +61,8 @@ func programName(path string) string {
 	return "observe"
 }
 
-// run checks the settings, and observes.
-func (s *settings) run(args []string, dash int, out, errOut *command.Output) error {
+// run checks the settings and starts the observer.
+func (s *settings) run(args []string, dash int, stdout, stderr *command.Output) error {
 	if err := s.complete(args, dash); err != nil {
 		return fmt.Errorf("%w (see --help)", err)
 	}
@@ -71,10 +71,10 @@ func (s *settings) run(args []string, dash int, out, errOut *command.Output) err
 	}
 	if !s.quiet {
 		for _, warning := range s.warnings() {
-			_, _ = fmt.Fprintf(errOut, "warning: %s\n", warning)
+			_, _ = fmt.Fprintf(stderr, "warning: %s\n", warning)
 		}
 	}
-	logger := s.logger(errOut)
+	logger := s.logger(stderr)
 	klog.SetLogger(logger)
 	ctx, stop := signal.NotifyContext(logr.NewContext(context.Background(), logger), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -86,24 +86,24 @@ func (s *settings) run(args []string, dash int, out, errOut *command.Output) err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go func() { // a command that cannot be logged had better not run
+	go func() { // do not run commands whose output cannot be written
 		select {
-		case <-out.Failed():
-		case <-errOut.Failed():
+		case <-stdout.Failed():
+		case <-stderr.Failed():
 		case <-ctx.Done():
 		}
 		cancel()
 	}()
-	told := make(chan struct{})
+	announced := make(chan struct{})
 	keepQuiet := context.AfterFunc(ctx, func() {
-		defer close(told)
+		defer close(announced)
 		if errors.Is(context.Cause(ctx), errExitAfter) {
-			_, _ = fmt.Fprintf(errOut, "Shutting down after %v ...\n", s.exitAfter)
+			_, _ = fmt.Fprintf(stderr, "Shutting down after %v ...\n", s.exitAfter)
 		}
 	})
-	err := s.observe(ctx, out, errOut)
+	err := s.observe(ctx, stdout, stderr)
 	if !keepQuiet() {
-		<-told
+		<-announced
 	}
 	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
 		return nil // stopped before it had begun

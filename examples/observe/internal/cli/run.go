@@ -28,16 +28,16 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// never is the absence of a time limit.
-const never = time.Duration(math.MaxInt64 / 4)
+// noLimit stands for the absence of a time limit.
+const noLimit = time.Duration(math.MaxInt64 / 4)
 
-// observe runs until ctx ends, or until there is nothing left to do.
-func (s *settings) observe(ctx context.Context, out, errOut *command.Output) error {
+// observe runs until ctx ends, or until no work is left.
+func (s *settings) observe(ctx context.Context, stdout, stderr *command.Output) error {
 	format := s.output
 	if format == "json" {
 		format = string(argument.JSONPath)
 	}
-	arguments, err := argument.Parse(format, s.texts(), !s.allowMissing)
+	arguments, err := argument.Parse(format, s.templateTexts(), !s.allowMissing)
 	if err != nil {
 		return err
 	}
@@ -60,13 +60,13 @@ func (s *settings) observe(ctx context.Context, out, errOut *command.Output) err
 	if options.Controller.Leader, err = s.leader(config, found); err != nil {
 		return err
 	}
-	runner := &command.Runner{Env: environment, Timeout: s.timeout, Stdout: out, Stderr: errOut}
+	runner := &command.Runner{Env: environment, Timeout: s.timeout, Stdout: stdout, Stderr: stderr}
 	progress := observer.Progress{JSON: s.output == "json"}
 	if progress.JSON {
-		runner.Stdout = errOut // readers of objects can read nothing else
+		runner.Stdout = stderr // standard output has only JSON objects
 	}
 	if !s.quiet {
-		progress.Out = out
+		progress.Out = stdout
 	}
 	o, err := s.observer(config, found, namespace, runner, progress, options)
 	if err != nil {
@@ -74,22 +74,22 @@ func (s *settings) observe(ctx context.Context, out, errOut *command.Output) err
 	}
 	err = s.serve(ctx, config, o, runner.Stdout)
 	summary := o.Summary()
-	if s.once && err == nil && summary.Keys == 0 && !s.quiet {
-		_, _ = fmt.Fprintln(errOut, "Nothing to sync, exiting immediately")
+	if s.runOnce && err == nil && summary.Keys == 0 && !s.quiet {
+		_, _ = fmt.Fprintln(stderr, "Nothing to sync, exiting immediately")
 	}
-	progress.Sum(summary, errOut)
+	progress.Sum(summary, stderr)
 	return err
 }
 
 func (s *settings) options(found resource.Resource, arguments argument.List, environment []string) observer.Options {
 	o := observer.Options{
-		Each: s.each, Delete: s.delete, Namespaced: found.Namespaced,
+		Each: s.command, Delete: s.delete, Namespaced: found.Namespaced,
 		Arguments: arguments, LeadingDashes: s.allowLeadingDashes,
 		TypeVariable: s.typeVariable, ObjectVariable: s.objectVariable, Identity: s.identity, Stdin: s.stdin,
 		MaxErrors: s.maximumErrors, RetryCount: s.retryCount, RetryExitCode: s.retryOnExitCode,
-		Once: s.once, DryRun: s.dryRun,
+		Once: s.runOnce, DryRun: s.dryRun,
 		Controller: reconcile.Options{
-			Workers: s.workers, ReconcileTimeout: never, Grace: max(s.gracePeriod, 1),
+			Workers: s.workers, ReconcileTimeout: noLimit, Grace: max(s.gracePeriod, 1),
 			Resync: s.resync, MinInterval: s.minInterval,
 			Group: func(key reconcile.Key) string { return key.Namespace },
 		},
@@ -101,25 +101,26 @@ func (s *settings) options(found resource.Resource, arguments argument.List, env
 	return o
 }
 
-// sweep says how the known names are compared.
+// sweep returns the options for comparing the known names.
 func (s *settings) sweep() *names.Options {
-	o := &names.Options{Period: s.resync, Timeout: cmp.Or(s.timeout, never), Refused: advise}
+	o := &names.Options{Period: s.resync, Timeout: cmp.Or(s.timeout, noLimit), Refused: advise}
 	switch {
 	case s.maxOrphans > 0:
-		o.MaxCount, o.MaxShare = s.maxOrphans, math.SmallestNonzeroFloat64 // however few of all that are
+		o.MaxCount, o.MaxShare = s.maxOrphans, math.SmallestNonzeroFloat64 // the share does not limit the count
 	case s.maxOrphans < 0:
 		o.MaxShare = 1
 	}
 	return o
 }
 
-// advise explains, in the words of this command line, how to let a refused sweep pass.
+// advise adds to an error the flag of this command line that lets a refused
+// sweep pass.
 func advise(e *names.RefusedError) {
 	e.Advice = fmt.Sprintf("if that is right, start once with --max-orphans=%d", e.Orphans)
 }
 
-// observer reads whole objects if an option asks for their content, and metadata
-// alone otherwise.
+// observer returns an observer of whole objects if an option needs their
+// content, and of their metadata otherwise.
 func (s *settings) observer(config *rest.Config, found resource.Resource, namespace string,
 	runner observer.Runner, p observer.Progress, o observer.Options,
 ) (*observer.Observer, error) {
@@ -188,5 +189,5 @@ func (s *settings) leader(config *rest.Config, found resource.Resource) (reconci
 	return elector, nil
 }
 
-// errExitAfter ends an observer with --exit-after.
+// errExitAfter is the cause of the end of an observer with --exit-after.
 var errExitAfter = errors.New("--exit-after is over")

@@ -23,7 +23,7 @@ import (
 	"github.com/homeostat/homeostat/status/profiles"
 )
 
-// serve runs the observer, and answers about it until it has drained.
+// serve runs the observer, and serves probes and metrics until it has drained.
 func (s *settings) serve(
 	ctx context.Context, config *rest.Config, o *observer.Observer, printed io.Writer,
 ) error {
@@ -36,19 +36,19 @@ func (s *settings) serve(
 	}
 	working, stop := context.WithCancel(ctx)
 	defer stop()
-	serving, done := context.WithCancel(context.WithoutCancel(ctx))
-	ended := make(chan error, 1)
+	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
+	result := make(chan error, 1)
 	go func() {
 		err := s.answer(serving, config, registry, o)
 		if err != nil {
 			stop() // without probes the kubelet would end it anyway
 		}
-		ended <- err
+		result <- err
 	}()
 	err := o.Run(working)
-	done()
-	if failed := <-ended; failed != nil {
-		err = failed // that is why the observer ended, too
+	stopServing()
+	if failed := <-result; failed != nil {
+		err = failed // the observer has ended for the same reason
 	}
 	if s.printMetricsOnExit {
 		err = errors.Join(err, dump(registry, printed))
@@ -56,12 +56,12 @@ func (s *settings) serve(
 	return err
 }
 
-// answer serves probes and metrics until ctx ends. The default address may be
-// another observer's already; then there are none.
+// answer serves probes and metrics until ctx ends. If another observer already
+// uses the default address, it serves none.
 func (s *settings) answer(
 	ctx context.Context, config *rest.Config, registry prometheus.Gatherer, o *observer.Observer,
 ) error {
-	if s.listenAddr == "" || s.once && !s.listenAddrIsGiven {
+	if s.listenAddr == "" || s.runOnce && !s.listenAddrIsGiven {
 		return nil
 	}
 	reached, err := cluster.New(config, nil)
@@ -86,8 +86,8 @@ func (s *settings) answer(
 	return err
 }
 
-// withHealthz adds the endpoint of oc observe: whether the first list is here, with its
-// status codes and under both of its paths.
+// withHealthz adds the health endpoint of oc observe, which reports whether the
+// first list has arrived. It has the same status codes and both paths.
 func withHealthz(handler http.Handler, synced func() bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", handler)
@@ -104,13 +104,13 @@ func withHealthz(handler http.Handler, synced func() bool) http.Handler {
 }
 
 // dump writes all metrics as text.
-func dump(registry prometheus.Gatherer, out io.Writer) error {
+func dump(registry prometheus.Gatherer, w io.Writer) error {
 	families, err := registry.Gather()
 	if err != nil {
 		return fmt.Errorf("collecting metrics: %w", err)
 	}
 	for _, family := range families {
-		if _, err := expfmt.MetricFamilyToText(out, family); err != nil {
+		if _, err := expfmt.MetricFamilyToText(w, family); err != nil {
 			return fmt.Errorf("writing metrics: %w", err)
 		}
 	}

@@ -21,7 +21,8 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// served is isolated with a server: ConfigMaps a and b in namespace from-context, and c in other.
+// served is isolated with a server: ConfigMaps a and b in namespace
+// from-context, and c in other.
 func served(t *testing.T) kubernetes.Interface {
 	t.Helper()
 	dir := isolated(t)
@@ -210,7 +211,8 @@ func TestItSaysThatThereIsNothingOnlyIfThereIsNothing(t *testing.T) {
 	}
 }
 
-// The default address may be that of another observer; one that was asked for must be free.
+// The default address may be that of another observer; one that was asked for
+// must be free.
 func TestAnAddressThatIsTaken(t *testing.T) {
 	served(t)
 	g := NewWithT(t)

@@ -6,10 +6,10 @@ import (
 	"github.com/homeostat/homeostat/leader"
 )
 
-// settings are the flags and arguments.
+// settings are the values of the flags and arguments.
 type settings struct {
 	resource string
-	each     []string
+	command  []string
 
 	allNamespaces           bool
 	selector, fieldSelector string
@@ -31,7 +31,7 @@ type settings struct {
 
 	maximumErrors, retryCount, retryOnExitCode int
 
-	once        bool
+	runOnce     bool
 	exitAfter   time.Duration
 	leaderElect bool
 	lease       string

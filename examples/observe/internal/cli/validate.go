@@ -17,12 +17,12 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// complete takes the arguments. Dash is how many of them are before "--", -1 if
-// there is none.
+// complete reads the arguments. dash is the number of arguments before "--", or
+// -1 without "--".
 func (s *settings) complete(args []string, dash int) error {
 	if dash >= 0 {
-		args, s.each = args[:dash], args[dash:]
-		if len(s.each) == 0 {
+		args, s.command = args[:dash], args[dash:]
+		if len(s.command) == 0 {
 			return errors.New("there is no command after --")
 		}
 	}
@@ -50,15 +50,15 @@ func (s *settings) complete(args []string, dash int) error {
 	return nil
 }
 
-// texts are the templates, one of each argument.
-func (s *settings) texts() []string {
+// templateTexts returns the texts of the templates, one per argument.
+func (s *settings) templateTexts() []string {
 	if len(s.arguments) > 0 {
 		return []string{strings.Join(s.arguments, " ")}
 	}
 	return s.templates
 }
 
-// validate finds errors before anything happens.
+// validate checks the settings before any command runs.
 func (s *settings) validate() error {
 	errs := s.validateNumbers()
 	if len(s.names) > 0 && len(s.delete) == 0 {
@@ -89,10 +89,10 @@ func (s *settings) validate() error {
 		}
 	}
 	for _, c := range []struct {
-		from    string
+		flag    string
 		command []string
-	}{{"COMMAND", s.each}, {"--delete", s.delete}, {"--names", s.names}} {
-		errs = append(errs, findable(c.from, c.command))
+	}{{"COMMAND", s.command}, {"--delete", s.delete}, {"--names", s.names}} {
+		errs = append(errs, findable(c.flag, c.command))
 	}
 	return errors.Join(errs...)
 }
@@ -100,8 +100,8 @@ func (s *settings) validate() error {
 func (s *settings) validateNumbers() []error {
 	var errs []error
 	for _, n := range []struct {
-		flag        string
-		value, from int
+		flag           string
+		value, minimum int
 	}{
 		{"maximum-errors", s.maximumErrors, -1},
 		{"max-orphans", s.maxOrphans, -1},
@@ -109,8 +109,8 @@ func (s *settings) validateNumbers() []error {
 		{"retry-on-exit-code", s.retryOnExitCode, 0},
 		{"workers", s.workers, 1},
 	} {
-		if n.value < n.from {
-			errs = append(errs, fmt.Errorf("--%s is %d: must be at least %d", n.flag, n.value, n.from))
+		if n.value < n.minimum {
+			errs = append(errs, fmt.Errorf("--%s is %d: must be at least %d", n.flag, n.value, n.minimum))
 		}
 	}
 	for _, d := range []struct {
@@ -130,8 +130,8 @@ func (s *settings) validateNumbers() []error {
 	return errs
 }
 
-// findable checks that a program can be run. from is where it was named.
-func findable(from string, command []string) error {
+// findable checks that a program can be run. flag is the setting that names it.
+func findable(flag string, command []string) error {
 	if len(command) == 0 {
 		return nil
 	}
@@ -141,33 +141,34 @@ func findable(from string, command []string) error {
 		return nil
 	}
 	info, missing := os.Stat(program)
-	switch here := missing == nil && !info.IsDir(); {
-	case here && filepath.Base(program) == program:
-		return fmt.Errorf("%s: %w: for the file in this directory use ./%s", from, err, program)
+	switch exists := missing == nil && !info.IsDir(); {
+	case exists && filepath.Base(program) == program:
+		return fmt.Errorf("%s: %w: for the file in this directory use ./%s", flag, err, program)
 	case errors.Is(err, os.ErrPermission):
-		return fmt.Errorf("%s: %w: make it executable (chmod +x %s)", from, err, program)
-	case !here && strings.Contains(program, " ") && from == "COMMAND":
-		return fmt.Errorf("%s: %w: there is no shell: leave out the quotes around it", from, err)
-	case !here && strings.Contains(program, " "):
-		return fmt.Errorf("%s: %w: there is no shell: give each argument a %[1]s of its own", from, err)
+		return fmt.Errorf("%s: %w: make it executable (chmod +x %s)", flag, err, program)
+	case !exists && strings.Contains(program, " ") && flag == "COMMAND":
+		return fmt.Errorf("%s: %w: there is no shell: leave out the quotes around it", flag, err)
+	case !exists && strings.Contains(program, " "):
+		return fmt.Errorf("%s: %w: there is no shell: give each argument a %[1]s of its own", flag, err)
 	}
-	return fmt.Errorf("%s: %w", from, err)
+	return fmt.Errorf("%s: %w", flag, err)
 }
 
-// warnings are about settings that are allowed and rarely meant.
+// warnings returns warnings about settings that are allowed but rarely
+// intended.
 func (s *settings) warnings() []string {
-	var all []string
+	var list []string
 	if len(s.delete) > 0 && len(s.names) == 0 {
-		all = append(all, "--delete without --names misses objects that go while this does not run")
+		list = append(list, "--delete without --names misses objects that are deleted while this program is not running")
 	}
 	if len(s.arguments) > 1 {
-		all = append(all, "several --argument make one argument, as with oc: use --template for one each")
+		list = append(list, "several --argument make one argument, as with oc: use --template for one each")
 	}
 	jsonpath := slices.Contains([]string{"jsonpath", "jsonpath-as-json", "json"}, s.output)
-	for _, text := range s.texts() {
+	for _, text := range s.templateTexts() {
 		if jsonpath && text != "" && !strings.Contains(text, "{") {
-			all = append(all, fmt.Sprintf("template %q has no {...}: every command gets these very words", text))
+			list = append(list, fmt.Sprintf("template %q has no {...}: every command gets this text unchanged", text))
 		}
 	}
-	return all
+	return list
 }

@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// stderrTail is how much of a program's complaints an error quotes, in bytes.
+// stderrTail is how many bytes of a program's standard error an error quotes.
 const stderrTail = 2048
 
 // Capture runs a program like [Runner.Run], but returns its standard output,
-// at most limit bytes. Stdout and Stderr are not used.
+// which may have at most limit bytes. It does not use Stdout and Stderr.
 //
-// Errors: those of Run, with the end of the program's standard error; too
-// much output. There is no output then.
+// It returns the errors of Run together with the end of the program's standard
+// error, or an error for too much output. It returns no output with an error.
 func (r *Runner) Capture(ctx context.Context, call Call, limit int) ([]byte, error) {
 	running, kill := context.WithCancelCause(ctx)
 	defer kill(nil)
@@ -30,13 +30,13 @@ func (r *Runner) Capture(ctx context.Context, call Call, limit int) ([]byte, err
 	return output.buffer.Bytes(), nil
 }
 
-// fullError says that a program has printed more than it may.
+// fullError says that a program has printed too much.
 type fullError struct{ limit int }
 
 func (e *fullError) Error() string { return fmt.Sprintf("it printed more than %d bytes", e.limit) }
 
-// bounded keeps at most limit bytes, and calls overflow before the first byte
-// more. The buffer is no embedded field: its ReadFrom would go past Write.
+// bounded keeps at most limit bytes, and calls overflow when more are written.
+// The buffer is not embedded, because its ReadFrom would bypass Write.
 type bounded struct {
 	buffer   bytes.Buffer
 	limit    int
@@ -54,15 +54,15 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return b.buffer.Write(p)
 }
 
-// tail keeps the end of its input.
+// tail keeps the last bytes of its input.
 type tail struct{ kept []byte }
 
 func (t *tail) Close() error { return nil }
 
 func (t *tail) Write(p []byte) (int, error) {
 	t.kept = append(t.kept, p...)
-	if over := len(t.kept) - stderrTail; over > 0 {
-		t.kept = append(t.kept[:0], t.kept[over:]...)
+	if excess := len(t.kept) - stderrTail; excess > 0 {
+		t.kept = append(t.kept[:0], t.kept[excess:]...)
 	}
 	return len(p), nil
 }

@@ -6,23 +6,24 @@ import (
 	"strings"
 )
 
-// always are the variables that every program gets.
-var always = []string{"PATH", "HOME", "LANG", "TZ", "TMPDIR"}
+// inherited lists the variables that every program gets.
+var inherited = []string{"PATH", "HOME", "LANG", "TZ", "TMPDIR"}
 
-// Environment returns the environment of programs: all of this process's if
-// there are no declarations, and otherwise PATH, HOME, LANG, TZ, TMPDIR and
-// those declared: NAME, which passes one on, or NAME=VALUE.
+// Environment returns the environment of programs. Without declarations it is
+// the whole environment of this process. Otherwise it has PATH, HOME, LANG, TZ,
+// TMPDIR and the declared variables. A declaration is NAME, which inherits the
+// value, or NAME=VALUE.
 func Environment(declared []string) []string {
 	if len(declared) == 0 {
 		return os.Environ()
 	}
-	var all []string
-	for _, variable := range append(slices.Clip(always), declared...) {
+	var environment []string
+	for _, variable := range append(slices.Clip(inherited), declared...) {
 		if strings.Contains(variable, "=") {
-			all = append(all, variable)
+			environment = append(environment, variable)
 		} else if value, ok := os.LookupEnv(variable); ok {
-			all = append(all, variable+"="+value)
+			environment = append(environment, variable+"="+value)
 		}
 	}
-	return all
+	return environment
 }

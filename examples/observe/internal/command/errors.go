@@ -7,7 +7,7 @@ import (
 )
 
 // ErrTooLarge says that an argument or a variable is larger than the kernel
-// takes. Running the program again will not help.
+// accepts. Running the program again does not help.
 var ErrTooLarge = errors.New("larger than the kernel takes")
 
 // An ExitError says that a program ended with a code other than 0.

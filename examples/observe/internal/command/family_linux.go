@@ -13,46 +13,49 @@ import (
 )
 
 const (
-	// maxRounds bounds the searches for members: a killed process may have started
-	// another one meanwhile.
+	// maxRounds limits the searches for members, since a killed process may
+	// have started another one.
 	maxRounds = 100
-	// execTime is how long is waited, maxExecs times, for a process that is just
-	// becoming another program: the kernel shows no environment until it has one.
-	// One that was given an empty environment looks the same.
+	// execTime is how long to wait, up to maxExecs times, for a process that is
+	// about to run another program. The kernel shows no environment until then.
+	// A process with an empty environment looks the same.
 	execTime = time.Millisecond
 	maxExecs = 100
 	// environmentSize is how many bytes of an environment are read at once.
 	environmentSize = 64 << 10
-	// recent is how long ago a program may have begun for the ids of its family to
-	// be those between its own and the kernel's last one. Meanwhile the kernel does
-	// not come round to the first ids again.
-	recent = 10 * time.Second
-	// maxGuesses bounds how many ids are tried instead of listing all processes.
+	// maxAge is the largest age of a program at which the ids of its family are
+	// known to lie between its own id and the kernel's newest one. Ids do not
+	// wrap around in this time.
+	maxAge = 10 * time.Second
+	// maxGuesses limits how many ids are tried instead of listing all
+	// processes.
 	maxGuesses = 1000
 )
 
-// inGroup gives a program a process group of its own, and an end with ours.
+// inGroup gives a program its own process group, and lets the kernel end it
+// together with this process.
 func inGroup(c *exec.Cmd) {
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// mark returns the variable by which the family is found.
+// mark returns the variable that identifies the family.
 func (f *family) mark() []string { return []string{f.id} }
 
-// signal sends a signal to all members that are still there; SIGKILL, until there
-// are none.
+// signal sends a signal to all living members. It repeats SIGKILL until no
+// member is left.
 func (f *family) signal(signal syscall.Signal) {
-	_ = syscall.Kill(-f.first, signal) // it may have ended
+	_ = syscall.Kill(-f.pid, signal) // it may have ended
 	round := func() (found, unsure bool) { return f.round(signal) }
 	if signal == syscall.SIGKILL {
-		untilNone(round)
+		repeatRounds(round)
 	} else {
 		round()
 	}
 }
 
-// untilNone repeats round while it finds members or, for a while, may have missed one.
-func untilNone(round func() (found, unsure bool)) {
+// repeatRounds repeats round while it finds members or, for a while, may have
+// missed one.
+func repeatRounds(round func() (found, unsure bool)) {
 	execs := 0
 	for range maxRounds + maxExecs {
 		found, unsure := round()
@@ -66,8 +69,8 @@ func untilNone(round func() (found, unsure bool)) {
 	}
 }
 
-// round sends a signal to the members outside of the group. Found means that there were
-// some, unsure that there were processes that may be members.
+// round sends a signal to the members outside of the group. found means that it
+// has signalled a member, and unsure that some processes may be members.
 func (f *family) round(signal syscall.Signal) (found, unsure bool) {
 	for _, pid := range f.candidates() {
 		switch f.signalMember(pid, signal) {
@@ -87,26 +90,26 @@ type kinship int
 const (
 	stranger kinship = iota
 	member
-	starting // it shows no environment yet
+	starting // its environment cannot be read yet
 )
 
-// signalMember signals a process if it is a member outside of the group, and returns
-// its kinship.
+// signalMember signals a process if it is a member outside of the group, and
+// returns its kinship.
 func (f *family) signalMember(pid int, signal syscall.Signal) kinship {
-	if is := f.kinship(pid); is != member {
-		return is
+	if kin := f.kinship(pid); kin != member {
+		return kin
 	}
-	process, err := os.FindProcess(pid) // from now on the id is not another process's
+	process, err := os.FindProcess(pid) // from now on the id cannot be reused
 	if err != nil {
 		return stranger
 	}
 	defer func() { _ = process.Release() }() // it is not our child
 	group, err := syscall.Getpgid(pid)
-	if err != nil || group == f.first {
+	if err != nil || group == f.pid {
 		return stranger
 	}
-	if is := f.kinship(pid); is != member {
-		return is
+	if kin := f.kinship(pid); kin != member {
+		return kin
 	}
 	if process.Signal(signal) != nil {
 		return stranger // it has ended
@@ -114,15 +117,16 @@ func (f *family) signalMember(pid int, signal syscall.Signal) kinship {
 	return member
 }
 
-// kinship looks for our mark in a process's environment.
+// kinship looks for the family's mark in a process's environment.
 func (f *family) kinship(pid int) kinship {
 	file, err := os.Open(fmt.Sprintf("/proc/%d/environ", pid))
 	if err != nil {
 		return stranger
 	}
 	defer file.Close() // it was only read
-	// A process that becomes another program while it is read shows nothing more: the
-	// first read takes as much as possible, and a cut-off environment has no end.
+	// A process that becomes another program while it is read shows nothing
+	// more: the first read takes as much as possible, and a cut-off environment
+	// has no end.
 	environment := make([]byte, 0, environmentSize)
 	for {
 		n, err := file.Read(environment[len(environment):cap(environment)])
@@ -143,7 +147,8 @@ func (f *family) kinship(pid int) kinship {
 	return stranger
 }
 
-// Columns of /proc/PID/stat after the name, which may have anything in it.
+// These are columns of /proc/PID/stat after the name, which may contain any
+// characters.
 const (
 	stateColumn = 0
 	flagsColumn = 6
@@ -151,15 +156,15 @@ const (
 )
 
 const (
-	kernelThread = 0x00200000 // a flag of kernel threads
-	ticks        = 100        // of a second, in /proc
+	kernelThread = 0x00200000 // the flag of kernel threads
+	ticks        = 100        // per second, in /proc
 )
 
-// ended are the states of processes that have ended.
+// ended lists the states of processes that have ended.
 var ended = []string{"Z", "X"}
 
-// isStarting reports whether a process without a whole environment began after the
-// family, has not ended, and is not the kernel's.
+// isStarting reports whether a process without a whole environment started
+// after the family, has not ended, and does not belong to the kernel.
 func (f *family) isStarting(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -174,8 +179,8 @@ func (f *family) isStarting(pid int) bool {
 	return flags&kernelThread == 0 && start/ticks >= uptime()-time.Since(f.begun).Seconds()-2./ticks
 }
 
-// uptime returns the seconds since the machine has started, 0 if the kernel does
-// not say.
+// uptime returns the seconds since the machine has booted, or 0 if they are not
+// known.
 func uptime() float64 {
 	text, err := os.ReadFile("/proc/uptime")
 	if err != nil {
@@ -186,10 +191,10 @@ func uptime() float64 {
 	return value
 }
 
-// candidates returns the ids of processes among which the members are.
+// candidates returns the ids of processes that may be members.
 func (f *family) candidates() (pids []int) {
-	if last := lastID(); last >= f.first && last-f.first < maxGuesses && time.Since(f.begun) < recent {
-		for pid := f.first + 1; pid <= last; pid++ {
+	if newest := lastID(); newest >= f.pid && newest-f.pid < maxGuesses && time.Since(f.begun) < maxAge {
+		for pid := f.pid + 1; pid <= newest; pid++ {
 			pids = append(pids, pid)
 		}
 		return pids
@@ -208,13 +213,13 @@ func (f *family) candidates() (pids []int) {
 	return pids
 }
 
-// lastID is the id that the kernel gave out last, 0 if it does not say.
+// lastID returns the id of the newest process, or 0 if it is not known.
 func lastID() int {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
 		return 0
 	}
 	columns := strings.Fields(string(text))
-	last, _ := strconv.Atoi(columns[len(columns)-1]) // 0, as above
-	return last
+	id, _ := strconv.Atoi(columns[len(columns)-1]) // 0, as above
+	return id
 }

@@ -15,7 +15,8 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// started is a program that runs until the end of the test. For a moment it may show no environment.
+// started is a program that runs until the end of the test. For a moment it may
+// show no environment.
 func started(t *testing.T, environment ...string) (pid int) {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), "/bin/sleep", "1000")
@@ -78,8 +79,8 @@ func TestTheKernelsOwnProcessesAreStrangers(t *testing.T) {
 	NewWithT(t).Expect(f.kinship(kthreadd)).NotTo(Equal(starting))
 }
 
-// Whether the ids are guessed shows in the test itself, which began before: it is among the candidates only if all
-// processes are.
+// Whether the ids are guessed shows in the test itself, which began before: it
+// is among the candidates only if all processes are.
 func TestAllProcessesAreLookedAtUnlessTheFamilysIdsAreKnown(t *testing.T) {
 	last := lastID()
 	for name, c := range map[string]struct {
@@ -88,13 +89,13 @@ func TestAllProcessesAreLookedAtUnlessTheFamilysIdsAreKnown(t *testing.T) {
 		all   bool
 	}{
 		"a family that has just begun": {last, 0, false},
-		"an old one":                   {last, recent, true},
+		"an old one":                   {last, maxAge, true},
 		"the ids came round":           {last + maxGuesses, 0, true},
 		"too many since":               {last - 10*maxGuesses, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			f := &family{first: c.first, begun: time.Now().Add(-c.age)}
+			f := &family{pid: c.first, begun: time.Now().Add(-c.age)}
 			found := f.candidates()
 			if c.all {
 				g.Expect(found).To(ContainElement(os.Getpid()))
@@ -105,7 +106,7 @@ func TestAllProcessesAreLookedAtUnlessTheFamilysIdsAreKnown(t *testing.T) {
 		})
 	}
 	g := NewWithT(t)
-	f := &family{first: last, begun: time.Now()}
+	f := &family{pid: last, begun: time.Now()}
 	child := started(t)
 	g.Expect(f.candidates()).To(ContainElement(child))
 }
@@ -126,7 +127,7 @@ func TestAFamilyIsKilledUntilNoneIsLeft(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g, begun, rounds := NewWithT(t), time.Now(), 0
-				untilNone(func() (found, unsure bool) {
+				repeatRounds(func() (found, unsure bool) {
 					i := rounds
 					rounds++
 					return c.found != nil && c.found(i), c.unsure != nil && c.unsure(i)

@@ -12,9 +12,9 @@ func inGroup(*exec.Cmd) {}
 
 func (f *family) mark() []string { return nil }
 
-// signal kills the program alone: there are no groups.
+// signal kills only the program, because these systems have no process groups.
 func (f *family) signal(syscall.Signal) {
-	if process, err := os.FindProcess(f.first); err == nil {
+	if process, err := os.FindProcess(f.pid); err == nil {
 		_ = process.Kill() // it may have ended
 	}
 }

@@ -7,10 +7,10 @@ import (
 	"syscall"
 )
 
-// inGroup gives a program a process group of its own.
+// inGroup gives a program its own process group.
 func inGroup(c *exec.Cmd) { c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
 func (f *family) mark() []string { return nil }
 
-// signal sends a signal to the members of the group that are still there.
-func (f *family) signal(signal syscall.Signal) { _ = syscall.Kill(-f.first, signal) }
+// signal sends a signal to the living members of the group.
+func (f *family) signal(signal syscall.Signal) { _ = syscall.Kill(-f.pid, signal) }

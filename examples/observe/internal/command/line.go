@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Line returns argv as one line for people. Arguments that are empty, or with
-// blanks, quotes, backslashes or control characters in them, are quoted.
+// Line returns argv as one line for people. It quotes arguments that are empty
+// or contain blanks, quotes, backslashes or control characters.
 func Line(argv []string) string {
 	shown := slices.Clone(argv)
 	for i, argument := range shown {

@@ -8,33 +8,34 @@ import (
 	"sync"
 )
 
-// maxLine bounds the part of an unfinished line that is kept. Lines up to this length
-// are not mixed with others.
+// maxLine limits the part of an unfinished line that is kept. Lines up to this
+// length are not mixed with others.
 const maxLine = 64 << 10
 
-// An Output takes lines from many writers and passes them on one at a time. It
-// is safe for concurrent use.
+// An Output receives lines from many writers and passes them on one at a time.
+// It is safe for concurrent use.
 type Output struct {
-	mu     sync.Mutex // guards writes to out
-	out    io.Writer
+	mu     sync.Mutex // guards writes to output
+	output io.Writer
 	name   string
 	escape bool
 
-	failed chan struct{} // closed when err has been set
-	err    error         // of the first write that failed
+	failed chan struct{} // closed when err is set
+	err    error         // the error of the first failed write
 }
 
-// NewOutput returns an Output to out, which errors call name. On a terminal, control
-// characters are made visible: output may contain text from any user with write access
-// to the cluster.
-func NewOutput(out io.Writer, name string) *Output {
-	return &Output{out: out, name: name, escape: isTerminal(out), failed: make(chan struct{})}
+// NewOutput returns an Output that writes to output, which errors call name. On
+// a terminal it escapes control characters, because output may contain text
+// from any user with write access to the cluster.
+func NewOutput(output io.Writer, name string) *Output {
+	return &Output{output: output, name: name, escape: isTerminal(output), failed: make(chan struct{})}
 }
 
-// Failed is closed when a write has failed. From then on nothing is written.
+// Failed returns a channel that is closed when a write has failed. After that
+// the Output writes no more.
 func (o *Output) Failed() <-chan struct{} { return o.failed }
 
-// Err returns the error of the write that failed; nil if none did.
+// Err returns the error of the write that failed, or nil.
 func (o *Output) Err() error {
 	select {
 	case <-o.failed:
@@ -44,8 +45,8 @@ func (o *Output) Err() error {
 	}
 }
 
-func isTerminal(out io.Writer) bool {
-	file, ok := out.(*os.File)
+func isTerminal(w io.Writer) bool {
+	file, ok := w.(*os.File)
 	if !ok {
 		return false
 	}
@@ -54,14 +55,14 @@ func isTerminal(out io.Writer) bool {
 }
 
 // Write writes whole lines at once. After an error it writes no more, and
-// returns that error.
+// returns that error again.
 func (o *Output) Write(lines []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if err := o.Err(); err != nil {
 		return 0, err
 	}
-	if _, err := o.out.Write(o.visible(lines)); err != nil {
+	if _, err := o.output.Write(o.visible(lines)); err != nil {
 		o.err = fmt.Errorf("writing to %s: %w", o.name, err)
 		close(o.failed)
 		return 0, o.err
@@ -77,16 +78,16 @@ func (o *Output) visible(lines []byte) []byte {
 }
 
 // Lines returns a writer for one program.
-func (o *Output) Lines() *Lines { return &Lines{to: o} }
+func (o *Output) Lines() *Lines { return &Lines{output: o} }
 
-// Lines passes text on line by line. It is for one goroutine.
+// Lines passes text on line by line. It must be used by one goroutine only.
 type Lines struct {
-	to   *Output
-	rest []byte
-	open bool // whether the start of the line in rest has been passed on
+	output *Output
+	rest   []byte
+	open   bool // the start of the line in rest was already passed on
 }
 
-// Write passes on the lines that have ended.
+// Write passes on the complete lines.
 func (l *Lines) Write(p []byte) (int, error) {
 	l.rest = append(l.rest, p...)
 	end := bytes.LastIndexByte(l.rest, '\n') + 1
@@ -96,7 +97,7 @@ func (l *Lines) Write(p []byte) (int, error) {
 	if end == 0 {
 		return len(p), nil
 	}
-	if _, err := l.to.Write(l.rest[:end]); err != nil {
+	if _, err := l.output.Write(l.rest[:end]); err != nil {
 		return 0, err
 	}
 	l.open = l.rest[end-1] != '\n'
@@ -104,12 +105,12 @@ func (l *Lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close passes on a last line without end, and ends it.
+// Close completes an unfinished last line and passes it on.
 func (l *Lines) Close() error {
 	if len(l.rest) == 0 && !l.open {
 		return nil
 	}
-	_, err := l.to.Write(append(l.rest, '\n'))
+	_, err := l.output.Write(append(l.rest, '\n'))
 	l.rest, l.open = nil, false
 	return err
 }

@@ -12,26 +12,27 @@ import (
 )
 
 const (
-	// lingering is how long a process that outlived its program may hold the
-	// output open without printing anything.
-	lingering = 2 * time.Second
-	// maxLeft bounds how much is read after the end of a program, in bytes: a pipe
-	// cannot hold more than this (/proc/sys/fs/pipe-max-size).
-	maxLeft = 1 << 20
-	// unread is how long our reader may pause once we are to end: longer than a
-	// pump waits for a process that holds the output open.
-	unread = lingering + time.Second
+	// lingerTime is how long a process that has outlived its program may keep
+	// the output open without printing.
+	lingerTime = 2 * time.Second
+	// maxRest limits how many bytes are read after the end of a program. A pipe
+	// cannot hold more (/proc/sys/fs/pipe-max-size).
+	maxRest = 1 << 20
+	// readPatience is how long the reader of our output may pause when this
+	// process should end. It is longer than a pump waits for a process that
+	// keeps the output open.
+	readPatience = lingerTime + time.Second
 )
 
-// ErrNotRead means that a program's output could not be passed on before the end,
-// because the reader of our own output does not read.
+// ErrNotRead means that a program's output could not be passed on before the
+// end, because the reader of our own output does not read.
 var ErrNotRead = errors.New("the output is not being read")
 
-// pipes connect a program with us. They are ours and not those of os/exec, which
-// cannot tell a reader that pauses from a process that holds the output open:
-// with a bound for the second, the first would lose output.
+// pipes connect a program with this process. They replace the pipes of os/exec,
+// which cannot distinguish a reader that pauses from a process that keeps the
+// output open. With a time limit for the second, the first would lose output.
 type pipes struct {
-	stdin  *os.File // our end; nil if there is nothing to read
+	stdin  *os.File // our end; nil without input
 	input  []byte
 	pumps  []*pump
 	theirs []*os.File // the program's ends
@@ -41,8 +42,8 @@ type pipes struct {
 func connect(c *exec.Cmd, stdin []byte, stdout, stderr io.WriteCloser) (*pipes, error) {
 	p := &pipes{input: stdin}
 	for _, stream := range []struct {
-		to   io.WriteCloser
-		file *io.Writer
+		target io.WriteCloser
+		file   *io.Writer
 	}{{stdout, &c.Stdout}, {stderr, &c.Stderr}} {
 		ours, theirs, err := os.Pipe()
 		if err != nil {
@@ -51,7 +52,7 @@ func connect(c *exec.Cmd, stdin []byte, stdout, stderr io.WriteCloser) (*pipes, 
 		}
 		*stream.file = theirs
 		p.theirs = append(p.theirs, theirs)
-		p.pumps = append(p.pumps, &pump{from: ours, to: stream.to, done: make(chan error, 1)})
+		p.pumps = append(p.pumps, &pump{source: ours, target: stream.target, result: make(chan error, 1)})
 	}
 	if stdin == nil {
 		return p, nil
@@ -65,7 +66,7 @@ func connect(c *exec.Cmd, stdin []byte, stdout, stderr io.WriteCloser) (*pipes, 
 	return p, nil
 }
 
-// begin passes on, once the program has been started.
+// begin starts to pass data on, after the program was started.
 func (p *pipes) begin() {
 	closeAll(p.theirs)
 	for _, pump := range p.pumps {
@@ -79,14 +80,14 @@ func (p *pipes) begin() {
 	}
 }
 
-// abandon closes everything, if the program could not be started.
+// abandon closes all pipes if the program could not be started.
 func (p *pipes) abandon() {
 	closeAll(p.theirs)
 	for _, pump := range p.pumps {
-		_ = pump.from.Close() // nothing was read
+		_ = pump.source.Close() // no data was read
 	}
 	if p.stdin != nil {
-		_ = p.stdin.Close() // nothing was written
+		_ = p.stdin.Close() // no data was written
 	}
 }
 
@@ -96,11 +97,12 @@ func closeAll(files []*os.File) {
 	}
 }
 
-// finish returns once all has been passed on that the program, which has ended,
-// has printed, however slowly that is read; after the end of ctx only for a while.
+// finish returns once all output of the program, which has ended, was passed
+// on. It waits for a slow reader without a limit, but after the end of ctx only
+// for readPatience.
 func (p *pipes) finish(ctx context.Context) error {
 	if p.stdin != nil {
-		_ = p.stdin.SetDeadline(time.Now()) // input not read by now never will be
+		_ = p.stdin.SetDeadline(time.Now()) // the program no longer reads its input
 	}
 	for _, pump := range p.pumps {
 		pump.end()
@@ -114,33 +116,34 @@ func (p *pipes) finish(ctx context.Context) error {
 
 // pump passes on the data of a pipe.
 type pump struct {
-	from  *os.File
-	to    io.WriteCloser
-	ended atomic.Bool // set when the program has ended
-	done  chan error
+	source *os.File
+	target io.WriteCloser
+	ended  atomic.Bool // set when the program has ended
+	result chan error
 }
 
 func (p *pump) run() {
 	err := p.pass()
-	_ = p.from.Close() // it was read to its end, or cannot be passed on
-	p.done <- cmp.Or(err, p.to.Close())
+	_ = p.source.Close() // the data was read to the end or cannot be passed on
+	p.result <- cmp.Or(err, p.target.Close())
 }
 
-// pass passes on until every holder of the other end has closed it or, after the
-// end of the program, holds it without printing, or prints without an end.
+// pass passes data on until every process has closed the other end. After the
+// end of the program it also stops if a process keeps the pipe open without
+// printing, or prints without end.
 func (p *pump) pass() error {
 	buffer := make([]byte, 32<<10)
-	for left := maxLeft; left > 0; {
+	for left := maxRest; left > 0; {
 		ended := p.ended.Load()
 		if ended {
 			p.expire()
 		}
-		n, err := p.from.Read(buffer)
-		if _, err := p.to.Write(buffer[:n]); err != nil {
+		n, err := p.source.Read(buffer)
+		if _, err := p.target.Write(buffer[:n]); err != nil {
 			return err
 		}
 		if err != nil {
-			return nil // the end of the pipe, or it was held for too long
+			return nil // the end of the pipe, or the deadline
 		}
 		if ended {
 			left -= n
@@ -149,27 +152,27 @@ func (p *pump) pass() error {
 	return nil
 }
 
-// end says that the program has ended.
+// end records that the program has ended.
 func (p *pump) end() {
 	p.ended.Store(true)
 	p.expire()
 }
 
-// expire bounds the wait for more. The deadline is set before each read: the last one
-// may have passed while a reader paused.
-func (p *pump) expire() { _ = p.from.SetReadDeadline(time.Now().Add(lingering)) }
+// expire limits the wait for more data. It is called before each read, because
+// the last deadline may have passed while the reader paused.
+func (p *pump) expire() { _ = p.source.SetReadDeadline(time.Now().Add(lingerTime)) }
 
-// wait returns when pass has.
+// wait returns when pass has returned.
 func (p *pump) wait(ctx context.Context) error {
 	select {
-	case err := <-p.done:
+	case err := <-p.result:
 		return err
 	case <-ctx.Done():
 	}
-	patience := time.NewTimer(unread)
+	patience := time.NewTimer(readPatience)
 	defer patience.Stop()
 	select {
-	case err := <-p.done:
+	case err := <-p.result:
 		return err
 	case <-patience.C:
 		return ErrNotRead

@@ -17,8 +17,8 @@ import (
 const (
 	// DefaultGrace is the time from SIGTERM to SIGKILL.
 	DefaultGrace = 5 * time.Second
-	// MaxString is the longest argument or variable in bytes that Linux takes
-	// (MAX_ARG_STRLEN, with the NUL at its end).
+	// MaxString is the length in bytes of the longest argument or variable that
+	// Linux accepts (MAX_ARG_STRLEN, including the NUL at its end).
 	MaxString = 128<<10 - 1
 )
 
@@ -26,9 +26,9 @@ const (
 type Runner struct {
 	// Env is the environment of programs, without the additions of a Call.
 	Env []string
-	// Timeout of a run; 0 means no timeout.
+	// Timeout limits the time of a run. 0 means no limit.
 	Timeout time.Duration
-	// Grace is the time from SIGTERM to SIGKILL; [DefaultGrace].
+	// Grace is the time from SIGTERM to SIGKILL. Defaults to [DefaultGrace].
 	Grace time.Duration
 	// Stdout and Stderr receive the output of programs.
 	Stdout, Stderr *Output
@@ -44,22 +44,22 @@ type Call struct {
 	Stdin []byte
 }
 
-// Run runs a program and returns when it has ended and its output has been
-// passed on. When ctx ends, so does the program.
+// Run runs a program and returns when it has ended and its output was passed
+// on. When ctx ends, Run ends the program.
 //
-// Errors: [ExitError], [TimeoutError], [ErrTooLarge], [ErrNotRead], those of
-// Stdout and Stderr, the cause of the end of ctx; otherwise the program could
-// not be started.
+// Possible errors are [ExitError], [TimeoutError], [ErrTooLarge], [ErrNotRead],
+// errors of Stdout and Stderr, and the cause of the end of ctx. Any other error
+// means that the program could not be started.
 func (r *Runner) Run(ctx context.Context, call Call) error {
 	return r.run(ctx, call, r.Stdout.Lines(), r.Stderr.Lines())
 }
 
-// run is Run with other writers, each of which is closed in the end.
+// run is Run with other writers, which it closes at the end.
 func (r *Runner) run(ctx context.Context, call Call, stdout, stderr io.WriteCloser) error {
 	if err := fits(call); err != nil {
 		return err
 	}
-	runtime.LockOSThread() // the kernel kills the child when the thread that made it ends
+	runtime.LockOSThread() // the kernel kills the child when the thread that started it ends
 	defer runtime.UnlockOSThread()
 	program := call.Argv[0]
 	running := ctx
@@ -70,7 +70,7 @@ func (r *Runner) run(ctx context.Context, call Call, stdout, stderr io.WriteClos
 	}
 	c := exec.Command(program, call.Argv[1:]...) //nolint:noctx // the end of ctx begins with SIGTERM
 	f := newFamily()
-	c.Env = append([]string{}, slices.Concat(r.Env, call.Env, f.mark())...) // never nil, which would mean ours
+	c.Env = append([]string{}, slices.Concat(r.Env, call.Env, f.mark())...) // never nil, which would mean this process's environment
 	inGroup(c)
 	pipes, err := connect(c, call.Stdin, stdout, stderr)
 	if err != nil {
@@ -81,7 +81,7 @@ func (r *Runner) run(ctx context.Context, call Call, stdout, stderr io.WriteClos
 		return explainStart(program, err)
 	}
 	pipes.begin()
-	f.first = c.Process.Pid
+	f.pid = c.Process.Pid
 	grace := cmp.Or(r.Grace, DefaultGrace)
 	ended := make(chan struct{})
 	stop := context.AfterFunc(running, func() { f.end(grace, ended) })
@@ -95,7 +95,7 @@ func (r *Runner) run(ctx context.Context, call Call, stdout, stderr io.WriteClos
 	return err
 }
 
-// explainStart says why a program could not be started.
+// explainStart explains why a program could not be started.
 func explainStart(program string, err error) error {
 	switch {
 	case errors.Is(err, syscall.E2BIG):
@@ -110,8 +110,8 @@ func explainStart(program string, err error) error {
 	}
 }
 
-// explainEnd says why a program that was started did not end well. Running is
-// ctx with the time limit of the run.
+// explainEnd returns the error for a program that was started and did not
+// succeed. running is ctx with the time limit of the run.
 func explainEnd(ctx, running context.Context, program string, err error) error {
 	exit, exited := errors.AsType[*exec.ExitError](err)
 	switch {
@@ -128,7 +128,7 @@ func explainEnd(ctx, running context.Context, program string, err error) error {
 	}
 }
 
-// fits reports an error if the kernel cannot pass the call on.
+// fits returns an error if the kernel cannot pass the call on.
 func fits(call Call) error {
 	for i, argument := range call.Argv {
 		if len(argument) >= MaxString {

@@ -265,7 +265,8 @@ func TestTheFamiliesOfOtherRunsAreLeftAlone(t *testing.T) {
 	d.Expect(d.stdout.String()).To(Equal("bye\n"))
 }
 
-// alive reports whether the process whose id is in a file exists and is not a zombie.
+// alive reports whether the process whose id is in a file exists and is not a
+// zombie.
 func alive(d *desk, file string) bool {
 	text, err := os.ReadFile(file)
 	d.Expect(err).NotTo(HaveOccurred())

@@ -1,10 +1,14 @@
-// Package known lists the names that the outside world knows, as a program
-// prints them: the input of a [names.Sweep].
+// Package known lists the names that the outside world knows, which a program
+// prints. They are the input of a [names.Sweep]:
 //
-//		program ──lines──▶ Parse ── all names, or an error ──▶ names.Sweep
+//	lister := known.Command(known.Format{}, os.Environ(), "./known.sh")
 //
-//	  - All or nothing: a program that fails, prints too much or prints one line that
-//	    is no name has listed no names. What is not understood may be the name of a
-//	    live object.
-//	  - Nothing of the program outlives the listing.
+//	program ──lines──▶ Parse ── all names, or an error ──▶ names.Sweep
+//
+// The contract:
+//
+//   - A listing is complete or fails. It fails if the program fails, prints too
+//     much, or prints one line that is not a name, because an invalid line may
+//     be the name of a live object.
+//   - The program leaves no processes behind.
 package known

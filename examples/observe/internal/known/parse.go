@@ -19,36 +19,37 @@ import (
 const (
 	// defaultMaxNames is the limit of the zero [Format].
 	defaultMaxNames = 1_000_000
-	// maxLine is the longest line in bytes: a namespace (63), a name (253), a
-	// UID (36) and much white space.
+	// maxLine is the longest line in bytes. It has room for a namespace (63), a
+	// name (253), a UID (36) and much white space.
 	maxLine = 1024
 )
 
 // A Format describes lines of names. Its zero value means namespace/name.
 type Format struct {
-	// ClusterScoped means that a line holds a name without a namespace. A name of
-	// the other form is malformed.
+	// ClusterScoped means that lines hold names without a namespace. A name of
+	// the other form is invalid.
 	ClusterScoped bool
-	// MaxNames bounds the number of lines: more are an error. Defaults to a
-	// million.
+	// MaxNames limits the number of lines. More lines are an error. Defaults to
+	// a million.
 	MaxNames int
 }
 
-// uid is the form of every UID that an API server gives out (RFC 9562).
+// uid matches every UID that an API server generates (RFC 9562).
 var uid = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
-// Parse reads names, one per line: namespace/name, or name alone if the format
-// says so, then optionally blanks or tabs and the UID. Blank lines, white space
-// around the columns and CR before a line's end are ignored, and the last
-// line may end without LF.
+// Parse reads names, one per line. A line is namespace/name, or name for a
+// cluster-scoped format, optionally followed by blanks or tabs and the UID.
+// Parse ignores blank lines, white space around the columns, and CR before a
+// line's end. The last line may end without LF.
 //
-// Errors: any other line (with its number), too many lines, and the errors of r.
-// There are no names then: an invalid line may be the name of a live object.
+// It returns an error for any other line (with its number), for too many lines,
+// and for errors of r. It returns no names with an error, because an invalid
+// line may be the name of a live object.
 func Parse(r io.Reader, f Format) ([]names.Name, error) {
 	limit := cmp.Or(max(f.MaxNames, 0), defaultMaxNames)
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLine)
-	var all []names.Name
+	var parsed []names.Name
 	number := 0
 	for lines.Scan() {
 		if number++; number > limit {
@@ -62,14 +63,14 @@ func Parse(r io.Reader, f Format) ([]names.Name, error) {
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", number, err)
 		}
-		all = append(all, name)
+		parsed = append(parsed, name)
 	}
 	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
 		return nil, fmt.Errorf("line %d: longer than %d bytes", number+1, maxLine)
 	} else if err != nil {
 		return nil, fmt.Errorf("after line %d: %w", number, err)
 	}
-	return all, nil
+	return parsed, nil
 }
 
 func isBlank(r rune) bool { return r == ' ' || r == '\t' }
@@ -114,8 +115,8 @@ func parseKey(column string, clusterScoped bool) (types.NamespacedName, error) {
 	return types.NamespacedName{Namespace: namespace, Name: name}, nil
 }
 
-// faultOf returns the fault of an object's name: one that no API server accepts
-// for any kind, or that is not printable ASCII.
+// faultOf returns the fault of an object's name, or "". A name is faulty if no
+// API server accepts it for any kind, or if it is not printable ASCII.
 func faultOf(name string) string {
 	switch {
 	case name == "":

@@ -108,8 +108,8 @@ func TestParseReturnsTheReadersErrorAndNoNames(t *testing.T) {
 	g.Expect(all).To(BeNil())
 }
 
-// FuzzParse checks that every name is in the text as a whole line, and every line that
-// is not blank is a name. So no text can make up a name.
+// FuzzParse checks that every name is in the text as a whole line, and every
+// line that is not blank is a name. So no text can make up a name.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"", "default/a\n", "default/a\r\n\r\n default/b\t" + string(uid1), "a/b/c",

@@ -13,8 +13,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// call returns the call for an object, or, without one, for its key. Without a program,
-// only its argv is set.
+// call returns the call for an object. Without an object it returns the call
+// for its key. Without a program only the argv of the call is used.
 func (o *Options) call(program []string, t Type, key reconcile.Key, v version, object runtime.Object,
 ) (command.Call, error) {
 	var data []string
@@ -37,8 +37,8 @@ func (o *Options) call(program []string, t Type, key reconcile.Key, v version, o
 	return c, nil
 }
 
-// addObject adds the parts of the object's content that the program asks for, and
-// returns the arguments.
+// addObject adds the parts of the object's content that the options ask for,
+// and returns the arguments.
 func (o *Options) addObject(c *command.Call, object runtime.Object) (arguments []string, err error) {
 	if o.Stdin || o.ObjectVariable != "" {
 		content, err := json.Marshal(object)
@@ -63,18 +63,18 @@ func (o *Options) addObject(c *command.Call, object runtime.Object) (arguments [
 }
 
 func (o *Options) variables(t Type, key reconcile.Key, v version) []string {
-	var all []string
+	var variables []string
 	if o.TypeVariable != "" {
-		all = append(all, o.TypeVariable+"="+string(t))
+		variables = append(variables, o.TypeVariable+"="+string(t))
 	}
 	if o.Identity {
-		all = append(all, namespaceVariable+"="+key.Namespace, nameVariable+"="+key.Name,
+		variables = append(variables, namespaceVariable+"="+key.Namespace, nameVariable+"="+key.Name,
 			uidVariable+"="+string(v.uid), versionVariable+"="+v.resourceVersion)
 	}
-	return all
+	return variables
 }
 
-// checkDashes refuses data that a program may take for a flag.
+// checkDashes refuses data that a program may interpret as a flag.
 func (o *Options) checkDashes(program, data []string) error {
 	if o.LeadingDashes || len(program) == 0 || slices.Contains(program[1:], "--") {
 		return nil

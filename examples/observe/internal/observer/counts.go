@@ -11,11 +11,11 @@ import (
 	"github.com/homeostat/homeostat/examples/observe/internal/command"
 )
 
-// counts has the numbers of runs, for the summary, and for Prometheus under the names that
-// dashboards of oc observe use.
+// counts counts the runs for the summary and for Prometheus. The metrics have
+// the names that dashboards of oc observe use.
 type counts struct {
 	runs, failures, retries, deletions atomic.Uint64
-	errors                             atomic.Uint64 // the failures that count towards Options.MaxErrors
+	errors                             atomic.Uint64 // failures that count towards Options.MaxErrors
 
 	changes   *prometheus.CounterVec
 	durations *prometheus.SummaryVec
@@ -51,13 +51,14 @@ func (c *counts) listed(err error, took time.Duration) {
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// codeOf is the exit code of a run, as a label.
+// codeOf returns the exit code of a run as a label.
 func codeOf(err error) string {
 	code, _ := exitCode(err)
 	return strconv.Itoa(code)
 }
 
-// exitCode returns the exit code that err is about, and otherwise -1 and false.
+// exitCode returns the exit code of a run that ended with err. It returns -1
+// and false if the run had no exit code.
 func exitCode(err error) (code int, ok bool) {
 	if err == nil {
 		return 0, true

@@ -2,13 +2,14 @@ package observer
 
 import "errors"
 
-// Why an [Observer] stops by itself.
+// These are the reasons for which an [Observer] stops by itself.
 var (
-	// ErrTooManyErrors says that commands have failed as often as is allowed.
+	// ErrTooManyErrors says that the allowed number of commands has failed.
 	ErrTooManyErrors = errors.New("reached maximum error limit")
-	// ErrKeysFailed says that it was to run once, and that commands have failed.
+	// ErrKeysFailed says that the observer ran once, and that commands have
+	// failed.
 	ErrKeysFailed = errors.New("some objects failed")
-	// ErrNamesFailed says that it was to run once, and that the known names could
-	// not be swept.
+	// ErrNamesFailed says that the observer ran once, and that the known names
+	// could not be swept.
 	ErrNamesFailed = errors.New("the known names could not be swept")
 )

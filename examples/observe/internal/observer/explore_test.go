@@ -68,7 +68,8 @@ func addressed(name, address string) *corev1.Service {
 	}
 }
 
-// observeServices is observe services -A -a {.spec.clusterIP} --names … --delete forget -- record.
+// observeServices is observe services -A -a {.spec.clusterIP} --names …
+// --delete forget -- record.
 func observeServices(env *reconciletest.Env, arguments argument.List) error {
 	client, err := dynamic.NewForConfig(env.Config())
 	if err != nil {
@@ -91,7 +92,8 @@ func observeServices(env *reconciletest.Env, arguments argument.List) error {
 	return o.Run(env.Context())
 }
 
-// With a fault at every call and every event, the end is the same: the outside state matches the cluster.
+// With a fault at every call and every event, the end is the same: the outside
+// state matches the cluster.
 func TestItSurvivesEveryFault(t *testing.T) {
 	arguments := address(t)
 	report := reconciletest.Explore(t, &reconciletest.Case{

@@ -10,39 +10,39 @@ import (
 	"github.com/homeostat/homeostat/names"
 )
 
-// knownNames lists names, retries where possible, and counts.
+// knownNames lists names with retries, and counts the runs.
 type knownNames struct {
 	lister  names.Lister
 	options *Options
 	counts  *counts
 }
 
-func (k knownNames) Names(ctx context.Context) (all []names.Name, err error) {
+func (k knownNames) Names(ctx context.Context) (found []names.Name, err error) {
 	err = k.options.repeat(func() error {
 		began := time.Now()
-		all, err = k.lister.Names(ctx)
+		found, err = k.lister.Names(ctx)
 		k.counts.listed(err, time.Since(began))
 		return err
 	}, func(err error) { sayRetry(ctx, err) })
-	return all, err
+	return found, err
 }
 
-// repeat calls f, and again at once as long as its error is that of a run which
-// ended with RetryExitCode, RetryCount times at most; again is called before.
-func (o *Options) repeat(f func() error, again func(error)) error {
+// repeat calls f, and repeats it at once while it ends with RetryExitCode, at
+// most RetryCount times. It calls onRetry before each repetition.
+func (o *Options) repeat(f func() error, onRetry func(error)) error {
 	err := f()
 	for range o.RetryCount {
 		if code, ok := exitCode(err); !ok || code == 0 || code != o.RetryExitCode {
 			break
 		}
-		again(err)
+		onRetry(err)
 		err = f()
 	}
 	return err
 }
 
-// sayRetry says, in words that users of oc observe look for, that a command is
-// repeated at once.
+// sayRetry logs that a command is repeated at once, in the words that users of
+// oc observe search for.
 func sayRetry(ctx context.Context, err error) {
 	if code, ok := exitCode(err); ok {
 		logr.FromContextOrDiscard(ctx).V(4).Info(fmt.Sprintf("retrying command: exit status %d", code))

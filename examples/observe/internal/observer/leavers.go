@@ -7,9 +7,10 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// leavers are objects that have left the cache and of which the reconciler has not heard
-// since: the controller does not reconcile what exists out of the selection, whose
-// deletion later is no event. So they are enqueued again: the controller asks the server.
+// leavers holds objects that have left the cache, until the reconciler is
+// called for them. The controller does not reconcile objects that exist outside
+// the selection, and their later deletion is not an event. So leavers enqueues
+// them repeatedly, and the controller asks the server.
 type leavers struct {
 	memory  *memory
 	enqueue func(...reconcile.Key)
@@ -18,22 +19,22 @@ type leavers struct {
 	timers map[reconcile.Key]*time.Timer
 }
 
-// left begins to ask about an object.
+// left starts to ask about an object.
 func (l *leavers) left(key reconcile.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.drop(key)
-	l.timers[key] = time.AfterFunc(firstQuestion, func() { l.ask(key) })
+	l.timers[key] = time.AfterFunc(firstQuestionDelay, func() { l.ask(key) })
 }
 
-// returned ends the questions about an object.
+// returned stops asking about an object.
 func (l *leavers) returned(key reconcile.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.drop(key)
 }
 
-// drop forgets a key. The caller has locked mu.
+// drop removes a key. The caller must hold mu.
 func (l *leavers) drop(key reconcile.Key) {
 	if timer := l.timers[key]; timer != nil {
 		timer.Stop()
@@ -44,9 +45,9 @@ func (l *leavers) drop(key reconcile.Key) {
 func (l *leavers) ask(key reconcile.Key) {
 	l.mu.Lock()
 	timer := l.timers[key]
-	after, open := l.memory.question(key)
+	delay, open := l.memory.question(key)
 	if timer != nil && open {
-		timer.Reset(after)
+		timer.Reset(delay)
 	} else {
 		l.drop(key)
 	}
@@ -56,7 +57,7 @@ func (l *leavers) ask(key reconcile.Key) {
 	}
 }
 
-// stop ends all questions.
+// stop stops asking about all objects.
 func (l *leavers) stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,7 +10,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// inQuestion calls f with an object that was observed and has left the cache, twice. asked returns when it was asked about.
+// inQuestion calls f with an object that was observed and has left the cache,
+// twice. asked returns when it was asked about.
 func inQuestion(t *testing.T, f func(g *WithT, l *leavers, key reconcile.Key, asked func() []time.Duration)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

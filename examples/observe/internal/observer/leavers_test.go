@@ -19,7 +19,8 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// inSelection runs f while ConfigMaps of namespace d with the label mine are observed, of a server that knows selectors.
+// inSelection runs f while ConfigMaps of namespace d with the label mine are
+// observed, of a server that knows selectors.
 func inSelection(t *testing.T, f func(w *world, maps typedcorev1.ConfigMapInterface)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{WithT: NewWithT(t), t: t}

@@ -9,14 +9,15 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// Type is why a program runs, compared with its last run.
+// Type is the type of change for which a program runs, compared with its last
+// run.
 type Type string
 
 // The types of change.
 const (
-	Sync    Type = "Sync"    // the object was there at the start, or nothing has changed
+	Sync    Type = "Sync"    // the object was there at the start, or it has not changed
 	Added   Type = "Added"   // the program has not succeeded for it yet
-	Updated Type = "Updated" // it has, for an earlier version
+	Updated Type = "Updated" // the program has succeeded for an earlier version
 	Deleted Type = "Deleted"
 )
 
@@ -30,30 +31,30 @@ type version struct {
 type memory struct {
 	mu      sync.Mutex // guards the fields below
 	keys    map[reconcile.Key]*record
-	known   uint64                 // keys that there have been
-	initial map[reconcile.Key]bool // objects of the first list; true once tried
+	known   uint64                 // number of keys so far
+	initial map[reconcile.Key]bool // objects of the first list, true once tried
 	untried int                    // objects of the first list that have not been tried
 }
 
 type record struct {
 	tried, succeeded version
 	failing          bool
-	told             bool // the reconciler has been called without the object, and retries by itself
-	asked            int  // how often the server has been asked since the object left the selection
+	told             bool // the reconciler was called without the object, and retries by itself
+	asked            int  // number of questions to the server since the object left the selection
 }
 
 // The interval between checks whether an object that has left the selection still
 // exists; it doubles each time.
 const (
-	firstQuestion = time.Second
-	mostQuestions = 5 * time.Minute
+	firstQuestionDelay = time.Second
+	maxQuestionDelay   = 5 * time.Minute
 )
 
 func newMemory() *memory {
 	return &memory{keys: map[reconcile.Key]*record{}, initial: map[reconcile.Key]bool{}}
 }
 
-// listed notes an object of the first list.
+// listed records an object of the first list.
 func (m *memory) listed(key reconcile.Key) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -63,8 +64,8 @@ func (m *memory) listed(key reconcile.Key) {
 	}
 }
 
-// of returns the record of a key, and creates it if necessary.
-func (m *memory) of(key reconcile.Key) *record {
+// record returns the record of a key, and creates it if necessary.
+func (m *memory) record(key reconcile.Key) *record {
 	r := m.keys[key]
 	if r == nil {
 		r = &record{}
@@ -74,12 +75,12 @@ func (m *memory) of(key reconcile.Key) *record {
 	return r
 }
 
-// begin returns the type of change that a run for v is about, and whether the last run
-// has failed.
+// begin records the start of a run for v. It returns the type of change, and
+// whether the last run has failed.
 func (m *memory) begin(key reconcile.Key, v version) (t Type, retry bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r := m.of(key)
+	r := m.record(key)
 	r.tried, r.asked, r.told = v, 0, false
 	_, initial := m.initial[key]
 	switch {
@@ -95,9 +96,10 @@ func (m *memory) begin(key reconcile.Key, v version) (t Type, retry bool) {
 	return t, r.failing
 }
 
-// left records that an object exists without being observed. It returns when to ask for
-// it again, 0 if it never was observed here, and whether this is the first time.
-func (m *memory) left(key reconcile.Key) (after time.Duration, first bool) {
+// left records that an object exists but is not observed. It returns the delay
+// before the next question about it, and whether this is the first one. The
+// delay is 0 if the object was never observed here.
+func (m *memory) left(key reconcile.Key) (delay time.Duration, initial bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.keys[key]
@@ -108,15 +110,16 @@ func (m *memory) left(key reconcile.Key) (after time.Duration, first bool) {
 	return r.ask(), r.asked == 1
 }
 
-// ask returns when to ask again.
-func (r *record) ask() (after time.Duration) {
+// ask returns the delay before the next question.
+func (r *record) ask() (delay time.Duration) {
 	r.asked++
-	return min(firstQuestion<<min(r.asked-1, 10), mostQuestions)
+	return min(firstQuestionDelay<<min(r.asked-1, 10), maxQuestionDelay)
 }
 
-// question returns when to ask again about an object that has left the cache, and false
-// if the reconciler knows, or never observed it here.
-func (m *memory) question(key reconcile.Key) (after time.Duration, open bool) {
+// question returns the delay before the next question about an object that has
+// left the cache. It returns false if the reconciler was called for it, or if
+// it was never observed here.
+func (m *memory) question(key reconcile.Key) (delay time.Duration, open bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.keys[key]
@@ -126,26 +129,27 @@ func (m *memory) question(key reconcile.Key) (after time.Duration, open bool) {
 	return r.ask(), true
 }
 
-// beginDelete returns the last state that was tried, and whether that failed.
-func (m *memory) beginDelete(key reconcile.Key) (last version, retry bool) {
+// beginDelete returns the last state that was tried, and whether that run
+// failed.
+func (m *memory) beginDelete(key reconcile.Key) (tried version, retry bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r := m.of(key)
+	r := m.record(key)
 	r.told = true
 	return r.tried, r.failing
 }
 
-// end notes how a run ended.
+// end records the result of a run.
 func (m *memory) end(key reconcile.Key, failed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r := m.of(key)
+	r := m.record(key)
 	if r.failing = failed; !failed {
 		r.succeeded = r.tried
 	}
 }
 
-// forget drops a key whose object was deleted.
+// forget removes a key whose object was deleted.
 func (m *memory) forget(key reconcile.Key) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -153,16 +157,16 @@ func (m *memory) forget(key reconcile.Key) {
 	delete(m.initial, key)
 }
 
-// first reports whether objects of the first list are still to be tried.
-func (m *memory) first() bool {
+// hasUntried reports whether objects of the first list have not been tried yet.
+func (m *memory) hasUntried() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.untried > 0
 }
 
-// try records that a key has been tried, and reports whether this was the last of the
-// first list.
-func (m *memory) try(key reconcile.Key) (last bool) {
+// markTried records that a key was tried, and reports whether it was the last
+// one of the first list.
+func (m *memory) markTried(key reconcile.Key) (completed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if tried, ok := m.initial[key]; !ok || tried {

@@ -13,12 +13,13 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// Name of the controller.
+// Name is the name of the controller.
 const Name = "observe"
 
-// An Observer is made by [New], and runs once.
+// An Observer runs a program for each object. It is made by [New] and runs
+// once.
 type Observer struct {
-	// Controller is for probes and the page about it.
+	// Controller is for probes and the status page.
 	Controller *reconcile.Controller
 
 	options *Options
@@ -30,44 +31,44 @@ type Observer struct {
 	stop    context.CancelCauseFunc // set by Run, before any reconcile
 }
 
-// New returns an observer of the objects of in. Live reads from the server, in a
-// namespace. Nothing starts before Run.
+// New returns an observer of objects. live returns a reader of the server's
+// objects in a namespace. The observer does not start before Run.
 func New[T informer.Object](
-	in *informer.Informer[T], live func(namespace string) Getter[T], runner Runner, p Progress, o Options,
+	objects *informer.Informer[T], live func(namespace string) Getter[T], runner Runner, p Progress, o Options,
 ) (*Observer, error) {
-	made := &Observer{options: &o, memory: newMemory(), counts: newCounts(), synced: in.HasSynced}
+	observer := &Observer{options: &o, memory: newMemory(), counts: newCounts(), synced: objects.HasSynced}
 	r := &reconciler[T]{
-		options: &o, runner: runner, live: live, memory: made.memory, counts: made.counts, progress: p,
-		tooMany: func() { made.stop(ErrTooManyErrors) },
+		options: &o, runner: runner, live: live, memory: observer.memory, counts: observer.counts, progress: p,
+		tooMany: func() { observer.stop(ErrTooManyErrors) },
 	}
 	if o.Names != nil {
-		o.Controller.Known = knownNames{lister: o.Names, options: &o, counts: made.counts}
+		o.Controller.Known = knownNames{lister: o.Names, options: &o, counts: observer.counts}
 	}
 	var err error
-	if made.Controller, err = reconcile.New(Name, in, r, &o.Controller); err != nil {
+	if observer.Controller, err = reconcile.New(Name, objects, r, &o.Controller); err != nil {
 		return nil, err
 	}
-	made.leavers = &leavers{
-		memory: made.memory, enqueue: made.Controller.Enqueue, timers: map[reconcile.Key]*time.Timer{},
+	observer.leavers = &leavers{
+		memory: observer.memory, enqueue: observer.Controller.Enqueue, timers: map[reconcile.Key]*time.Timer{},
 	}
-	made.remove = in.Handle(func(e informer.Event[T]) {
+	observer.remove = objects.Handle(func(e informer.Event[T]) {
 		switch {
 		case e.Initial:
-			made.memory.listed(keyOf(e.New))
+			observer.memory.listed(keyOf(e.New))
 		case e.Type == informer.Added:
-			made.leavers.returned(keyOf(e.New))
+			observer.leavers.returned(keyOf(e.New))
 		case e.Type == informer.Deleted && len(o.Delete) > 0 && !o.Once:
-			made.leavers.left(keyOf(e.Old))
+			observer.leavers.left(keyOf(e.Old))
 		}
 	})
-	return made, nil
+	return observer, nil
 }
 
 func keyOf(o informer.Object) reconcile.Key {
 	return reconcile.Key{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-// Collectors of the runs, for Prometheus.
+// Collectors returns the metrics of the runs for Prometheus.
 func (o *Observer) Collectors() []prometheus.Collector { return o.counts.collectors() }
 
 // HasSynced reports whether the first list is in the cache.
@@ -81,11 +82,10 @@ func (o *Observer) Summary() Summary {
 	}
 }
 
-// Run observes until ctx ends, or until there is nothing left to do if it is to
-// run once.
+// Run observes until ctx ends. With Options.Once it ends when no work is left.
 //
-// Errors: [ErrTooManyErrors], [ErrKeysFailed], [ErrNamesFailed]; those of the
-// controller.
+// It returns [ErrTooManyErrors], [ErrKeysFailed], [ErrNamesFailed], or an error
+// of the controller.
 func (o *Observer) Run(ctx context.Context) error {
 	defer o.leavers.stop()
 	defer o.remove()
@@ -107,11 +107,11 @@ func (o *Observer) Run(ctx context.Context) error {
 	return errors.Join(o.verdict(), err)
 }
 
-// errIdle says that everything has been done.
+// errIdle is the cause of the end when all work was done.
 var errIdle = errors.New("everything has been done")
 
-// stopWhenIdle stops when nothing is left to do. It polls, since no event shows that
-// queue, cache and sweep are all at rest.
+// stopWhenIdle stops the observer when no work is left. It polls, because no
+// event shows that the queue, the cache and the sweep are idle.
 func (o *Observer) stopWhenIdle(ctx context.Context) {
 	ticker := time.NewTicker(idleCheck)
 	defer ticker.Stop()
@@ -144,7 +144,7 @@ func (o *Observer) idle() bool {
 	return waiting == 0
 }
 
-// verdict is the result of a single pass.
+// verdict returns the result of a single pass.
 func (o *Observer) verdict() error {
 	if sweep := o.Controller.Sweep(); sweep != nil {
 		if s := sweep.Stats(); s.Sweeps == 0 {

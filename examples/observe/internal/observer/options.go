@@ -8,49 +8,51 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// NoLimit for Options.MaxErrors.
+// NoLimit is the value of Options.MaxErrors that means no limit.
 const NoLimit = -1
 
-// Options of an [Observer].
+// Options configure an [Observer].
 type Options struct {
-	// Each is the program and its first arguments that run for an object; nil
-	// shows changes and runs nothing. Delete runs for a deleted one.
+	// Each is the program, with its first arguments, that runs for an object.
+	// If it is nil, changes are only shown. Delete is the program that runs for
+	// a deleted object.
 	Each, Delete []string
-	// Names lists the names that the outside world knows; nil knows of none.
+	// Names lists the names that the outside world knows. It may be nil.
 	Names names.Lister
-	// Namespaced kinds have their namespace as an argument.
+	// Namespaced adds the namespace to the arguments.
 	Namespaced bool
-	// Arguments come after the name.
+	// Arguments are the templates of the arguments after the name.
 	Arguments argument.List
-	// LeadingDashes lets arguments from the cluster begin with a dash, even if no
-	// "--" is before them.
+	// LeadingDashes allows arguments from the cluster to begin with a dash,
+	// even without a "--" before them.
 	LeadingDashes bool
 
-	// TypeVariable, ObjectVariable name variables for the type of change and the
-	// object's JSON; empty names none. Identity adds variables for namespace,
-	// name, UID and resourceVersion.
+	// TypeVariable and ObjectVariable name variables for the type of change and
+	// the object's JSON. If a name is empty, the variable is not set. Identity
+	// adds variables for namespace, name, UID and resourceVersion.
 	TypeVariable, ObjectVariable string
 	Identity                     bool
-	// Stdin gives the object's JSON to the program to read.
+	// Stdin passes the object's JSON to the program's standard input.
 	Stdin bool
 
-	// MaxErrors stops everything after N failed runs, or is [NoLimit].
-	// Arguments that cannot be made count as failures, but not here.
+	// MaxErrors stops the observer after this number of failed runs, or is
+	// [NoLimit]. Arguments that cannot be made are failures, but do not count
+	// here.
 	MaxErrors int
-	// RetryCount is how often a run is repeated at once if it ends with
-	// RetryExitCode, unless that is 0.
+	// RetryCount is how often a run that ends with RetryExitCode is repeated at
+	// once. If RetryExitCode is 0, no run is repeated.
 	RetryCount, RetryExitCode int
 
-	// Once stops when each object there is, and each name known, has been tried.
+	// Once stops the observer when each object and each known name was tried.
 	Once bool
 	// DryRun prints commands instead of running them.
 	DryRun bool
 
-	// Controller has the controller's options; Known is set from Names.
+	// Controller has the options of the controller. New sets Known from Names.
 	Controller reconcile.Options
 }
 
-// names of the variables of Options.Identity.
+// These are the names of the variables for Options.Identity.
 const (
 	namespaceVariable = "OBSERVE_NAMESPACE"
 	nameVariable      = "OBSERVE_NAME"
@@ -58,5 +60,6 @@ const (
 	versionVariable   = "OBSERVE_RESOURCE_VERSION"
 )
 
-// idleCheck is how often an observer that runs once checks whether it is done.
+// idleCheck is the interval at which an observer that runs once checks whether
+// it is done.
 const idleCheck = 20 * time.Millisecond

@@ -12,15 +12,16 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// Progress prints a line for each run. It is safe for concurrent use if its writer is.
+// Progress prints a line for each run. It is safe for concurrent use if its
+// writer is.
 type Progress struct {
-	// Out takes the lines; nil takes none.
+	// Out receives the lines. If it is nil, no lines are printed.
 	Out io.Writer
-	// JSON makes each line an object, for programs.
+	// JSON prints each line as a JSON object, for programs.
 	JSON bool
 }
 
-// An entry is a line.
+// entry is one line of the progress output, as text or JSON.
 type entry struct {
 	Time            string    `json:"time"`
 	Type            Type      `json:"type"`
@@ -32,7 +33,7 @@ type entry struct {
 	*Summary
 }
 
-// attempt says that argv runs for an object.
+// attempt prints that argv runs for an object.
 func (p Progress) attempt(t Type, key reconcile.Key, v version, argv []string) {
 	e := entry{
 		Type: t, ResourceVersion: v.resourceVersion, Namespace: key.Namespace, Name: key.Name, UID: v.uid, Command: argv,
@@ -40,19 +41,19 @@ func (p Progress) attempt(t Type, key reconcile.Key, v version, argv []string) {
 	p.print(e, fmt.Sprintf("%s %s\t%s", t, v.resourceVersion, command.Line(argv)))
 }
 
-// begin says that the first pass over the objects of the first list begins, end
-// that it is over.
+// begin prints that the first pass over the objects of the first list has
+// begun, and end prints that it is over.
 func (p Progress) begin() { p.print(entry{Type: "SyncStarted"}, "Sync started") }
 func (p Progress) end()   { p.print(entry{Type: "SyncEnded"}, "Sync ended") }
 
-// Sum writes a summary: as a line for people, or as an object on Out.
+// Sum writes a summary, as a line to people or as an object to Out.
 func (p Progress) Sum(s Summary, people io.Writer) {
 	switch {
 	case p.Out == nil:
 	case p.JSON:
 		p.print(entry{Type: "Summary", Summary: &s}, "")
 	default:
-		_, _ = fmt.Fprintln(people, s) // there is no other place to say it
+		_, _ = fmt.Fprintln(people, s) // there is no other place to report it
 	}
 }
 
@@ -63,7 +64,7 @@ func (p Progress) print(e entry, text string) {
 	e.Time = time.Now().Format(time.RFC3339)
 	line := fmt.Appendf(nil, "# %s %s\n", e.Time, text)
 	if p.JSON {
-		line, _ = json.Marshal(e) // strings and numbers always can be
+		line, _ = json.Marshal(e) // strings and numbers can always be encoded
 		line = append(line, '\n')
 	}
 	_, _ = p.Out.Write(line) // as above
@@ -71,10 +72,11 @@ func (p Progress) print(e entry, text string) {
 
 // A Summary counts the runs of an [Observer].
 type Summary struct {
-	// Keys are the objects, and names of objects, for which something ran.
+	// Keys counts the objects, and names of objects, for which a command ran.
 	Keys uint64 `json:"keys"`
-	// Runs of commands; Failures of them failed, Retries came after a failure,
-	// Deletions succeeded. Without a command or in a dry run they count the runs that
+	// Runs counts the runs of commands. Failures counts the failed ones,
+	// Retries the ones after a failure, and Deletions the successful delete
+	// commands. Without a command, or in a dry run, they count the runs that
 	// would have happened.
 	Runs      uint64 `json:"runs"`
 	Failures  uint64 `json:"failures"`

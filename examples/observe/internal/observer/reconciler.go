@@ -15,7 +15,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// A Runner runs programs: a command.Runner.
+// A Runner runs programs. [command.Runner] implements it.
 type Runner interface {
 	Run(ctx context.Context, call command.Call) error
 }
@@ -36,30 +36,30 @@ type reconciler[T informer.Object] struct {
 	tooMany  func()
 }
 
-// Reconcile runs the program that an object, or its end, asks for.
+// Reconcile runs the program for an object, or for its deletion.
 func (r *reconciler[T]) Reconcile(ctx context.Context, request reconcile.Request[T]) (reconcile.Result, error) {
-	if r.memory.first() && !r.started.Swap(true) {
+	if r.memory.hasUntried() && !r.started.Swap(true) {
 		r.progress.begin()
 	}
 	object, found := request.Object()
-	var after time.Duration
+	var delay time.Duration
 	var err error
 	if found {
 		err = r.present(ctx, request.Key, object)
 	} else {
-		after, err = r.deleted(ctx, request.Key)
+		delay, err = r.deleted(ctx, request.Key)
 	}
-	if r.memory.try(request.Key) {
+	if r.memory.markTried(request.Key) {
 		r.progress.end()
 	}
-	if err == nil && !found && after == 0 {
+	if err == nil && !found && delay == 0 {
 		r.memory.forget(request.Key)
 	}
 	if r.options.Once && ctx.Err() == nil {
 		err = reconcile.Terminal(err)
 	}
-	if err == nil && after > 0 {
-		return reconcile.After(after), nil
+	if err == nil && delay > 0 {
+		return reconcile.After(delay), nil
 	}
 	return reconcile.Result{}, err
 }
@@ -71,17 +71,17 @@ func (r *reconciler[T]) present(ctx context.Context, key reconcile.Key, object T
 	if err != nil {
 		r.counts.failures.Add(1)
 		r.memory.end(key, true)
-		return reconcile.Terminal(err) // it follows from the object
+		return reconcile.Terminal(err) // only a change of the object can help
 	}
 	err = r.run(ctx, attempt{t, key, v, call, len(r.options.Each) > 0, retry})
 	r.memory.end(key, err != nil)
 	return err
 }
 
-// deleted runs the delete command, once the server has agreed. It asks again later
-// about an object that has merely left the selection: its deletion will not be an
-// event.
-func (r *reconciler[T]) deleted(ctx context.Context, key reconcile.Key) (after time.Duration, err error) {
+// deleted runs the delete command after the server has confirmed the deletion.
+// If the object has only left the selection, deleted asks again later, because
+// its deletion will not be an event.
+func (r *reconciler[T]) deleted(ctx context.Context, key reconcile.Key) (delay time.Duration, err error) {
 	if len(r.options.Delete) == 0 {
 		return 0, nil
 	}
@@ -90,14 +90,14 @@ func (r *reconciler[T]) deleted(ctx context.Context, key reconcile.Key) (after t
 		return 0, err
 	}
 	if exists {
-		after, first := r.memory.left(key)
-		if first {
+		delay, isFirst := r.memory.left(key)
+		if isFirst {
 			logr.FromContextOrDiscard(ctx).Info("not deleted: the object exists, though it is not, or no longer, observed")
 		}
 		if r.options.Once {
 			return 0, nil
 		}
-		return after, nil
+		return delay, nil
 	}
 	v, retry := r.memory.beginDelete(key)
 	call, err := r.options.call(r.options.Delete, Deleted, key, v, nil)
@@ -114,7 +114,7 @@ func (r *reconciler[T]) deleted(ctx context.Context, key reconcile.Key) (after t
 	return 0, err
 }
 
-// An attempt is one run, and the immediate repetitions of it.
+// An attempt is one run together with its immediate repetitions.
 type attempt struct {
 	Type
 	key      reconcile.Key
@@ -146,12 +146,12 @@ func (r *reconciler[T]) run(ctx context.Context, t attempt) error {
 	switch {
 	case err == nil:
 		return nil
-	case ctx.Err() != nil: // we are stopping, or no longer lead
+	case ctx.Err() != nil: // the observer is stopping or no longer leads
 		return err
 	}
 	r.counts.failures.Add(1)
 	if errors.Is(err, command.ErrTooLarge) {
-		return reconcile.Terminal(err) // it follows from the object
+		return reconcile.Terminal(err) // only a change of the object can help
 	}
 	if failed := r.counts.errors.Add(1); r.options.MaxErrors != NoLimit && failed >= uint64(r.options.MaxErrors) {
 		r.tooMany()

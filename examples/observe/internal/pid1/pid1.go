@@ -1,11 +1,13 @@
 //go:build unix
 
-// Package pid1 lets a program be the first process of a container.
+// Package pid1 lets a program be the first process of a container:
 //
-// The first process inherits every process whose parent has ended, and must wait
-// for it. A program that does so by itself may take the exit code of one of its
-// own children before the part that asked for it can. So the first process does
-// nothing else, and the program is its child.
+//	code, isFirst, err := pid1.Main()
+//
+// The first process inherits every process whose parent has ended, and must
+// wait for it. A program that does so itself may receive the exit code of one
+// of its own children before the code that waits for that child. So the first
+// process only forwards signals and waits, and the program is its child.
 //
 //	kubelet ──SIGTERM──▶ PID 1: forwards signals, waits for orphans ──▶ the program ──▶ commands
 package pid1
@@ -18,17 +20,17 @@ import (
 	"syscall"
 )
 
-// Main runs the program if this is the first process of its PID namespace: once
-// more, as a child. It returns the child's exit code, and true; otherwise it
-// does nothing and returns false.
+// Main runs the program again as a child if this is the first process of its
+// PID namespace. It then returns the child's exit code and true. Otherwise it
+// returns false at once.
 //
-// Errors: the child cannot be started.
-func Main() (code int, first bool, err error) {
-	return as(os.Getpid(), func() (int, error) { return run(os.Executable) })
+// It returns an error if the child cannot be started.
+func Main() (code int, isFirst bool, err error) {
+	return runAs(os.Getpid(), func() (int, error) { return run(os.Executable) })
 }
 
-// as runs the program if pid is that of the first process.
-func as(pid int, run func() (int, error)) (code int, first bool, err error) {
+// runAs runs the program if pid is the id of the first process.
+func runAs(pid int, run func() (int, error)) (code int, isFirst bool, err error) {
 	if pid != 1 {
 		return 0, false, nil
 	}
@@ -45,7 +47,7 @@ func run(find func() (string, error)) (int, error) {
 	}
 	child, err := os.StartProcess(executable, os.Args, &os.ProcAttr{
 		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
-		Sys:   &syscall.SysProcAttr{Setpgid: true}, // Ctrl-C reaches it once: through us
+		Sys:   &syscall.SysProcAttr{Setpgid: true}, // so that it receives Ctrl-C only once, from this process
 	})
 	if err != nil {
 		return 0, fmt.Errorf("starting the program as a child of PID 1: %w", err)
@@ -58,11 +60,12 @@ func run(find func() (string, error)) (int, error) {
 	return await(child.Pid, syscall.Wait4)
 }
 
-// wait4 is the system call.
+// wait4 is the type of the system call.
 type wait4 = func(pid int, status *syscall.WaitStatus, options int, usage *syscall.Rusage) (ended int, err error)
 
-// await waits for every child, and returns the exit code of the one that
-// matters: 128 and the signal if one ended it, as shells do.
+// await waits for all children until the one with the given pid has ended, and
+// returns its exit code. If a signal ended it, the code is 128 plus the signal,
+// as in shells.
 func await(pid int, wait wait4) (int, error) {
 	for {
 		var status syscall.WaitStatus

@@ -21,14 +21,15 @@ import (
 // patience bounds waits for real processes.
 const patience = time.Minute
 
-// The test binary is also the first process, and the program that this starts; a role tells them apart.
+// The test binary is also the first process, and the program that this starts;
+// a role tells them apart.
 const (
 	role    = "PID1_TEST_ROLE"
 	program = "PID1_TEST_PROGRAM" // the role of the program
 )
 
-// subreaper makes a process the one that inherits orphans below it, as the first of a PID namespace is
-// (PR_SET_CHILD_SUBREAPER).
+// subreaper makes a process the one that inherits orphans below it, as the
+// first of a PID namespace is (PR_SET_CHILD_SUBREAPER).
 const subreaper = 36
 
 func TestMain(m *testing.M) {
@@ -147,10 +148,10 @@ func TestOnlyTheFirstProcessRunsTheProgram(t *testing.T) {
 	g := NewWithT(t)
 	broken := errors.New("broken")
 	ran := func() (int, error) { return 3, broken }
-	code, first, err := as(1, ran)
+	code, first, err := runAs(1, ran)
 	g.Expect([]any{code, first, err}).To(Equal([]any{3, true, broken}))
 	for _, pid := range []int{0, 2} {
-		code, first, err = as(pid, ran)
+		code, first, err = runAs(pid, ran)
 		g.Expect([]any{code, first, err}).To(Equal([]any{0, false, nil}))
 	}
 }

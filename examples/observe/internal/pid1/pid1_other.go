@@ -1,8 +1,8 @@
 //go:build !unix
 
-// Package pid1 lets a program be the first process of a container: only where
-// there is such a thing.
+// Package pid1 lets a program be the first process of a container, on systems
+// that have such a process.
 package pid1
 
-// Main does nothing: there is no first process.
-func Main() (code int, first bool, err error) { return 0, false, nil }
+// Main returns false, because these systems have no first process.
+func Main() (code int, isFirst bool, err error) { return 0, false, nil }

@@ -13,7 +13,8 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// A Resource is how objects of one kind are read.
+// A Resource identifies the objects of one kind, and says whether they have
+// namespaces.
 type Resource struct {
 	schema.GroupVersionResource
 
@@ -21,10 +22,10 @@ type Resource struct {
 	Namespaced bool
 }
 
-// An UnknownError says that the server has no such resource.
+// An UnknownError says that the server does not have the resource.
 type UnknownError struct {
 	Name string
-	// Near are the names that look most like it.
+	// Near are the most similar names.
 	Near []string
 }
 
@@ -36,11 +37,10 @@ func (e *UnknownError) Error() string {
 	return text
 }
 
-// An AmbiguousError says that a name means several resources, and that nothing
-// tells which.
+// An AmbiguousError says that a name means several resources of equal rank.
 type AmbiguousError struct {
 	Name string
-	// Choices are names that mean one each: NAME.VERSION.GROUP.
+	// Choices are unambiguous names, one for each resource: NAME.VERSION.GROUP.
 	Choices []string
 }
 
@@ -48,48 +48,49 @@ func (e *AmbiguousError) Error() string {
 	return fmt.Sprintf("resource %q is ambiguous: choose %s", e.Name, strings.Join(e.Choices, " or "))
 }
 
-// A SilentError says that a group does not answer which could have the resource, or
-// another of the same name: nothing is known of what the name means.
+// A SilentError says that a group that does not answer could have the resource,
+// or another one of the same name, so that the name cannot be resolved.
 type SilentError struct {
 	Name string
-	// Silent are the versions that do not answer.
+	// Silent lists the versions that do not answer.
 	Silent []string
-	// Choices are the resources that do, by names that mean one each.
+	// Choices are unambiguous names of the resources of the other groups.
 	Choices []string
 }
 
 func (e *SilentError) Error() string {
-	text := fmt.Sprintf("the server of %s does not answer: what resource %q means is not known",
+	text := fmt.Sprintf("the server of %s does not answer, so that resource %q cannot be resolved",
 		strings.Join(e.Silent, " and "), e.Name)
 	if len(e.Choices) > 0 {
-		text += fmt.Sprintf("; if it is one of those that answer, choose %s", strings.Join(e.Choices, " or "))
+		text += fmt.Sprintf("; if you mean a resource of another group, choose %s", strings.Join(e.Choices, " or "))
 	}
 	return text
 }
 
-// Find returns the resource called name: NAME, NAME.GROUP or
-// NAME.VERSION.GROUP, where NAME is plural, singular, kind or short name, in this
-// order. Of several groups, the core group is meant, else the first of
-// Kubernetes' own, as kubectl has it; of several versions, the one that the
-// server prefers.
+// Find returns the resource called name, which is NAME, NAME.GROUP or
+// NAME.VERSION.GROUP. NAME is a plural, singular, kind or short name, in this
+// order of preference. Of several groups, Find prefers the core group, and then
+// the first of the groups of Kubernetes itself, like kubectl. Of several
+// versions, it prefers the one that the server prefers.
 //
-// Errors: [UnknownError]; [AmbiguousError], if the name means resources of
-// several groups that are not Kubernetes' own: which the server lists first is a
-// matter of their names; [SilentError], if a group whose own server does not answer
-// could have the resource or one that goes before it. The resource cannot be listed and
-// watched; the server does not answer.
+// It returns an [UnknownError] if the server does not have the resource. It
+// returns an [AmbiguousError] if the name means resources of several groups
+// that are not part of Kubernetes, because the server sorts these by name only.
+// It returns a [SilentError] if a group that does not answer could have the
+// resource, or one that is preferred to it. Other errors say that the resource
+// cannot be listed and watched, or that the server does not answer.
 func Find(server discovery.DiscoveryInterface, name string) (Resource, error) {
-	all, silent, err := served(server)
+	candidates, silent, err := served(server)
 	if err != nil {
 		return Resource{}, err
 	}
-	best := parse(name).best(all)
+	best := parse(name).best(candidates)
 	if open := parse(name).open(best, silent); len(open) > 0 {
 		return Resource{}, &SilentError{Name: name, Silent: open, Choices: choices(best)}
 	}
 	switch {
 	case len(best) == 0:
-		return Resource{}, &UnknownError{Name: name, Near: near(parse(name).name, all)}
+		return Resource{}, &UnknownError{Name: name, Near: near(parse(name).name, candidates)}
 	case len(best) > 1:
 		return Resource{}, &AmbiguousError{Name: name, Choices: choices(best)}
 	}
@@ -101,31 +102,31 @@ func Find(server discovery.DiscoveryInterface, name string) (Resource, error) {
 	return Resource{GroupVersionResource: found.gvr, Kind: found.Kind, Namespaced: found.Namespaced}, nil
 }
 
-// choices are names of resources that mean nothing else.
-func choices(all []candidate) []string {
-	texts := make([]string, len(all))
-	for i, c := range all {
+// choices returns unambiguous names of the resources.
+func choices(candidates []candidate) []string {
+	texts := make([]string, len(candidates))
+	for i, c := range candidates {
 		texts[i] = strings.Join([]string{c.gvr.Resource, c.gvr.Version, c.gvr.Group}, ".")
 	}
 	slices.Sort(texts)
 	return texts
 }
 
-// Names returns the names of everything that can be observed, for completion: the
-// plural name, with the group if the plural alone means another resource or is
-// ambiguous.
+// Names returns the names of all resources that can be observed, for
+// completion. A name is the plural, with the group if the plural alone is
+// ambiguous or means another resource.
 func Names(server discovery.DiscoveryInterface) ([]string, error) {
-	all, _, err := served(server)
+	candidates, _, err := served(server)
 	if err != nil {
 		return nil, err
 	}
 	var names []string
-	for _, c := range all {
+	for _, c := range candidates {
 		if !slices.Contains(c.Verbs, "watch") {
 			continue
 		}
 		name := c.Name
-		if best := parse(name).best(all); len(best) > 1 || best[0].gvr.Group != c.gvr.Group {
+		if best := parse(name).best(candidates); len(best) > 1 || best[0].gvr.Group != c.gvr.Group {
 			name = c.gvr.GroupResource().String()
 		}
 		names = append(names, name)
@@ -141,21 +142,21 @@ type candidate struct {
 	gvr schema.GroupVersionResource
 }
 
-// served returns the server's resources, in the order of preference: the core group
-// first, then the groups in the server's order, of each the preferred version
-// first, and the versions of which it says nothing. The lists themselves come in no
-// order.
+// served returns the server's resources in the order of preference: first the
+// core group, then the other groups in the server's order. Within a group the
+// preferred version is first. It also returns the versions that do not answer.
+// The lists of resources have no order of their own.
 func served(server discovery.DiscoveryInterface) ([]candidate, []schema.GroupVersion, error) {
 	groups, lists, err := server.ServerGroupsAndResources()
-	partial, some := errors.AsType[*discovery.ErrGroupDiscoveryFailed](err)
-	if err != nil && !some {
-		return nil, nil, fmt.Errorf("asking the server for its resources: %w", err)
+	partial, isPartial := errors.AsType[*discovery.ErrGroupDiscoveryFailed](err)
+	if err != nil && !isPartial {
+		return nil, nil, fmt.Errorf("reading the server's resources: %w", err)
 	}
 	silent := map[schema.GroupVersion]error{}
-	if some {
+	if isPartial {
 		silent = partial.Groups
 	}
-	if err := complete(groups, lists); err != nil {
+	if err := checkComplete(groups, lists); err != nil {
 		return nil, nil, err
 	}
 	resources := map[string][]metav1.APIResource{}
@@ -166,7 +167,7 @@ func served(server discovery.DiscoveryInterface) ([]candidate, []schema.GroupVer
 	slices.SortStableFunc(groups, func(a, b *metav1.APIGroup) int {
 		return cmp.Compare(min(len(a.Name), 1), min(len(b.Name), 1))
 	})
-	var all []candidate
+	var candidates []candidate
 	for _, group := range groups {
 		versions := append([]metav1.GroupVersionForDiscovery{group.PreferredVersion}, group.Versions...)
 		for i, v := range versions {
@@ -175,28 +176,29 @@ func served(server discovery.DiscoveryInterface) ([]candidate, []schema.GroupVer
 			}
 			gv := schema.GroupVersion{Group: group.Name, Version: v.Version}
 			for _, r := range resources[v.GroupVersion] {
-				if !strings.Contains(r.Name, "/") { // a subresource
-					all = append(all, candidate{r, gv.WithResource(r.Name)})
+				if !strings.Contains(r.Name, "/") { // not a subresource
+					candidates = append(candidates, candidate{r, gv.WithResource(r.Name)})
 				}
 			}
 		}
 	}
-	return all, slices.SortedFunc(maps.Keys(silent), func(a, b schema.GroupVersion) int {
+	return candidates, slices.SortedFunc(maps.Keys(silent), func(a, b schema.GroupVersion) int {
 		return strings.Compare(a.String(), b.String())
 	}), nil
 }
 
-// complete returns an error if the core group or all other groups are missing.
-// client-go takes a status 404 for either as an answer without groups, although every
-// server has both: the page of a proxy says nothing about them.
-func complete(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) error {
+// checkComplete returns an error if the core group or all other groups are
+// missing. client-go treats a status 404 for either as an answer without
+// groups, although every server has both. So the 404 may be the page of a
+// proxy.
+func checkComplete(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) error {
 	core := slices.ContainsFunc(lists, func(l *metav1.APIResourceList) bool {
 		return l.GroupVersion == "v1" && len(l.APIResources) > 0
 	})
-	others := slices.ContainsFunc(groups, func(g *metav1.APIGroup) bool { return g.Name != "" })
-	if !core || !others {
-		return errors.New("asking the server for its resources: the answer is not complete, something in between may " +
-			"have given it: check that the kubeconfig names the API server")
+	hasGroups := slices.ContainsFunc(groups, func(g *metav1.APIGroup) bool { return g.Name != "" })
+	if !core || !hasGroups {
+		return errors.New("reading the server's resources: the answer is incomplete, perhaps because a proxy " +
+			"has answered: check that the kubeconfig names the API server")
 	}
 	return nil
 }

@@ -16,8 +16,8 @@ import (
 
 var watched = metav1.Verbs{"get", "list", "watch"}
 
-// cluster is the discovery of a server: its groups in the server's order, and the lists
-// of their resources in no order at all, as client-go returns them.
+// cluster is the discovery of a server: its groups in the server's order, and
+// the lists of their resources in no order at all, as client-go returns them.
 type cluster struct {
 	discovery.DiscoveryInterface
 
@@ -209,7 +209,7 @@ func TestADiscoveryWithoutTheCoreOrAllOtherGroupsIsNoAnswer(t *testing.T) {
 			s := server()
 			s.lists = slices.DeleteFunc(s.lists, func(l *metav1.APIResourceList) bool { return !keep(l) })
 			_, err := resource.Find(s, "widgets")
-			NewWithT(t).Expect(err).To(MatchError(ContainSubstring("not complete")))
+			NewWithT(t).Expect(err).To(MatchError(ContainSubstring("incomplete")))
 		})
 	}
 }

@@ -6,19 +6,19 @@ import (
 )
 
 const (
-	maxNear     = 3 // suggestions
-	maxDistance = 2 // of a suggestion, in edits
-	minLength   = 4 // of a name for which there are any: two edits make anything of less
+	maxNear     = 3 // number of suggestions
+	maxDistance = 2 // largest distance of a suggestion, in edits
+	minLength   = 4 // of a name; two edits turn shorter names into unrelated ones
 )
 
-// near returns the plural names that look most like name.
-func near(name string, all []candidate) []string {
+// near returns the plural names that are most similar to name.
+func near(name string, candidates []candidate) []string {
 	if len(name) < minLength {
 		return nil
 	}
 	var names []string
 	least := maxDistance
-	for _, c := range all {
+	for _, c := range candidates {
 		d := min(distance(name, c.Name), distance(name, strings.ToLower(c.SingularName)))
 		if d < least {
 			names, least = nil, d
@@ -32,8 +32,8 @@ func near(name string, all []candidate) []string {
 	return names[:min(len(names), maxNear)]
 }
 
-// distance is the number of insertions, deletions and replacements of bytes
-// that make b of a (Levenshtein).
+// distance returns the number of insertions, deletions and replacements of
+// bytes that turn a into b (Levenshtein).
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

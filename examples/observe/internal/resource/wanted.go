@@ -8,19 +8,20 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// wanted is a parsed name: NAME alone, NAME.GROUP or NAME.VERSION.GROUP.
-type wanted struct{ name, rest string }
+// wanted is a parsed name: NAME, NAME.GROUP or NAME.VERSION.GROUP.
+type wanted struct{ name, qualifier string }
 
 func parse(name string) wanted {
-	short, rest, _ := strings.Cut(strings.ToLower(name), ".")
-	return wanted{short, rest}
+	short, qualifier, _ := strings.Cut(strings.ToLower(name), ".")
+	return wanted{short, qualifier}
 }
 
-// best returns the candidate that is meant, of all in the order of preference.
-// Several are ambiguous, each the preferred version of another group.
-func (w wanted) best(all []candidate) (best []candidate) {
+// best returns the best candidate of candidates, which are in the order of
+// preference. It returns several if the name is ambiguous, each with the
+// preferred version of another group.
+func (w wanted) best(candidates []candidate) (best []candidate) {
 	rank := 0
-	for _, c := range all {
+	for _, c := range candidates {
 		switch r := w.rank(c); {
 		case r > rank:
 			best, rank = []candidate{c}, r
@@ -30,39 +31,40 @@ func (w wanted) best(all []candidate) (best []candidate) {
 		}
 	}
 	for _, c := range best {
-		if own(c.gvr.Group) {
+		if isBuiltIn(c.gvr.Group) {
 			return []candidate{c}
 		}
 	}
 	return best
 }
 
-// open returns the silent versions that could have a resource which is meant instead of
-// best, or besides it. A plural name of the core group is never open: it goes before
-// all others.
+// open returns the silent versions that could have a better resource than best,
+// or one of the same rank. It returns none for a plural name of the core group,
+// which is preferred to all others.
 func (w wanted) open(best []candidate, silent []schema.GroupVersion) (open []string) {
-	if w.rest == "" && len(best) == 1 && best[0].gvr.Group == "" && w.name == best[0].Name {
+	if w.qualifier == "" && len(best) == 1 && best[0].gvr.Group == "" && w.name == best[0].Name {
 		return nil
 	}
 	for _, gv := range silent {
 		group := strings.ToLower(gv.Group)
-		version, groupOfVersion, _ := strings.Cut(w.rest, ".")
-		if w.rest == "" || w.rest == group || version == gv.Version && groupOfVersion == group {
+		version, groupOfVersion, _ := strings.Cut(w.qualifier, ".")
+		if w.qualifier == "" || w.qualifier == group || version == gv.Version && groupOfVersion == group {
 			open = append(open, gv.String())
 		}
 	}
 	return open
 }
 
-// own reports whether a group is Kubernetes' own. The server's order is meaningful only
-// for these: others have one priority, and are sorted by name.
-func own(group string) bool { return scheme.Scheme.IsGroupRegistered(group) }
+// isBuiltIn reports whether a group is part of Kubernetes. The server's order
+// is meaningful only for these groups. The others have one priority and are
+// sorted by name.
+func isBuiltIn(group string) bool { return scheme.Scheme.IsGroupRegistered(group) }
 
-// rank says how well a candidate fits: 0 is not at all.
+// rank returns how well a candidate fits. 0 means that it does not fit.
 func (w wanted) rank(c candidate) int {
 	group := strings.ToLower(c.gvr.Group)
-	version, groupOfVersion, _ := strings.Cut(w.rest, ".") // pods.v1 and pods.v1. are of the core group
-	if w.rest != "" && w.rest != group && (version != c.gvr.Version || groupOfVersion != group) {
+	version, groupOfVersion, _ := strings.Cut(w.qualifier, ".") // pods.v1 and pods.v1. name the core group
+	if w.qualifier != "" && w.qualifier != group && (version != c.gvr.Version || groupOfVersion != group) {
 		return 0
 	}
 	switch {

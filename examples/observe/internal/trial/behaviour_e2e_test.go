@@ -135,7 +135,7 @@ var _ = DescribeTable("A single pass", func(_ SpecContext, code int, args []stri
 	// Wrong command lines.
 	Entry("two resources", 1, []string{"svc", "pods"}, "", `unexpected argument "pods": put -- `),
 	Entry("an unknown flag", 1, []string{"svc", "--bogus"}, "", "unknown flag: --bogus"),
-	Entry("an unknown format", 1, []string{"svc", "-o", "yaml"}, "", `"yaml" is no format`),
+	Entry("an unknown format", 1, []string{"svc", "-o", "yaml"}, "", `"yaml" is not a template format`),
 	Entry("a wrong template", 1, []string{"svc", "--template", "{.spec"}, "", "unclosed"),
 	Entry("a wrong selector", 1, []string{"svc", "-l", "a=(b"}, "", "--selector"),
 	Entry("names without delete", 1, []string{"svc", "--names=echo"}, "", "--delete and --names must both be specified"),

@@ -1,3 +1,4 @@
-// Package trial has the tests of observe as a process on a real API server: each
-// behaviour that README.md promises, each script that ships, and the manifest.
+// Package trial tests observe as a process against a real API server. It tests
+// each behaviour that README.md promises, each script that is shipped, and the
+// manifest.
 package trial

@@ -45,7 +45,8 @@ var _ = Describe("The manifest", func() {
 			return len(pods.Items), err
 		}, patience).Should(Equal(1), "the restricted policy admits its Pod")
 
-		// The files that the kubelet would mount, and the account that the Pod would have.
+		// The files that the kubelet would mount, and the account that the Pod
+		// would have.
 		files, err := user.CoreV1().ConfigMaps("set-owner").Get(ctx, "set-owner", metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		mounted := GinkgoT().TempDir()

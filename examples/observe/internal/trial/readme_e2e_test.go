@@ -12,8 +12,9 @@ import (
 	"github.com/onsi/gomega/gexec"
 )
 
-// walkThrough returns the commands of README.md's walk-through, in order. Commands that
-// set up things that the suite already has are in a different kind of block.
+// walkThrough returns the commands of README.md's walk-through, in order.
+// Commands that set up things that the suite already has are in a different
+// kind of block.
 func walkThrough() string {
 	GinkgoHelper()
 	text, err := os.ReadFile("../../README.md")

@@ -10,8 +10,9 @@ import (
 	"github.com/onsi/gomega/gexec"
 )
 
-// The assertions of oc's own tests about oc observe: those of openshift/origin, test/extended/cli/observe.go,
-// and the further ones of the older test/cmd/observe.sh. Both look at standard output and standard error
+// The assertions of oc's own tests about oc observe: those of openshift/origin,
+// test/extended/cli/observe.go, and the further ones of the older
+// test/cmd/observe.sh. Both look at standard output and standard error
 // together.
 var _ = DescribeTable("Upstream asserts", func(_ SpecContext, succeeds bool, says string, args ...string) {
 	c := command(cluster.Kubeconfig(), binary, args...)
