@@ -25,8 +25,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// inTests are the options of a manager that is started more than once in a process, has no ports, and is heard: errors
-// that it logs are in the trace.
+// inTests are the options of a manager that is started more than once in a
+// process, has no ports, and is heard: errors that it logs are in the trace.
 func inTests(env *reconciletest.Env) ctrl.Options {
 	anyName := true
 	return ctrl.Options{
@@ -74,8 +74,8 @@ func TestAnOperatorOfOperatorSDK(t *testing.T) {
 	}, &reconciletest.Options{Budget: 15 * time.Second})
 }
 
-// twoReplicas is a case in which one replica leads, by a Lease of the simulated server and the manager's own code. Its
-// controllers wait for that, or do not.
+// twoReplicas is a case in which one replica leads, by a Lease of the simulated
+// server and the manager's own code. Its controllers wait for that, or do not.
 func twoReplicas(waits bool) *reconciletest.Case {
 	return &reconciletest.Case{
 		Replicas: 2,
@@ -104,8 +104,8 @@ func TestTwoReplicasOnControllerRuntime(t *testing.T) {
 	reconciletest.Explore(t, twoReplicas(true), &reconciletest.Options{Budget: 6 * time.Second})
 }
 
-// indexed starts the operator with an index of its cache: the manager waits in its Start until that has synced, and
-// cannot be stopped meanwhile.
+// indexed starts the operator with an index of its cache: the manager waits in
+// its Start until that has synced, and cannot be stopped meanwhile.
 func indexed(env *reconciletest.Env, config *rest.Config) error {
 	mgr, err := ctrl.NewManager(config, inTests(env))
 	if err != nil {

@@ -1,7 +1,10 @@
-// Package anyprogram tests programs that were not written with Homeostat: an operator on controller-runtime (package
-// operator), one after operator-sdk's tutorial, with a kind of its own (package memcached), and a controller on
-// client-go alone (package plain). All take the rest.Config that they are handed.
-// docs/testing-your-operator.md shows how.
+// Package anyprogram tests programs that were not written with Homeostat: an
+// operator that uses controller-runtime (package operator), an operator after
+// the tutorial of operator-sdk with a custom kind (package memcached), and a
+// controller that uses only client-go (package plain). All of them take a
+// rest.Config as a parameter. docs/testing-your-operator.md shows how to test
+// such programs.
 //
-// It is a module of its own: Homeostat does not depend on controller-runtime.
+// It is a separate module, because Homeostat does not depend on
+// controller-runtime.
 package anyprogram

@@ -31,8 +31,9 @@ import (
 
 const customMetrics = "custom.metrics.k8s.io/v1beta2"
 
-// adapter is the API server with custom metrics beside it, as an adapter of Prometheus's metrics adds them: each
-// replica's queue lags, and its workers are busy, as much as is set.
+// adapter is the API server with custom metrics beside it, as an adapter of
+// Prometheus's metrics adds them: each replica's queue lags, and its workers
+// are busy, as much as is set.
 type adapter struct {
 	through   *httputil.ReverseProxy
 	lag, busy atomic.Int64 // milliseconds, thousandths
@@ -111,7 +112,8 @@ func answer(w http.ResponseWriter, what any) {
 	_ = json.NewEncoder(w).Encode(what)
 }
 
-// autoscaler runs the HorizontalPodAutoscaler controller of Kubernetes, which the control plane leaves out.
+// autoscaler runs the HorizontalPodAutoscaler controller of Kubernetes, which
+// the control plane leaves out.
 func autoscaler(ctx context.Context, program, server string) {
 	GinkgoHelper()
 	kubeconfig := filepath.Join(GinkgoT().TempDir(), "autoscaler")
@@ -130,7 +132,8 @@ func autoscaler(ctx context.Context, program, server string) {
 	})
 }
 
-// manifests returns those of a kustomization, without the kinds that the control plane does not serve.
+// manifests returns those of a kustomization, without the kinds that the
+// control plane does not serve.
 func manifests(program, folder string) string {
 	GinkgoHelper()
 	text, err := exec.Command(program, "kubectl", "kustomize", folder).Output()

@@ -182,7 +182,8 @@ type kill struct {
 	at     time.Time
 }
 
-// strikes reports whether the process may have died before it had the answer. The server may find its request later still.
+// strikes reports whether the process may have died before it had the answer.
+// The server may find its request later still.
 func (k kill) strikes(r *record) bool { return r.writer() == k.writer && r.Answered.After(k.at) }
 
 // judge checks the writers in the audit log.

@@ -19,18 +19,18 @@ type podlog struct{ logged sync.Map } // the *corev1.Pod of each key, as it was 
 func (p *podlog) Reconcile(ctx context.Context, request reconcile.Request[*corev1.Pod]) (reconcile.Result, error) {
 	log := logr.FromContextOrDiscard(ctx)
 	pod, exists := request.Object()
-	before, _ := p.logged.Swap(request.Key, pod)
-	last, _ := before.(*corev1.Pod)
-	if last != nil && (!exists || pod.UID != last.UID) {
-		log.Info("deleted", "uid", last.UID)
-		last = nil
+	value, _ := p.logged.Swap(request.Key, pod)
+	previous, _ := value.(*corev1.Pod)
+	if previous != nil && (!exists || pod.UID != previous.UID) {
+		log.Info("deleted", "uid", previous.UID)
+		previous = nil
 	}
 	switch {
 	case !exists:
 		p.logged.Delete(request.Key)
-	case last == nil:
+	case previous == nil:
 		log.Info("created", "uid", pod.UID, "resourceVersion", pod.ResourceVersion)
-	case pod.ResourceVersion != last.ResourceVersion:
+	case pod.ResourceVersion != previous.ResourceVersion:
 		log.Info("updated", "uid", pod.UID, "resourceVersion", pod.ResourceVersion)
 	}
 	return reconcile.Result{}, nil

@@ -84,7 +84,8 @@ func (s server) Watch(_ context.Context, o metav1.ListOptions) (watch.Interface,
 	return s.events, nil
 }
 
-// TestMain runs the program in place of the tests for TestTheProgramReadsItsCommandLine.
+// TestMain runs the program in place of the tests for
+// TestTheProgramReadsItsCommandLine.
 func TestMain(m *testing.M) {
 	if os.Getenv("PODLOG_TEST_MAIN") != "" {
 		main()
@@ -119,8 +120,8 @@ func TestTheREADMEExplainsEveryLine(t *testing.T) {
 	g.Expect(strings.Count(string(program), "\n")).To(BeNumerically("<=", 60))
 }
 
-// A thousand Pods are updated a hundred times each; every other one is recreated, and
-// then all are deleted.
+// A thousand Pods are updated a hundred times each; every other one is
+// recreated, and then all are deleted.
 func TestManyUpdatesEndInOneFinalLinePerPod(t *testing.T) {
 	const number, updates = 1000, 100
 	synctest.Test(t, func(t *testing.T) {
@@ -195,7 +196,8 @@ func TestATurnForNoReasonSaysNothingAndNothingIsKeptOfTheGone(t *testing.T) {
 	})
 }
 
-// The Pods that one boot has logged without their end are those that exist, whatever happens.
+// The Pods that one boot has logged without their end are those that exist,
+// whatever happens.
 func TestItSurvivesEveryFault(t *testing.T) {
 	pod := func(name string) *corev1.Pod {
 		return &corev1.Pod{

@@ -1,5 +1,5 @@
-// Package memcached is an operator after operator-sdk's tutorial, written here: api, internal/controller, and the
-// code of the tutorial's cmd/main.go.
+// Package memcached is an operator after the tutorial of operator-sdk. It has
+// the tutorial's api and internal/controller, and the code of its cmd/main.go.
 package memcached
 
 import (
@@ -15,7 +15,8 @@ import (
 	"github.com/homeostat/homeostat/examples/anyprogram/memcached/internal/controller"
 )
 
-// Start runs the operator until ctx ends, as its main does after it has read the flags into o.
+// Start runs the operator until ctx ends. It is the part of the operator's main
+// after reading the flags into o.
 func Start(ctx context.Context, config *rest.Config, o ctrl.Options) error {
 	o.Scheme = runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, cachev1alpha1.AddToScheme} {

@@ -1,4 +1,5 @@
-// Package operator is an operator on controller-runtime: each ConfigMap with the label "copy" has a Secret of its name.
+// Package operator is an operator that uses controller-runtime. For each
+// ConfigMap with the label "copy" it creates a Secret of the same name.
 package operator
 
 import (
@@ -14,10 +15,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 )
 
-// Label marks the ConfigMaps that have a copy.
+// Label marks the ConfigMaps to copy.
 const Label = "copy"
 
-// Start runs the operator until ctx ends, as its main does after it has read the flags into o.
+// Start runs the operator until ctx ends. It is the part of the operator's main
+// after reading the flags into o.
 func Start(ctx context.Context, config *rest.Config, o ctrl.Options) error {
 	mgr, err := ctrl.NewManager(config, o)
 	if err != nil {
@@ -29,7 +31,7 @@ func Start(ctx context.Context, config *rest.Config, o ctrl.Options) error {
 	return mgr.Start(ctx)
 }
 
-// Reconciler keeps the copies.
+// Reconciler reconciles the copies.
 type Reconciler struct{ client.Client }
 
 // SetupWithManager registers the reconciler.
@@ -60,7 +62,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, err
 }
 
-// drop deletes the copy of a ConfigMap that should have none.
+// drop deletes the copy of a ConfigMap that must not have one.
 func (r *Reconciler) drop(ctx context.Context, source *corev1.ConfigMap, secret *corev1.Secret) error {
 	if err := r.Get(ctx, client.ObjectKeyFromObject(secret), secret); err != nil {
 		return client.IgnoreNotFound(err)

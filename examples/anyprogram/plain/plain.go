@@ -1,4 +1,5 @@
-// Package plain is a controller on client-go alone: each Namespace has a ServiceAccount "worker".
+// Package plain is a controller that uses only client-go. It creates a
+// ServiceAccount "worker" in each Namespace.
 package plain
 
 import (
@@ -16,11 +17,11 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// resync is how often every namespace is looked at again: an account that was created and deleted while a watch was
-// broken leaves no event.
+// resync is how often every namespace is checked again. An account that is
+// created and deleted while a watch is broken causes no event.
 const resync = 30 * time.Second
 
-// Name is that of the ServiceAccounts.
+// Name is the name of the ServiceAccounts.
 const Name = "worker"
 
 // Start runs the controller until ctx ends.

@@ -8,7 +8,7 @@ import (
 	"github.com/homeostat/homeostat/cluster"
 )
 
-// Names of a Setting in URLs and in RBAC rules.
+// These are the names of a Setting in URLs and in RBAC rules.
 const (
 	Group    = "config.homeostat.dev"
 	Version  = "v1alpha1"
@@ -16,10 +16,11 @@ const (
 	Kind     = "Setting"
 )
 
-// Settings reads and writes the Settings of one namespace, or of all.
+// Settings reads and writes the Settings of one namespace, or of all
+// namespaces.
 type Settings = *cluster.KindClient[*Setting, *SettingList]
 
-// GroupVersion is that of this package.
+// GroupVersion returns the group and version of this package.
 func GroupVersion() schema.GroupVersion { return schema.GroupVersion{Group: Group, Version: Version} }
 
 // AddToScheme adds the types of this package to a scheme.
@@ -29,7 +30,7 @@ func AddToScheme(s *runtime.Scheme) error {
 	return nil
 }
 
-// NewKind makes clients of Settings.
+// NewKind returns a source of clients for Settings.
 func NewKind(c *cluster.Cluster) (*cluster.Kind[*Setting, *SettingList], error) {
 	return cluster.NewKind[*Setting, *SettingList](c, GroupVersion().WithResource(Resource), AddToScheme)
 }

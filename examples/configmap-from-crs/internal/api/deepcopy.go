@@ -6,32 +6,32 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// DeepCopy returns a copy that shares nothing with s.
+// DeepCopy returns a copy that shares no memory with s.
 func (s *Setting) DeepCopy() *Setting {
 	if s == nil {
 		return nil
 	}
-	out := *s
-	out.ObjectMeta = *s.ObjectMeta.DeepCopy()
-	out.Status.Conditions = slices.Clone(s.Status.Conditions)
-	return &out
+	copied := *s
+	copied.ObjectMeta = *s.ObjectMeta.DeepCopy()
+	copied.Status.Conditions = slices.Clone(s.Status.Conditions)
+	return &copied
 }
 
 // DeepCopyObject is DeepCopy for a runtime.Object.
 func (s *Setting) DeepCopyObject() runtime.Object { return s.DeepCopy() }
 
-// DeepCopy returns a copy that shares nothing with l.
+// DeepCopy returns a copy that shares no memory with l.
 func (l *SettingList) DeepCopy() *SettingList {
 	if l == nil {
 		return nil
 	}
-	out := *l
-	out.ListMeta = *l.ListMeta.DeepCopy()
-	out.Items = slices.Clone(l.Items)
-	for i := range out.Items {
-		out.Items[i] = *l.Items[i].DeepCopy()
+	copied := *l
+	copied.ListMeta = *l.ListMeta.DeepCopy()
+	copied.Items = slices.Clone(l.Items)
+	for i := range copied.Items {
+		copied.Items[i] = *l.Items[i].DeepCopy()
 	}
-	return &out
+	return &copied
 }
 
 // DeepCopyObject is DeepCopy for a runtime.Object.

@@ -1,3 +1,4 @@
-// Package api is the API type of the example: a Setting is one line of a
-// ConfigMap, with the typed client for it. Nothing here is generated.
+// Package api has the API type of the example and a typed client for it. A
+// Setting is one line of a ConfigMap. The code is written by hand, without a
+// generator.
 package api

@@ -2,10 +2,10 @@ package api
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// Published is the condition of a Setting that stands in the ConfigMap.
+// Published is the condition that tells whether a Setting is in the ConfigMap.
 const Published = "Published"
 
-// A Setting is one key and value of the ConfigMap of its namespace.
+// A Setting is one key and value in the ConfigMap of its namespace.
 type Setting struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -14,17 +14,18 @@ type Setting struct {
 	Status SettingStatus `json:"status,omitzero"`
 }
 
-// SettingSpec is the part of a Setting in the ConfigMap.
+// SettingSpec is the part of a Setting that is written into the ConfigMap.
 type SettingSpec struct {
-	// Key in the ConfigMap. Of several Settings with one key, the oldest counts.
+	// Key is the key in the ConfigMap. If several Settings have one key, the
+	// oldest one counts.
 	Key string `json:"key"`
-	// Value of the key.
+	// Value is the value of the key.
 	Value string `json:"value,omitempty"`
 }
 
 // SettingStatus is the result of the last reconcile.
 type SettingStatus struct {
-	// Conditions has Published.
+	// Conditions has the condition Published.
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 

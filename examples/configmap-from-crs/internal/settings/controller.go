@@ -16,23 +16,26 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// DefaultConfigMap is the name of the ConfigMaps.
+// DefaultConfigMap is the default name of the ConfigMaps.
 const DefaultConfigMap = "settings"
 
-// Options of the controller. Nil and zero fields mean the defaults.
+// Options configure the controller. nil and zero fields mean the defaults.
 type Options struct {
-	// ConfigMap is the name of the ConfigMap in each namespace; [DefaultConfigMap].
+	// ConfigMap is the name of the ConfigMap in each namespace. Defaults to
+	// [DefaultConfigMap].
 	ConfigMap string
-	// Events receives warnings. Defaults to none.
+	// Events receives warnings. Defaults to no recorder.
 	Events events.EventRecorder
-	// Leader lets it work only while this replica leads; it always works.
+	// Leader lets the controller work only while this replica leads. By default
+	// it always works.
 	Leader reconcile.Leader
 }
 
-// New returns the controller for all namespaces. It starts nothing.
+// New returns the controller for all namespaces. It does not start it.
 //
-// The ConfigMaps are its primary objects, since each reconcile is about one:
-// one reconcile at a time per ConfigMap, however many Settings change.
+// The ConfigMaps are the controller's primary objects, since each reconcile is
+// about one of them. So there is one reconcile at a time per ConfigMap, even if
+// many Settings change.
 func New(
 	client kubernetes.Interface, settings func(namespace string) api.Settings, o *Options,
 ) (*reconcile.Controller, error) {

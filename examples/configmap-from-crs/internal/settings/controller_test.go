@@ -57,7 +57,8 @@ func TestOfSeveralSettingsWithOneKeyTheOldestCounts(t *testing.T) {
 	})
 }
 
-// tampering is an edit of the output by another client, and the repair that must follow.
+// tampering is an edit of the output by another client, and the repair that
+// must follow.
 func tampering() map[string]struct {
 	do     func(w *world)
 	follow []string
@@ -121,8 +122,8 @@ func TestATamperedOutputIsRestored(t *testing.T) {
 	}
 }
 
-// The same with an output that is not watched: nothing is restored. So the test above
-// can fail.
+// The same with an output that is not watched: nothing is restored. So the test
+// above can fail.
 func TestWithoutTheOutputWatchNothingIsRestored(t *testing.T) {
 	for name, c := range tampering() {
 		t.Run(name, func(t *testing.T) {

@@ -1,18 +1,22 @@
-// Package settings publishes the Settings of each namespace as one ConfigMap.
+// Package settings publishes the Settings of each namespace as one ConfigMap:
 //
-// Many inputs make one output, and both can change at any time: a user edits
-// a Setting, and another edits the ConfigMap. A controller that watches only
-// its inputs never learns of the second.
+//	controller, err := settings.New(client, kind.In, nil)
 //
-//		Settings ───▶ key: the namespace's ConfigMap ──▶ reconcile: render all Settings
-//		ConfigMap ──▶                                    │  ├──▶ ConfigMap as it must be
-//		   ▲                                             │  └──▶ conditions of the Settings
-//		   └─────────────── what we write, we watch ◀────┘
+// Many inputs make one output, and both can change at any time. For example, a
+// user edits a Setting while another user edits the ConfigMap. A controller that
+// watches only its inputs never learns of the second edit.
 //
-//	  - The ConfigMap is a function of the Settings: nothing in it is older than
-//	    they are, and nothing that another client wrote stays.
-//	  - The last Setting takes the ConfigMap with it, when the server confirms that
-//	    there is none.
-//	  - A ConfigMap of that name without our label is never written to; the
-//	    Settings say so.
+//	Settings ───▶ key: the namespace's ConfigMap ──▶ reconcile: render all Settings
+//	ConfigMap ──▶                                    │  ├──▶ ConfigMap as it must be
+//	   ▲                                             │  └──▶ conditions of the Settings
+//	   └─────────────── what we write, we watch ◀────┘
+//
+// The contract:
+//
+//   - The ConfigMap is a function of the present Settings. It has no older
+//     values, and changes by other clients are overwritten.
+//   - The ConfigMap is deleted after the last Setting, when the server confirms
+//     that there are no more Settings.
+//   - A ConfigMap of that name without our label is never modified. The
+//     conditions of the Settings report it.
 package settings

@@ -18,7 +18,8 @@ import (
 // inputs is where the Settings are.
 const inputs = "/apis/config.homeostat.dev/v1alpha1/namespaces/d/settings"
 
-// Another client takes the ConfigMap over after the controller has looked at it, and before its request arrives.
+// Another client takes the ConfigMap over after the controller has looked at
+// it, and before its request arrives.
 func TestAConfigMapThatIsTakenOverIsLeftAlone(t *testing.T) {
 	for method, act := range map[string]func(w *world){
 		http.MethodPatch:  func(w *world) { w.set("b", "size", "10") },
@@ -60,7 +61,8 @@ func TestTheMarkOfOthersIsNotOurs(t *testing.T) {
 	})
 }
 
-// Any error, returned once for any request in the life of a Setting, only delays the result.
+// Any error, returned once for any request in the life of a Setting, only
+// delays the result.
 func TestWhatFailsIsTriedAgainSoon(t *testing.T) {
 	failure := apierrors.NewInternalError(errors.New("try again"))
 	for name, c := range map[string]struct {
@@ -114,7 +116,8 @@ func TestAStatusThatFailsIsTriedAgain(t *testing.T) {
 	})
 }
 
-// The server still has a Setting that the cache has not, and no event tells that it is deleted, too.
+// The server still has a Setting that the cache has not, and no event tells
+// that it is deleted, too.
 func TestASettingThatOnlyTheServerHasDelaysTheDeletion(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.Tap.Before = wiretap.Once(http.MethodGet, inputs, func(r *http.Request) *http.Response {
@@ -131,7 +134,8 @@ func TestASettingThatOnlyTheServerHasDelaysTheDeletion(t *testing.T) {
 	})
 }
 
-// A namespace that is terminated takes the Settings along; the server refuses new objects in it.
+// A namespace that is terminated takes the Settings along; the server refuses
+// new objects in it.
 func TestATerminatingNamespaceIsNoFailure(t *testing.T) {
 	why := apierrors.NewForbidden(corev1.Resource("configmaps"), "settings", errors.New("it is terminated"))
 	why.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
@@ -149,7 +153,8 @@ func TestATerminatingNamespaceIsNoFailure(t *testing.T) {
 	})
 }
 
-// A Setting that is deleted waits for its finalizer: it counts no more, and the last one takes the ConfigMap along.
+// A Setting that is deleted waits for its finalizer: it counts no more, and the
+// last one takes the ConfigMap along.
 func TestASettingThatIsBeingDeletedDoesNotCount(t *testing.T) {
 	inWorld(t, func(w *world) {
 		_, err := w.settings.Create(t.Context(), &api.Setting{

@@ -21,14 +21,14 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// Name of the controller: its field manager, and its mark on the ConfigMap.
+// Name is the controller's name, its field manager, and its mark on the ConfigMap.
 const (
 	Name         = "configmap-from-crs"
 	managedByKey = "app.kubernetes.io/managed-by"
 )
 
-// lateCache is when to look again if the server knows more than a cache; the
-// news comes first, usually.
+// lateCache is how long to wait if the server has newer objects than a cache.
+// Usually their events arrive earlier.
 const lateCache = time.Second
 
 type (
@@ -36,15 +36,15 @@ type (
 	result  = reconcile.Result
 )
 
-// reconciler keeps one ConfigMap at a time.
+// reconciler reconciles one ConfigMap at a time.
 type reconciler struct {
 	client   kubernetes.Interface
 	settings func(namespace string) api.Settings
 	inputs   *informer.Informer[*api.Setting]
 }
 
-// Reconcile brings the ConfigMap of the request to the state that its Settings define,
-// and reports to them.
+// Reconcile brings the ConfigMap of the request to the state that its Settings
+// define, and reports the result in the Settings.
 func (r *reconciler) Reconcile(ctx context.Context, request request) (result, error) {
 	data, inputs := render(r.inputs.Snapshot().Namespace(request.Key.Namespace))
 	current, exists := request.Object()
@@ -66,7 +66,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request request) (result, er
 }
 
 // publish writes the ConfigMap, or deletes it. A result other than zero means
-// that it could not yet.
+// that it must be tried again later.
 func (r *reconciler) publish(
 	ctx context.Context, key reconcile.Key, current *corev1.ConfigMap, data map[string]string, inputs int,
 ) (result, error) {
@@ -78,7 +78,7 @@ func (r *reconciler) publish(
 	case inputs == 0:
 		return r.retire(ctx, current)
 	case current.Immutable != nil && *current.Immutable && (!maps.Equal(current.Data, data) || current.BinaryData != nil):
-		return result{}, r.delete(ctx, current) // its deletion leads to a reconcile, which makes a new one
+		return result{}, r.delete(ctx, current) // its deletion causes a reconcile, which creates a new one
 	}
 	_, err := patch.Merge(ctx, r.client.CoreV1().ConfigMaps, current,
 		&patch.Options{Lock: true}, func(edit *corev1.ConfigMap) {
@@ -96,16 +96,16 @@ func (r *reconciler) create(ctx context.Context, key reconcile.Key, data map[str
 	}, metav1.CreateOptions{FieldManager: Name})
 	switch {
 	case patch.IsStale(err): // it exists
-		return reconcile.After(lateCache), nil // whose it is, the cache will tell
+		return reconcile.After(lateCache), nil // the cache will show its owner
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return result{}, nil // the Settings go with the namespace
+		return result{}, nil // the Settings are deleted with the namespace
 	case err != nil:
 		return result{}, fmt.Errorf("creating ConfigMap %q: %w", key, err)
 	}
 	return result{}, nil
 }
 
-// retire deletes the ConfigMap if the server, not only the cache, has no
+// retire deletes the ConfigMap if the server, and not only the cache, has no
 // Setting left.
 func (r *reconciler) retire(ctx context.Context, current *corev1.ConfigMap) (result, error) {
 	rest, err := r.settings(current.Namespace).List(ctx, metav1.ListOptions{})
@@ -120,20 +120,21 @@ func (r *reconciler) retire(ctx context.Context, current *corev1.ConfigMap) (res
 	return result{}, r.delete(ctx, current)
 }
 
-// delete deletes current as it was looked at.
+// delete deletes current under the condition that it has not changed since it
+// was read.
 func (r *reconciler) delete(ctx context.Context, current *corev1.ConfigMap) error {
 	return patch.Delete(ctx, r.client.CoreV1().ConfigMaps, current, &patch.Options{Lock: true})
 }
 
-// report writes the verdicts into those Settings that do not say so yet.
+// report writes the verdicts into the Settings that do not have them yet.
 func (r *reconciler) report(ctx context.Context, inputs []input) error {
 	var errs []error
-	for _, in := range inputs {
-		_, err := patch.Status(ctx, r.settings, in.setting, nil, func(edit *api.Setting) {
-			meta.SetStatusCondition(&edit.Status.Conditions, in.verdict)
+	for _, item := range inputs {
+		_, err := patch.Status(ctx, r.settings, item.setting, nil, func(edit *api.Setting) {
+			meta.SetStatusCondition(&edit.Status.Conditions, item.verdict)
 		})
-		if names.IsNotFound(err, schema.GroupResource{Group: api.Group, Resource: api.Resource}, in.setting.Name) {
-			continue // it was deleted meanwhile
+		if names.IsNotFound(err, schema.GroupResource{Group: api.Group, Resource: api.Resource}, item.setting.Name) {
+			continue // it was deleted in the meantime
 		}
 		errs = append(errs, err)
 	}

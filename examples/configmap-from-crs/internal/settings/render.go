@@ -11,7 +11,7 @@ import (
 	"github.com/homeostat/homeostat/examples/configmap-from-crs/internal/api"
 )
 
-// Reasons of the condition Published.
+// These are the reasons of the condition Published.
 const (
 	reasonPublished = "Published"
 	reasonKeyTaken  = "KeyTaken"
@@ -19,17 +19,18 @@ const (
 	reasonRefused   = "ConfigMapRefused"
 )
 
-// input is a Setting and its new status.
+// input is a Setting and its new condition.
 type input struct {
 	setting *api.Setting
 	verdict metav1.Condition
 }
 
-// render returns the data of the ConfigMap, and the outcome of each Setting once it is
-// written. It depends on the Settings alone, not on their order.
-func render(all iter.Seq[*api.Setting]) (map[string]string, []input) {
+// render returns the data of the ConfigMap, and the result for each Setting
+// once the ConfigMap is written. It depends only on the Settings, and not on
+// their order.
+func render(settings iter.Seq[*api.Setting]) (map[string]string, []input) {
 	var inputs []input
-	for setting := range all {
+	for setting := range settings {
 		if setting.DeletionTimestamp == nil {
 			inputs = append(inputs, input{setting: setting})
 		}
@@ -39,15 +40,15 @@ func render(all iter.Seq[*api.Setting]) (map[string]string, []input) {
 			cmp.Compare(a.setting.Name, b.setting.Name))
 	})
 	data := map[string]string{}
-	first := map[string]string{}
-	for i, in := range inputs {
-		key := in.setting.Spec.Key
-		if owner, taken := first[key]; taken {
+	owners := map[string]string{}
+	for i, item := range inputs {
+		key := item.setting.Spec.Key
+		if owner, taken := owners[key]; taken {
 			inputs[i].verdict = verdict(metav1.ConditionFalse, reasonKeyTaken,
 				fmt.Sprintf("key %q is taken by the older Setting %q", key, owner))
 			continue
 		}
-		first[key], data[key] = in.setting.Name, in.setting.Spec.Value
+		owners[key], data[key] = item.setting.Name, item.setting.Spec.Value
 		inputs[i].verdict = verdict(metav1.ConditionTrue, reasonPublished, "")
 	}
 	return data, inputs
@@ -57,7 +58,7 @@ func verdict(status metav1.ConditionStatus, reason, message string) metav1.Condi
 	return metav1.Condition{Type: api.Published, Status: status, Reason: reason, Message: message}
 }
 
-// refuse says of all inputs that nothing was published, and why.
+// refuse marks all inputs as not published, with the reason.
 func refuse(inputs []input, reason, message string) {
 	for i := range inputs {
 		inputs[i].verdict = verdict(metav1.ConditionFalse, reason, message)

@@ -18,31 +18,32 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// Name of the controller, and its mark in the file.
+// Name is the controller's name, and its mark in the file.
 const Name = "dns-zone"
 
-// DefaultResync is how soon an edit of the file is noticed.
+// DefaultResync is the default of Options.Resync.
 const DefaultResync = time.Minute
 
 // maxOrigin leaves room for a Service and its namespace in a name of 253 bytes.
 const maxOrigin = 253 - 2*(validation.DNS1123LabelMaxLength+1)
 
-// Options of the controller. Nil and zero fields mean the defaults.
+// Options configure the controller. nil and zero fields mean the defaults.
 type Options struct {
-	// Resync is how often each record is looked at without a change;
-	// [DefaultResync].
+	// Resync is how often each record is checked without a change, and so how
+	// soon an edit of the file is noticed. Defaults to [DefaultResync].
 	Resync time.Duration
-	// Sweep sets how to search for records of deleted Services; see package names for
-	// the defaults.
+	// Sweep configures the search for records of deleted Services. See package
+	// names for the defaults.
 	Sweep names.Options
-	// Events receives warnings. Defaults to none.
+	// Events receives warnings. Defaults to no recorder.
 	Events events.EventRecorder
-	// Leader lets it work only while this replica leads; it always works.
+	// Leader lets the controller work only while this replica leads. By default
+	// it always works.
 	Leader reconcile.Leader
 }
 
-// New returns the controller for all namespaces. It starts nothing. Errors: the
-// file cannot be parsed, or is missing.
+// New returns the controller for all namespaces. It does not start it. It
+// returns an error if the file is missing or cannot be parsed.
 func New(client kubernetes.Interface, file *zonefile.File, o *Options) (*reconcile.Controller, error) {
 	var options Options
 	if o != nil {
@@ -58,26 +59,27 @@ func New(client kubernetes.Interface, file *zonefile.File, o *Options) (*reconci
 		&reconcile.Options{
 			Known: namesIn(file),
 			Sweep: &options.Sweep,
-			// The file has no watch.
+			// The file cannot be watched.
 			Resync: cmp.Or(options.Resync, DefaultResync),
 			Events: options.Events,
 			Leader: options.Leader,
 		})
 }
 
-// namesIn lists the names that have a line in file.
+// namesIn returns the names that have records in file.
 func namesIn(file *zonefile.File) names.Func {
 	return func(context.Context) ([]names.Name, error) {
 		keys, err := file.Keys()
-		all := make([]names.Name, len(keys))
+		list := make([]names.Name, len(keys))
 		for i, key := range keys {
-			all[i].Key = key
+			list[i].Key = key
 		}
-		return all, err
+		return list, err
 	}
 }
 
-// advise explains, in the words of the command line, how to let a refused sweep pass.
+// advise adds to an error the flag of the command line that lets a refused
+// sweep pass.
 func advise(e *names.RefusedError) {
 	e.Advice = fmt.Sprintf("if their Services are deleted indeed, start once with --confirm-orphans=%d", e.Orphans)
 }

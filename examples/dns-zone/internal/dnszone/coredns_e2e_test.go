@@ -23,7 +23,8 @@ import (
 	"github.com/homeostat/homeostat/internal/test/stage"
 )
 
-// A nameServer is a real CoreDNS with the shipped Corefile, but for its addresses and the path of the zone.
+// A nameServer is a real CoreDNS with the shipped Corefile, but for its
+// addresses and the path of the zone.
 type nameServer struct{ dns, health, ready string }
 
 // served starts a CoreDNS that serves a zone file until the end of the spec.

@@ -1,15 +1,20 @@
-// Package dnszone gives every Service with an IP its records in a zone file.
+// Package dnszone gives every Service with an IP its records in a zone file:
 //
-// The file is outside of the cluster: it cannot be watched, and it still knows
-// the Services that were deleted while it was down.
+//	controller, err := dnszone.New(client, &zonefile.File{Path: path, Origin: "example.com."}, nil)
 //
-//		Services ──key──▶ reconcile: has it addresses? ── yes ──▶ its records as they must be
-//		   ▲                                └── no, gone ──▶ ask the server, then remove them
-//		   └── known names: whose records there are (at start and periodically)
+// The file is outside of the cluster. It cannot be watched, and it still has the
+// records of Services that were deleted while the controller was not running.
 //
-//	  - One Service, one reconcile, one change of its own records: the rest of the file
-//	    is not touched.
-//	  - Every record is looked at again once in each resync: that is how an edit of
-//	    the file is noticed.
-//	  - Nothing is removed on the word of a cache alone.
+//	Services ──key──▶ reconcile: has it addresses? ── yes ──▶ its records as they must be
+//	   ▲                                └── no, gone ──▶ ask the server, then remove them
+//	   └── known names: whose records there are (at start and periodically)
+//
+// The contract:
+//
+//   - A reconcile changes the records of one Service. It does not touch the rest
+//     of the file.
+//   - Every record is checked once in each resync, so that edits of the file are
+//     noticed.
+//   - No record is removed unless the server confirms that the Service has no
+//     addresses.
 package dnszone

@@ -20,7 +20,7 @@ type (
 	result  = reconcile.Result
 )
 
-// reconciler keeps the records of one Service at a time.
+// reconciler reconciles the records of one Service at a time.
 type reconciler struct {
 	client kubernetes.Interface
 	file   *zonefile.File
@@ -37,7 +37,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request request) (result, er
 		}
 		live, _, err := names.Live(ctx, r.client.CoreV1().Services(request.Key.Namespace), request.Key.Name)
 		if err != nil || len(addressesOf(live)) > 0 {
-			return result{}, err // the server knows better than the cache, which will learn it
+			return result{}, err // the cache is behind the server, and will catch up
 		}
 	}
 	changed, err := r.file.Set(ctx, request.Key, want)
@@ -50,17 +50,17 @@ func (r *reconciler) Reconcile(ctx context.Context, request request) (result, er
 	return result{}, nil
 }
 
-// addressesOf returns the cluster IPs of a Service, if there is one and it has
-// any.
+// addressesOf returns the cluster IPs of a Service. It returns none for nil, or
+// for a Service that has no IPs.
 func addressesOf(service *corev1.Service) []netip.Addr {
 	if service == nil || service.DeletionTimestamp != nil || service.Spec.Type == corev1.ServiceTypeExternalName {
 		return nil
 	}
-	var all []netip.Addr
+	var addresses []netip.Addr
 	for _, ip := range service.Spec.ClusterIPs {
-		if address, err := netip.ParseAddr(ip); err == nil { // "None" is no address
-			all = append(all, address)
+		if address, err := netip.ParseAddr(ip); err == nil { // "None" is not an address
+			addresses = append(addresses, address)
 		}
 	}
-	return all
+	return addresses
 }

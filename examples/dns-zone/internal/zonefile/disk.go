@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// slurp returns the content of a file, and the identity of the file.
+// slurp returns the content of a file and its identity.
 func slurp(path string) ([]byte, fs.FileInfo, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -23,7 +23,7 @@ func slurp(path string) ([]byte, fs.FileInfo, error) {
 	return text, info, err
 }
 
-// store writes a file of that mode to disk.
+// store writes a file with the given mode, and syncs it to disk.
 func store(path string, text []byte, mode fs.FileMode) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
 	if err != nil {
@@ -33,7 +33,7 @@ func store(path string, text []byte, mode fs.FileMode) error {
 	return errors.Join(err, file.Chmod(mode), file.Sync(), file.Close())
 }
 
-// syncDirectory makes a rename last.
+// syncDirectory makes a rename durable.
 func syncDirectory(path string) error {
 	directory, err := os.Open(path)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// record returns the line of an address: shop/web has the name web.shop and the
-// origin, which ends in a dot.
+// record returns the line of an address. For example, the name of shop/web is
+// web.shop followed by the origin, which ends in a dot.
 func record(key types.NamespacedName, origin string, ttl int, address netip.Addr) []byte {
 	kind := "A"
 	if address.Is6() {
@@ -22,7 +22,7 @@ func record(key types.NamespacedName, origin string, ttl int, address netip.Addr
 		key.Name, key.Namespace, origin, ttl, kind, address, key.Namespace, key.Name)
 }
 
-// set makes want the lines of a key, and reports whether that changed anything. Our
+// set replaces the lines of a key by want, and reports whether they differ. Our
 // lines are in the order of their keys, unless an editor has moved them.
 func (z *zone) set(key types.NamespacedName, want [][]byte) (changed bool) {
 	isKeys := func(l line) bool { return l.ours && l.key == key }
@@ -57,11 +57,11 @@ func (z *zone) set(key types.NamespacedName, want [][]byte) (changed bool) {
 	return true
 }
 
-// placeFor returns where lines go: before the given one, else behind our last
-// line, else at the end.
-func (z *zone) placeFor(before int) int {
-	if before >= 0 {
-		return before
+// placeFor returns the place for new lines: before the line following if it is not
+// negative, otherwise after our last line, and otherwise at the end.
+func (z *zone) placeFor(following int) int {
+	if following >= 0 {
+		return following
 	}
 	end := len(z.lines)
 	for i, l := range slices.Backward(z.lines) {
@@ -71,8 +71,8 @@ func (z *zone) placeFor(before int) int {
 		}
 	}
 	if end > 0 && !bytes.HasSuffix(z.lines[end-1].text, []byte("\n")) {
-		last := &z.lines[end-1]
-		last.text = append(slices.Clone(last.text), '\n')
+		tail := &z.lines[end-1]
+		tail.text = append(slices.Clone(tail.text), '\n')
 	}
 	return end
 }
@@ -83,15 +83,15 @@ func compare(a, b types.NamespacedName) int {
 
 // text returns the file with a serial.
 func (z *zone) text(serial uint32) []byte {
-	var out []byte
+	var text []byte
 	for i, l := range z.lines {
 		if i == z.soa {
-			out = append(out, l.text[:z.from]...)
-			out = strconv.AppendUint(out, uint64(serial), 10)
-			out = append(out, l.text[z.to:]...)
+			text = append(text, l.text[:z.start]...)
+			text = strconv.AppendUint(text, uint64(serial), 10)
+			text = append(text, l.text[z.end:]...)
 			continue
 		}
-		out = append(out, l.text...)
+		text = append(text, l.text...)
 	}
-	return out
+	return text
 }

@@ -14,8 +14,9 @@ import (
 	"github.com/homeostat/homeostat/examples/dns-zone/internal/zonefile"
 )
 
-// An editor saves after the file was read, and before it is replaced. A pipe in place of the file lets the test do so
-// in between: it is not read to its end before the test closes it.
+// An editor saves after the file was read, and before it is replaced. A pipe in
+// place of the file lets the test do so in between: it is not read to its end
+// before the test closes it.
 func TestAnEditorsSaveIsNotOverwritten(t *testing.T) {
 	g := NewWithT(t)
 	path := filepath.Join(t.TempDir(), "db.example.com")
@@ -42,7 +43,8 @@ func TestAnEditorsSaveIsNotOverwritten(t *testing.T) {
 	g.Expect(text(t, f)).To(Equal(with("51") + "theirs A 192.0.2.7\n" + web))
 }
 
-// An editor creates the file while it is made from the skeleton, which is a pipe for the same reason.
+// An editor creates the file while it is made from the skeleton, which is a
+// pipe for the same reason.
 func TestAFileThatAnEditorCreatesIsNotOverwritten(t *testing.T) {
 	g := NewWithT(t)
 	dir := t.TempDir()
@@ -64,7 +66,8 @@ func TestAFileThatAnEditorCreatesIsNotOverwritten(t *testing.T) {
 	g.Expect(f.Keys()).To(ConsistOf(key("web")))
 }
 
-// The lock is held from the read to the write: the file is a pipe, so the test looks in between.
+// The lock is held from the read to the write: the file is a pipe, so the test
+// looks in between.
 func TestTheFileIsLockedWhileItChanges(t *testing.T) {
 	g := NewWithT(t)
 	path := filepath.Join(t.TempDir(), "db")

@@ -15,21 +15,21 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// DefaultTTL of the records, in seconds.
+// DefaultTTL is the default TTL of the records, in seconds.
 const DefaultTTL = 60
 
-// A File is a zone file. It is safe for concurrent use, also by several
+// A File is a zone file. It is safe for concurrent use, including by several
 // processes.
 type File struct {
-	// Path of the file. Beside it there are .<name>.lock, and for a moment
-	// .<name>.new.
+	// Path is the path of the file. Beside it are .<name>.lock and, during a
+	// write, .<name>.new.
 	Path string
-	// Origin is where the names of the records end, with a dot at its end.
+	// Origin is the domain of the records, with a dot at its end.
 	Origin string
-	// TTL in seconds; [DefaultTTL].
+	// TTL is the time to live in seconds. Defaults to [DefaultTTL].
 	TTL int
-	// Skeleton is the path of a file that a missing zone file is made from;
-	// without one that is an error.
+	// Skeleton is the path of a file from which a missing zone file is made.
+	// Without it, a missing zone file is an error.
 	Skeleton string
 
 	mu     sync.Mutex // guards the file and the fields below
@@ -61,11 +61,11 @@ func (f *File) Keys() ([]types.NamespacedName, error) {
 	return slices.Compact(keys), err
 }
 
-// Set makes addresses, in this order, the records of a key; an empty list removes them.
-// It reports whether the file has changed.
+// Set replaces the records of a key by addresses, in this order. An empty list
+// removes the records. Set reports whether the file has changed.
 //
-// Errors: the file is not understood (it names the line), or cannot be read,
-// locked or written. It is as it was then.
+// It returns an error if the file cannot be parsed (with the line), or cannot
+// be read, locked or written. The file is unchanged then.
 func (f *File) Set(ctx context.Context, key types.NamespacedName, addresses []netip.Addr) (changed bool, err error) {
 	var want [][]byte
 	for _, address := range addresses {
@@ -92,11 +92,11 @@ func (f *File) set(key types.NamespacedName, want [][]byte) (changed bool, err e
 	return true, f.write(read)
 }
 
-// locked calls f while no other process changes the file.
+// locked calls do while no other process changes the file.
 func (f *File) locked(do func() error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	unlock, err := lock(f.beside("lock"))
+	unlock, err := lock(f.siblingPath("lock"))
 	if err != nil {
 		return fmt.Errorf("locking %s: %w", f.Path, err)
 	}
@@ -104,17 +104,17 @@ func (f *File) locked(do func() error) error {
 	return do()
 }
 
-func (f *File) beside(what string) string {
-	return filepath.Join(filepath.Dir(f.Path), "."+filepath.Base(f.Path)+"."+what)
+func (f *File) siblingPath(suffix string) string {
+	return filepath.Join(filepath.Dir(f.Path), "."+filepath.Base(f.Path)+"."+suffix)
 }
 
-// contents are the bytes that were read, and when.
+// contents are a parsed file and its identity.
 type contents struct {
 	zone *zone
 	info fs.FileInfo // nil if there was no file
 }
 
-// read reads the file. A missing one is made from the skeleton.
+// read reads the file. If the file is missing, it is made from the skeleton.
 func (f *File) read() (contents, error) {
 	text, info, err := slurp(f.Path)
 	if errors.Is(err, fs.ErrNotExist) && f.Skeleton != "" {
@@ -146,11 +146,12 @@ func (f *File) begin() error {
 	if err != nil {
 		return fmt.Errorf("reading the skeleton of the zone file, %s: %w", f.Skeleton, err)
 	}
-	z.serial-- // the skeleton's is the first one
+	z.serial-- // the skeleton's serial is the first one
 	return f.write(contents{z, nil})
 }
 
-// write replaces the file by the next one, unless it has been replaced meanwhile.
+// write replaces the file by its next version, unless it was replaced since it
+// was read.
 func (f *File) write(c contents) error {
 	serial := c.zone.serial
 	if f.wrote && int32(serial-f.serial) < 0 { // RFC 1982: an editor has put it back
@@ -161,14 +162,14 @@ func (f *File) write(c contents) error {
 	if c.info != nil {
 		mode = c.info.Mode().Perm()
 	}
-	if err := store(f.beside("new"), c.zone.text(serial), mode); err != nil {
+	if err := store(f.siblingPath("new"), c.zone.text(serial), mode); err != nil {
 		return fmt.Errorf("writing the zone file: %w", err)
 	}
-	now, err := os.Stat(f.Path)
-	if c.info == nil && err == nil || c.info != nil && (err != nil || !same(c.info, now)) {
+	present, err := os.Stat(f.Path)
+	if c.info == nil && err == nil || c.info != nil && (err != nil || !same(c.info, present)) {
 		return fmt.Errorf("writing the zone file %s: %w", f.Path, errMoved)
 	}
-	if err := os.Rename(f.beside("new"), f.Path); err != nil {
+	if err := os.Rename(f.siblingPath("new"), f.Path); err != nil {
 		return fmt.Errorf("writing the zone file: %w", err)
 	}
 	f.wrote, f.serial = true, serial

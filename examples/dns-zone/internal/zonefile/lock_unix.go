@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// lock waits until no other process holds the lock. The kernel gives it back
-// when this one dies.
+// lock waits until no other process holds the lock, and takes it. The kernel
+// releases it when this process dies.
 func lock(path string) (unlock func(), err error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 
 // A line is a line of the file.
 type line struct {
-	text []byte // with its end
-	// key is whose record it is, if it is one of ours.
+	text []byte // with its line end
+	// key is the key of the record, if it is one of ours.
 	key  types.NamespacedName
 	ours bool
 }
@@ -21,28 +21,28 @@ type line struct {
 // zone is a parsed file.
 type zone struct {
 	lines []line
-	// The serial stands in lines[soa].text[from:to].
-	soa, from, to int
-	serial        uint32
+	// The serial is lines[soa].text[start:end].
+	soa, start, end int
+	serial          uint32
 }
 
-// tag ends each line of ours.
+// tag matches the end of each line of ours.
 var tag = regexp.MustCompile(` ; managed-by=dns-zone ([a-z0-9.-]+)/([a-z0-9.-]+)\s*$`)
 
-// A token is a word of a record: lines[line].text[from:to].
-type token struct{ line, from, to int }
+// A token is a word of a record: lines[line].text[start:end].
+type token struct{ line, start, end int }
 
-// A scanner reads a file. Records go over several lines in parentheses.
+// A scanner parses a file. In parentheses, records span several lines.
 type scanner struct {
-	zone   zone
-	record []token // of the record that is being read
-	named  bool    // it begins with the name of its owner
-	after  bool    // the record before was one of ours
-	depth  int
-	found  bool // the SOA record
+	zone      zone
+	record    []token // words of the current record
+	named     bool    // the record begins with the name of its owner
+	afterOurs bool    // the previous record was one of ours
+	depth     int
+	found     bool // the SOA record
 }
 
-// scan reads a file. Errors name the line.
+// scan parses a file. Its errors name the line.
 func scan(text []byte) (*zone, error) {
 	s, number := &scanner{}, 0
 	for text := range bytes.Lines(text) {
@@ -66,11 +66,11 @@ func (s *scanner) line(text []byte) error {
 		s.record, s.named = s.record[:0], !bytes.ContainsAny(text[:1], " \t")
 	}
 	for i := 0; i < len(text); {
-		next, err := s.word(number, text, i)
+		end, err := s.word(number, text, i)
 		if err != nil {
 			return err
 		}
-		i = next
+		i = end
 	}
 	l := line{text: text}
 	if match := tag.FindSubmatch(text); match != nil && top && s.depth == 0 && len(s.record) > 0 && s.named {
@@ -80,17 +80,17 @@ func (s *scanner) line(text []byte) error {
 	if s.depth > 0 || len(s.record) == 0 {
 		return nil
 	}
-	if s.after && !s.named {
+	if s.afterOurs && !s.named {
 		return errors.New("it has no name and follows a record of ours: give it the name that it is about")
 	}
-	if text[0] != '$' { // a directive names no owner
-		s.after = l.ours
+	if text[0] != '$' { // a directive does not set the owner
+		s.afterOurs = l.ours
 	}
 	return s.start()
 }
 
-// word reads one word, or passes one other character over, and returns where to
-// go on.
+// word reads one word or skips one other character, and returns the position
+// after it.
 func (s *scanner) word(number int, text []byte, i int) (int, error) {
 	switch text[i] {
 	case ' ', '\t', '\r', '\n':
@@ -107,7 +107,7 @@ func (s *scanner) word(number int, text []byte, i int) (int, error) {
 		}
 		return i + 1, nil
 	}
-	from, quoted := i, false
+	begin, quoted := i, false
 	for ; i < len(text); i++ {
 		switch c := text[i]; {
 		case c == '\\':
@@ -115,39 +115,39 @@ func (s *scanner) word(number int, text []byte, i int) (int, error) {
 		case c == '"':
 			quoted = !quoted
 		case !quoted && bytes.IndexByte([]byte(" \t\r\n;()"), c) >= 0:
-			s.record = append(s.record, token{number, from, i})
+			s.record = append(s.record, token{number, begin, i})
 			return i, nil
 		}
 	}
 	if quoted {
 		return 0, errors.New("a quoted string has no end")
 	}
-	s.record = append(s.record, token{number, from, len(text)})
+	s.record = append(s.record, token{number, begin, len(text)})
 	return len(text), nil
 }
 
-// start looks at a record that is complete: the SOA record has the serial.
+// start examines a complete record. The SOA record contains the serial.
 func (s *scanner) start() error {
-	at := s.soa()
+	index := s.soa()
 	switch {
-	case at < 0:
+	case index < 0:
 		return nil
 	case s.found:
 		return errors.New("there is a second SOA record")
-	case len(s.record) <= at+3:
+	case len(s.record) <= index+3:
 		return errors.New("the SOA record has no serial")
 	}
-	t := s.record[at+3]
+	t := s.record[index+3]
 	serial, err := strconv.ParseUint(string(s.text(t)), 10, 32)
 	if err != nil {
 		return fmt.Errorf("reading the serial: %w", err)
 	}
-	s.found, s.zone.soa, s.zone.from, s.zone.to, s.zone.serial = true, t.line, t.from, t.to, uint32(serial)
+	s.found, s.zone.soa, s.zone.start, s.zone.end, s.zone.serial = true, t.line, t.start, t.end, uint32(serial)
 	return nil
 }
 
-// soa returns where the record says that it is an SOA record: after its owner,
-// and perhaps a class and a TTL; or -1.
+// soa returns the index of the word SOA in an SOA record, after its owner and
+// perhaps a class and a TTL. It returns -1 for other records.
 func (s *scanner) soa() int {
 	for i, t := range s.record {
 		switch word := bytes.ToUpper(s.text(t)); {
@@ -162,4 +162,4 @@ func (s *scanner) soa() int {
 	return -1
 }
 
-func (s *scanner) text(t token) []byte { return s.zone.lines[t.line].text[t.from:t.to] }
+func (s *scanner) text(t token) []byte { return s.zone.lines[t.line].text[t.start:t.end] }

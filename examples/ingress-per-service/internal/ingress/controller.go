@@ -15,7 +15,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// New returns the controller for all namespaces. It starts nothing.
+// New returns the controller for all namespaces. It does not start it.
 func New(client kubernetes.Interface, recorder events.EventRecorder, o *Options) (*reconcile.Controller, error) {
 	options, err := o.withDefaults()
 	if err != nil {
@@ -36,8 +36,9 @@ func New(client kubernetes.Interface, recorder events.EventRecorder, o *Options)
 	})
 }
 
-// serviceKey looks at the Service of an Ingress that has changed, if there is
-// one. Ingresses without a Service are left to the sweeps: they have a safety limit.
+// serviceKey maps an Ingress that has changed to its Service, if the Service
+// exists. Ingresses without a Service are left to the sweeps, which have a
+// safety limit.
 func serviceKey(
 	services *informer.Informer[*corev1.Service],
 ) func(_ context.Context, old, new *networkingv1.Ingress) ([]reconcile.Key, error) {

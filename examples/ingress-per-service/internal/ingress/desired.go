@@ -11,8 +11,8 @@ import (
 	networkingac "k8s.io/client-go/applyconfigurations/networking/v1"
 )
 
-// specOf returns the spec of the Ingress of a Service that has opted in. It depends on
-// nothing else.
+// specOf returns the spec of the Ingress for a Service that has opted in. It
+// depends only on the Service and the options.
 func specOf(s *corev1.Service, o *Options) (spec networkingv1.IngressSpec, err error) {
 	port, err := portOf(s)
 	if err != nil {
@@ -49,8 +49,8 @@ func ingressOf(s *corev1.Service, spec networkingv1.IngressSpec) *networkingv1.I
 	}
 }
 
-// portOf returns the port that the Service asks to be exposed, as it asks for
-// it: by name or by number.
+// portOf returns the port that the Service wants to expose, by name or by
+// number like in its annotation.
 func portOf(s *corev1.Service) (networkingv1.ServiceBackendPort, error) {
 	wanted, ok := s.Annotations[PortKey]
 	if !ok {
@@ -69,8 +69,8 @@ func portOf(s *corev1.Service) (networkingv1.ServiceBackendPort, error) {
 		fmt.Errorf("annotation %s is %q: the Service has no such port", PortKey, wanted)
 }
 
-// inShape reports whether current, which is ours, has all fields that the Ingress of s
-// declares. Additions by others are theirs.
+// inShape reports whether current, which is ours, has all fields that the
+// Ingress of s declares. Other fields belong to other clients.
 func inShape(current *networkingv1.Ingress, s *corev1.Service, spec *networkingv1.IngressSpec) bool {
 	return current.Annotations[serviceUIDKey] == string(s.UID) &&
 		apiequality.Semantic.DeepEqual(current.Spec.Rules, spec.Rules) &&
@@ -78,8 +78,8 @@ func inShape(current *networkingv1.Ingress, s *corev1.Service, spec *networkingv
 			apiequality.Semantic.DeepEqual(current.Spec.IngressClassName, spec.IngressClassName))
 }
 
-// declaration returns the apply configuration of want, under the condition that the Ingress
-// is still as current shows it.
+// declaration returns the apply configuration of want, under the condition that
+// the Ingress has not changed since current was read.
 func declaration(current, want *networkingv1.Ingress) *networkingac.IngressApplyConfiguration {
 	spec := networkingac.IngressSpec()
 	spec.IngressClassName = want.Spec.IngressClassName

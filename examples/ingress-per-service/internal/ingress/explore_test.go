@@ -68,8 +68,9 @@ func TestItSurvivesEveryFault(t *testing.T) {
 // mass is enough Services to have their deletions confirmed by one request for all.
 const mass = 12
 
-// Services are deleted at once, and half of them are there again. No Ingress of one that
-// is there is deleted once both are known to have been there, whatever the caches show.
+// Services are deleted at once, and half of them are there again. No Ingress of
+// one that is there is deleted once both are known to have been there, whatever
+// the caches show.
 func TestAMassDeletionSparesWhatIsThereAgain(t *testing.T) {
 	each := func(do func(ctx context.Context, services typedcorev1.ServiceInterface, i int) error) func(
 		context.Context, *reconciletest.World) error {
@@ -102,7 +103,8 @@ func TestAMassDeletionSparesWhatIsThereAgain(t *testing.T) {
 	reconciletest.Explore(t, &reconciletest.Case{
 		Objects: []runtime.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "d"}}},
 		Run: func(env *reconciletest.Env) error {
-			// All go at once while the program is down, which the safety limit of sweeps is there to stop.
+			// All go at once while the program is down, which the safety limit
+			// of sweeps is there to stop.
 			unlimited := &ingress.Options{Sweep: names.Options{MaxShare: 1}}
 			c, err := ingress.New(stage.Client(env.Config()), &events.FakeRecorder{}, unlimited)
 			if err != nil {

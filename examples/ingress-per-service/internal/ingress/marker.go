@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// Name of the controller, which is its field manager and its mark.
+	// Name is the name of the controller, its field manager and its mark.
 	Name = "ingress-per-service"
 
-	// ExposeKey is the label, or the annotation, by which a Service opts in with
-	// the value true.
+	// ExposeKey is the label or annotation with which a Service opts in. Its
+	// value must be true.
 	ExposeKey = "ingress.homeostat.dev/expose"
-	// PortKey is the annotation that says which port is exposed, by name or
-	// number; without it, the first.
+	// PortKey is the annotation with the name or number of the port to expose.
+	// Defaults to the first port.
 	PortKey = "ingress.homeostat.dev/port"
 
 	// The mark of an Ingress that is ours. The UID tells for which Service it
@@ -34,13 +34,13 @@ func optedIn(s *corev1.Service) bool {
 		s.Spec.Type != corev1.ServiceTypeExternalName && s.Spec.ClusterIP != corev1.ClusterIPNone && len(s.Spec.Ports) > 0
 }
 
-// ours reports whether an Ingress bears the whole mark.
+// ours reports whether an Ingress has the whole mark.
 func ours(i *networkingv1.Ingress) bool {
 	return i.Labels[managedByKey] == Name && i.Labels[fromServiceKey] == yes && i.Annotations[serviceUIDKey] != ""
 }
 
-// serviceOf is the name that an Ingress of ours stands for. The UID is left out:
-// the Ingress of a Service that was replaced is changed in place.
+// serviceOf returns the name of the Service of an Ingress of ours. It does not
+// return a UID, because the Ingress of a recreated Service is changed in place.
 func serviceOf(i *networkingv1.Ingress) (names.Name, bool) {
 	return names.Name{Key: types.NamespacedName{Namespace: i.Namespace, Name: i.Name}}, ours(i)
 }

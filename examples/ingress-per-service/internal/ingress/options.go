@@ -13,24 +13,27 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// Defaults of [Options].
+// These are defaults of [Options].
 const (
 	DefaultHost     = "{{.Name}}.{{.Namespace}}.example.com"
 	DefaultPathType = networkingv1.PathTypePrefix
 )
 
-// Options set how the Ingresses look. Nil and zero fields mean the defaults.
+// Options configure the Ingresses. nil and zero fields mean the defaults.
 type Options struct {
-	// Host is the host, in which {{.Namespace}} and {{.Name}} stand for those of the Service. Defaults to
-	// [DefaultHost].
+	// Host is the host, in which {{.Namespace}} and {{.Name}} are replaced by
+	// the namespace and name of the Service. Defaults to [DefaultHost].
 	Host string
-	// ClassName is the ingressClassName; empty leaves it to the cluster.
+	// ClassName is the ingressClassName. If it is empty, the cluster chooses
+	// the class.
 	ClassName string
-	// PathType of the path /; [DefaultPathType].
+	// PathType is the type of the path /. Defaults to [DefaultPathType].
 	PathType networkingv1.PathType
-	// Sweep is how orphans are looked for; see package names for the defaults.
+	// Sweep configures the search for orphans. See package names for the
+	// defaults.
 	Sweep names.Options
-	// Shards lets it work on this replica's part of the Services; on all.
+	// Shards limits the controller to this replica's share of the Services. By
+	// default it works on all.
 	Shards reconcile.Shards
 }
 

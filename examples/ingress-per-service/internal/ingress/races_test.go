@@ -28,8 +28,8 @@ const (
 	ingresses = "/apis/networking.k8s.io/v1/namespaces/d/ingresses"
 )
 
-// inStage calls f with a simulated server, on which the Service web has its Ingress. The controller's requests pass
-// before first from then on.
+// inStage calls f with a simulated server, on which the Service web has its
+// Ingress. The controller's requests pass before first from then on.
 func inStage(t *testing.T, before func(w *stage.World) func(*http.Request) *http.Response, f func(w *stage.World)) {
 	t.Helper()
 	stage.Simulate(t, nil, func(w *stage.World) {
@@ -80,7 +80,8 @@ var change = map[string]func(*corev1.Service){
 	http.MethodDelete: func(s *corev1.Service) { s.Labels = nil },
 }
 
-// Another client takes the Ingress over after the controller has looked at it, and before its request arrives.
+// Another client takes the Ingress over after the controller has looked at it,
+// and before its request arrives.
 func TestAnIngressThatIsTakenOverIsLeftAlone(t *testing.T) {
 	for method, change := range change {
 		t.Run(method, func(t *testing.T) {
@@ -261,7 +262,8 @@ func TestServicesOfOtherReplicasAreLeftToThem(t *testing.T) {
 	})
 }
 
-// What answers instead of the server with status 409 has no Ingress: the key fails until the server answers.
+// What answers instead of the server with status 409 has no Ingress: the key
+// fails until the server answers.
 func TestAPageIsNoIngressThatExists(t *testing.T) {
 	for _, page := range absenttest.Conflicts() {
 		t.Run(page.Name, func(t *testing.T) {

@@ -24,11 +24,11 @@ type (
 	result  = reconcile.Result
 )
 
-// lateCache is when to look again if the server has an Ingress that the cache
-// does not have; its arrival comes first, usually.
+// lateCache is how long to wait if the server has an Ingress that the cache
+// does not have. Usually its event arrives earlier.
 const lateCache = time.Second
 
-// reconciler keeps the Ingress of one Service at a time.
+// reconciler reconciles the Ingress of one Service at a time.
 type reconciler struct {
 	client    kubernetes.Interface
 	services  *informer.Informer[*corev1.Service]
@@ -71,12 +71,12 @@ func (r *reconciler) Reconcile(ctx context.Context, request request) (result, er
 	}
 }
 
-// create does not apply: an Ingress that the cache has not seen yet may be
-// another client's.
+// create creates an Ingress. It does not apply, because an Ingress that the
+// cache has not seen yet may belong to another client.
 func (r *reconciler) create(ctx context.Context, want *networkingv1.Ingress) (result, error) {
 	_, err := r.client.NetworkingV1().Ingresses(want.Namespace).
 		Create(ctx, want, metav1.CreateOptions{FieldManager: Name})
-	page := apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) // of a proxy: nothing is known
+	page := apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) // from a proxy, which is not a proof
 	if apierrors.IsAlreadyExists(err) && !page {
 		return reconcile.After(lateCache), nil
 	}
@@ -95,10 +95,11 @@ func (r *reconciler) apply(ctx context.Context, current, want *networkingv1.Ingr
 	return nil
 }
 
-// clean deletes an Ingress of ours, as it was looked at, if the server confirms
-// that its Service does not want it: a late cache proves nothing. Of many Services
-// that are deleted at once the informer knows it by a few requests for all. If the server knows better than the cache,
-// the cache will learn it, and that is a reconcile of its own.
+// clean deletes an Ingress of ours, if it has not changed and the server
+// confirms that its Service does not want it. A cache that is behind is not
+// a proof. If many Services are deleted at once, the informer confirms all of
+// them with a few requests. If the server has a newer Service than the cache,
+// its event causes another reconcile.
 func (r *reconciler) clean(ctx context.Context, current *networkingv1.Ingress) error {
 	if !r.services.IsDeleted(ctx, types.NamespacedName{Namespace: current.Namespace, Name: current.Name}) {
 		service, ok, err := names.Live(ctx, r.client.CoreV1().Services(current.Namespace), current.Name)
@@ -118,7 +119,8 @@ func (r *reconciler) clean(ctx context.Context, current *networkingv1.Ingress) e
 	return nil
 }
 
-// warn says once, for each Ingress that is in the way, that it is.
+// warn records an event, once for each foreign Ingress that has the name we
+// need.
 func (r *reconciler) warn(service *corev1.Service, foreign *networkingv1.Ingress) {
 	key := types.NamespacedName{Namespace: service.Namespace, Name: service.Name}
 	r.mu.Lock()

@@ -22,8 +22,7 @@ type client[T informer.Object] interface {
 	Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error
 }
 
-// A child is one output of one namespace: the object that exists, and the one that must
-// be.
+// A child is one output in one namespace, with its cache and its desired state.
 type child[T informer.Object] struct {
 	kind    string
 	clients func(namespace string) client[T]
@@ -51,15 +50,16 @@ func (r *reconciler) limitsOf(_ *corev1.Namespace) child[*corev1.LimitRange] {
 	}
 }
 
-// ensure brings the child of a namespace to its desired state. A result other than zero
-// means that it could not yet; foreign, that the name is taken.
-func (c child[T]) ensure(ctx context.Context, namespace string) (again result, foreign bool, err error) {
+// ensure brings the child of a namespace to its desired state. An outcome other
+// than zero means that it must be tried again later. foreign means that another
+// object has the name.
+func (c child[T]) ensure(ctx context.Context, namespace string) (outcome result, foreign bool, err error) {
 	key := reconcile.Key{Namespace: namespace, Name: Name}
 	current, exists := c.cache.Get(key)
 	switch {
 	case !exists:
-		again, err = c.create(ctx, key)
-		return again, false, err
+		outcome, err = c.create(ctx, key)
+		return outcome, false, err
 	case !ours(current):
 		return result{}, true, nil
 	case c.inShape(current, c.want):
@@ -85,7 +85,7 @@ func (c child[T]) create(ctx context.Context, key reconcile.Key) (result, error)
 	_, err := c.clients(key.Namespace).Create(ctx, object, metav1.CreateOptions{FieldManager: Name})
 	switch {
 	case patch.IsStale(err): // it exists
-		return reconcile.After(lateCache), nil // whose it is, the cache will tell
+		return reconcile.After(lateCache), nil // the cache will show its owner
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause),
 		names.IsNotFound(err, corev1.Resource("namespaces"), key.Namespace):
 		return result{}, nil // the namespace is terminating or deleted
@@ -95,7 +95,7 @@ func (c child[T]) create(ctx context.Context, key reconcile.Key) (result, error)
 	return result{}, nil
 }
 
-// remove deletes the child if it is ours, as it was looked at.
+// remove deletes the child if it is ours and has not changed since it was read.
 func (c child[T]) remove(ctx context.Context, namespace string) error {
 	key := reconcile.Key{Namespace: namespace, Name: Name}
 	current, exists := c.cache.Get(key)

@@ -13,15 +13,16 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// Options of the controller. Nil and zero fields mean the defaults.
+// Options configure the controller. nil and zero fields mean the defaults.
 type Options struct {
-	// Events receives warnings. Defaults to none.
+	// Events receives warnings. Defaults to no recorder.
 	Events events.EventRecorder
-	// Leader lets it work only while this replica leads; it always works.
+	// Leader lets the controller work only while this replica leads. By default
+	// it always works.
 	Leader reconcile.Leader
 }
 
-// New returns the controller for all namespaces. It starts nothing.
+// New returns the controller for all namespaces. It does not start it.
 func New(client kubernetes.Interface, p *Policy, o *Options) (*reconcile.Controller, error) {
 	var options Options
 	if o != nil {
@@ -53,8 +54,8 @@ func namespaceOf[T interface {
 	informer.Object
 	comparable
 }](_ context.Context, old, new T) ([]reconcile.Key, error) {
-	var none T
-	if new == none {
+	var zero T
+	if new == zero {
 		new = old
 	}
 	return []reconcile.Key{{Name: new.GetNamespace()}}, nil

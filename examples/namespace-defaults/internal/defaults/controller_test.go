@@ -69,7 +69,8 @@ func TestTheUserWinsTheRace(t *testing.T) {
 	})
 }
 
-// tampering is an edit of an output by another client, and the repair that must follow.
+// tampering is an edit of an output by another client, and the repair that must
+// follow.
 func tampering() map[string]struct {
 	do     func(w *world)
 	follow []string
@@ -140,7 +141,8 @@ func TestWithoutTheWatchesOfItsOutputsNothingIsRestored(t *testing.T) {
 	}
 }
 
-// What answers instead of the server has neither a child nor a deleted namespace.
+// An answer that is not the server's proves neither a child nor a deleted
+// namespace.
 func TestAPageIsNoAnswerAboutAChild(t *testing.T) {
 	pages := absenttest.Pages(corev1.Resource("namespaces"), "team")
 	for _, page := range append(pages, absenttest.Conflicts()...) {

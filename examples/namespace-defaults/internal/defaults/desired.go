@@ -12,16 +12,17 @@ import (
 )
 
 const (
-	// Name of the controller: its field manager, its mark, and the name of the
-	// objects it creates.
+	// Name is the name of the controller, its field manager, its mark, and the
+	// name of the objects that it creates.
 	Name         = "namespace-defaults"
 	managedByKey = "app.kubernetes.io/managed-by"
-	// policyKey is an annotation with a hash of the requested state: fields added by
-	// the server look like those of an older policy.
+	// policyKey is an annotation with a hash of the requested state. Without it,
+	// fields that the server adds would look like fields of an older policy.
 	policyKey = "defaults.homeostat.dev/policy"
 )
 
-// outputs are the objects of the policy for every namespace, without a namespace.
+// outputs are the objects that the policy requires in every namespace. They
+// have no namespace.
 type outputs struct {
 	quota  *corev1.ResourceQuota
 	limits *corev1.LimitRange
@@ -67,26 +68,26 @@ func quotaInShape(current, want *corev1.ResourceQuota) bool {
 	return samePolicy(current, want) && apiequality.Semantic.DeepEqual(current.Spec, want.Spec)
 }
 
-// limitsInShape reports whether current has all fields of want, by the same policy, and
-// nothing of another type.
+// limitsInShape reports whether current has all fields of want, is from the
+// same policy, and has no other types.
 func limitsInShape(current, want *corev1.LimitRange) bool {
 	if !samePolicy(current, want) || len(current.Spec.Limits) != len(want.Spec.Limits) {
 		return false
 	}
 	for i, asked := range want.Spec.Limits {
-		has := current.Spec.Limits[i]
-		if has.Type != asked.Type || !covers(has.Max, asked.Max) || !covers(has.Min, asked.Min) ||
-			!covers(has.Default, asked.Default) || !covers(has.DefaultRequest, asked.DefaultRequest) ||
-			!covers(has.MaxLimitRequestRatio, asked.MaxLimitRequestRatio) {
+		existing := current.Spec.Limits[i]
+		if existing.Type != asked.Type || !covers(existing.Max, asked.Max) || !covers(existing.Min, asked.Min) ||
+			!covers(existing.Default, asked.Default) || !covers(existing.DefaultRequest, asked.DefaultRequest) ||
+			!covers(existing.MaxLimitRequestRatio, asked.MaxLimitRequestRatio) {
 			return false
 		}
 	}
 	return true
 }
 
-func covers(has, asked corev1.ResourceList) bool {
+func covers(existing, asked corev1.ResourceList) bool {
 	for name, quantity := range asked {
-		if value, ok := has[name]; !ok || value.Cmp(quantity) != 0 {
+		if value, ok := existing[name]; !ok || value.Cmp(quantity) != 0 {
 			return false
 		}
 	}

@@ -16,7 +16,8 @@ import (
 // exploration is how long it may look, in real time.
 const exploration = 5 * time.Second
 
-// lifeOfTeams is a world in which namespaces come, get an owner, and leave the policy.
+// lifeOfTeams is a world in which namespaces come, get an owner, and leave the
+// policy.
 func lifeOfTeams(t *testing.T) *reconciletest.Case {
 	t.Helper()
 	team := func(name string) *corev1.Namespace {

@@ -21,19 +21,19 @@ const (
 
 // Policy is the configuration of every eligible namespace.
 type Policy struct {
-	// Owner of namespaces that have none.
+	// Owner is the owner of namespaces that do not have one.
 	Owner string `json:"owner"`
-	// Exempt namespaces by name; the label exempts others.
+	// Exempt lists the names of exempt namespaces. The label exempts others.
 	Exempt []string `json:"exempt,omitempty"`
 	// Quota limits a namespace as a whole.
 	Quota corev1.ResourceList `json:"quota"`
-	// Limits bound the resources of containers and Pods, and set the defaults of those
-	// that specify none.
+	// Limits limit the resources of containers and Pods, and set defaults for
+	// the ones that specify no resources.
 	Limits []corev1.LimitRangeItem `json:"limits"`
 }
 
-// ReadPolicy reads a policy from a file of YAML or JSON. An unknown field is an
-// error: it is a typing error that would set no limit anywhere.
+// ReadPolicy reads a policy from a YAML or JSON file. An unknown field is an
+// error, because a misspelled field would set no limit at all.
 func ReadPolicy(path string) (*Policy, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

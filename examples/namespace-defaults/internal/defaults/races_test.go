@@ -46,7 +46,8 @@ func (w *world) spoil() {
 	w.Expect(err).NotTo(HaveOccurred())
 }
 
-// Another client takes the quota over after the controller has looked at it, and before its request arrives.
+// Another client takes the quota over after the controller has looked at it,
+// and before its request arrives.
 func TestAQuotaThatIsTakenOverIsLeftAlone(t *testing.T) {
 	for method, act := range map[string]func(w *world){
 		http.MethodPatch:  func(w *world) { w.quota(raised) },
@@ -101,7 +102,8 @@ func TestWhatOthersHaveAddedStays(t *testing.T) {
 	})
 }
 
-// Any error, returned for the requests of a life until no event leads to another look, only delays the result.
+// Any error, returned for the requests of a life until no event leads to
+// another look, only delays the result.
 func TestWhatFailsIsTriedAgain(t *testing.T) {
 	failure := apierrors.NewInternalError(errors.New("try again"))
 	exists := func(resource string) *apierrors.StatusError {
@@ -145,7 +147,8 @@ func TestWhatFailsIsTriedAgain(t *testing.T) {
 	}
 }
 
-// A namespace that is deleted, or deleted already, refuses new objects: that is no failure.
+// A namespace that is deleted, or deleted already, refuses new objects: that is
+// no failure.
 func TestANamespaceThatGoesIsNoFailure(t *testing.T) {
 	terminating := apierrors.NewForbidden(corev1.Resource("resourcequotas"), defaults.Name, errors.New("it is terminated"))
 	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}

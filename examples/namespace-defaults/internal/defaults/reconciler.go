@@ -15,8 +15,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// lateCache is when to look again if the server knows more than a cache; the
-// news comes first, usually.
+// lateCache is how long to wait if the server has newer objects than a cache.
+// Usually their events arrive earlier.
 const lateCache = time.Second
 
 type (
@@ -24,7 +24,7 @@ type (
 	result  = reconcile.Result
 )
 
-// reconciler keeps one namespace at a time.
+// reconciler reconciles one namespace at a time.
 type reconciler struct {
 	client   kubernetes.Interface
 	policy   *Policy
@@ -55,7 +55,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request request) (result, er
 	return laterQuota, errors.Join(ownerErr, quotaErr, limitsErr)
 }
 
-// warn records that an object of our name is not ours.
+// warn records that another object has our name.
 func (r *reconciler) warn(namespace *corev1.Namespace, kind string, foreign bool) {
 	if foreign && r.recorder != nil {
 		r.recorder.Eventf(namespace, nil, corev1.EventTypeWarning, "NameTaken", "Reconcile",
@@ -64,8 +64,8 @@ func (r *reconciler) warn(namespace *corev1.Namespace, kind string, foreign bool
 	}
 }
 
-// own names the default owner of a namespace that has none, if it has changed
-// in nothing since it was looked at.
+// own sets the default owner of a namespace without an owner, if the namespace
+// has not changed since it was read.
 func (r *reconciler) own(ctx context.Context, namespace *corev1.Namespace) error {
 	if namespace.Annotations[OwnerKey] != "" {
 		return nil

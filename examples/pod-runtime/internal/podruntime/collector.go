@@ -14,30 +14,30 @@ var (
 		"For how much longer Pods may have run that vanished while the controller was down.", []string{"namespace"}, nil)
 )
 
-// A Collector is a prometheus.Collector of the ledgers, as they are on the
-// server: a total that goes into a metric has been kept.
+// A Collector is a prometheus.Collector of the ledgers as they are on the
+// server. So a metric never shows a total that was not stored.
 type Collector struct {
 	ledgers *informer.Informer[*corev1.ConfigMap]
 }
 
 // Describe sends the descriptions of the metrics.
-func (c *Collector) Describe(out chan<- *prometheus.Desc) {
-	out <- totalDesc
-	out <- unseenDesc
+func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
+	ch <- totalDesc
+	ch <- unseenDesc
 }
 
-// Collect sends the values of now.
-func (c *Collector) Collect(out chan<- prometheus.Metric) {
+// Collect sends the present values.
+func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	for object := range c.ledgers.Snapshot().All() {
 		if object.Labels[managedByKey] != Name {
 			continue
 		}
 		l, err := parse(object.Data)
 		if err != nil {
-			continue // its reconcile says so
+			continue // its reconcile reports it
 		}
 		counter := prometheus.CounterValue
-		out <- prometheus.MustNewConstMetric(totalDesc, counter, float64(l.Total), object.Namespace)
-		out <- prometheus.MustNewConstMetric(unseenDesc, counter, float64(l.Unseen), object.Namespace)
+		ch <- prometheus.MustNewConstMetric(totalDesc, counter, float64(l.Total), object.Namespace)
+		ch <- prometheus.MustNewConstMetric(unseenDesc, counter, float64(l.Unseen), object.Namespace)
 	}
 }

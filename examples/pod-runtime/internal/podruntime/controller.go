@@ -15,27 +15,27 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// Name of the controller, of its ledgers, and its mark on them.
+// Name is the name of the controller and of its ledgers, and its mark on them.
 const Name = "pod-runtime"
 
-// DefaultPeriod is how often the ledger of a namespace with running Pods is
-// brought up to date.
+// DefaultPeriod is the default of Options.Period.
 const DefaultPeriod = time.Minute
 
-// Options of the controller. Nil and zero fields mean the defaults.
+// Options configure the controller. nil and zero fields mean the defaults.
 type Options struct {
-	// Period is how often the ledger of a namespace with running Pods is brought up
-	// to date. If it is more than twice as old, the controller was down. [DefaultPeriod];
-	// at least a second.
+	// Period is how often the ledger of a namespace with running Pods is
+	// updated. It must be at least a second. If a ledger is more than twice as
+	// old, the controller was not running. Defaults to [DefaultPeriod].
 	Period time.Duration
-	// Events receives warnings. Defaults to none.
+	// Events receives warnings. Defaults to no recorder.
 	Events events.EventRecorder
-	// Leader lets it work only while this replica leads; it always works.
+	// Leader lets the controller work only while this replica leads. By default
+	// it always works.
 	Leader reconcile.Leader
 }
 
-// New returns the controller for all namespaces, and the metrics of its ledgers.
-// It starts nothing.
+// New returns the controller for all namespaces, and the metrics of its
+// ledgers. It does not start the controller.
 func New(client kubernetes.Interface, o *Options) (*reconcile.Controller, *Collector, error) {
 	var options Options
 	if o != nil {
@@ -53,7 +53,7 @@ func New(client kubernetes.Interface, o *Options) (*reconcile.Controller, *Colle
 	r := &reconciler{client: client, pods: pods, options: options}
 	controller, err := reconcile.New(Name, ledgers, r, &reconcile.Options{
 		Triggers: []reconcile.Trigger{reconcile.Mapped(pods, ledgerOf)},
-		// A rollout of a hundred Pods is one write, or a few.
+		// A rollout of a hundred Pods causes one write or a few.
 		MinInterval: time.Second,
 		Events:      options.Events,
 		Leader:      options.Leader,

@@ -140,7 +140,8 @@ func TestWhatRunsOnWhileItIsDownIsCounted(t *testing.T) {
 	})
 }
 
-// The first list after a restart is older than a Pod's deletion, which is closed in the ledger.
+// The first list after a restart is older than a Pod's deletion, which is
+// closed in the ledger.
 func TestAStaleListBringsNobodyBack(t *testing.T) {
 	inWorld(t, func(w *world) {
 		stop := w.start()
@@ -211,7 +212,8 @@ func (w *world) edit(edit func(*corev1.ConfigMap)) {
 	w.Expect(err).NotTo(HaveOccurred())
 }
 
-// The namespace is alive, whatever something between the controller and the server answers.
+// The namespace is alive, whatever something between the controller and the
+// server answers.
 func TestAPageKeepsTheLedger(t *testing.T) {
 	pages := absenttest.Pages(corev1.Resource("configmaps"), podruntime.Name)
 	pages = append(pages, absenttest.Pages(corev1.Resource("namespaces"), "d")...)
@@ -240,7 +242,8 @@ func TestAPageKeepsTheLedger(t *testing.T) {
 	}
 }
 
-// Another replica has led meanwhile: this one continues from that replica's ledger, and not from its own memory.
+// Another replica has led meanwhile: this one continues from that replica's
+// ledger, and not from its own memory.
 func TestALedgerThatIsFurtherThanItsMemoryCounts(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.start()
@@ -292,7 +295,8 @@ func TestAForeignConfigMapIsLeftAlone(t *testing.T) {
 	}
 }
 
-// Another client takes the ConfigMap over after the controller has looked at it, and before its patch arrives.
+// Another client takes the ConfigMap over after the controller has looked at
+// it, and before its patch arrives.
 func TestALedgerThatIsTakenOverIsNotWrittenTo(t *testing.T) {
 	inWorld(t, func(w *world) {
 		raced := false
@@ -343,7 +347,7 @@ func TestWhatFailsIsTriedAgainSoon(t *testing.T) {
 	}
 }
 
-// A ledger is forgotten with its namespace: a recreated namespace starts at zero.
+// A ledger is deleted with its namespace: a recreated namespace starts at zero.
 func TestALedgerGoesWithItsNamespace(t *testing.T) {
 	terminating := apierrors.NewForbidden(corev1.Resource("configmaps"), podruntime.Name, errors.New("it is terminated"))
 	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}

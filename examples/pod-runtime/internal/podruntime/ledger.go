@@ -11,45 +11,46 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Keys of the ConfigMap's data.
+// These are the keys of the ConfigMap's data.
 const (
 	TotalKey  = "total"       // for people: 3h25m10s
 	LedgerKey = "ledger.json" // a [Ledger]
 )
 
-// A Ledger says how long the Pods of a namespace have run. Durations are in
-// seconds, moments in Unix seconds.
+// A Ledger records how long the Pods of a namespace have run. Durations are in
+// seconds, and moments in Unix seconds.
 type Ledger struct {
 	// Write counts the writes of the ledger.
 	Write int64 `json:"write"`
-	// At is up to when it counts.
+	// At is the moment up to which the ledger counts.
 	At int64 `json:"at"`
-	// Total of all Pods that ever ran; it never goes down.
+	// Total is the runtime of all Pods that ever ran. It never decreases.
 	Total int64 `json:"totalSeconds"`
-	// Closed is the sum of the deleted ones.
+	// Closed is the runtime of the deleted Pods.
 	Closed int64 `json:"closedSeconds"`
-	// Estimated of these vanished while the controller was down, and may have run for up to
-	// Unseen longer, all together.
+	// Estimated is the number of deleted Pods that vanished while the
+	// controller was not running. Together they may have run for up to Unseen
+	// longer.
 	Estimated int   `json:"estimatedPods"`
 	Unseen    int64 `json:"unseenSeconds"`
-	// Pods that exist and have started, by UID.
+	// Pods are the Pods that exist and have started, by UID.
 	Pods map[types.UID]Stay `json:"pods"`
 }
 
-// A Stay is a Pod that exists.
+// A Stay is the runtime of a Pod that exists.
 type Stay struct {
 	Name  string `json:"name"`
 	Start int64  `json:"start"`
-	// End is zero while it runs.
+	// End is zero while the Pod runs.
 	End int64 `json:"end,omitempty"`
 }
 
-// until returns for how long it has run at a moment.
-func (s Stay) until(at int64) int64 {
+// runtimeAt returns how long the Pod has run at a moment.
+func (s Stay) runtimeAt(moment int64) int64 {
 	if s.End != 0 {
-		at = s.End
+		moment = s.End
 	}
-	return max(0, at-s.Start)
+	return max(0, moment-s.Start)
 }
 
 // parse reads a ledger from the data of its ConfigMap.
@@ -80,14 +81,14 @@ func (l Ledger) running() bool {
 	return false
 }
 
-// advance returns the ledger of now, from that of the past and the Pods that
-// exist. A deleted Pod without a known end has run until now, unless
-// the ledger is older than tolerance: then until the ledger's moment.
+// advance returns the present ledger, computed from the past one and the Pods
+// that exist. A deleted Pod without a known end counts until now. If the ledger
+// is older than tolerance, it counts only until the ledger's moment.
 func (l Ledger) advance(pods iter.Seq[*corev1.Pod], now time.Time, tolerance time.Duration) Ledger {
-	next := l
-	next.Write++
-	next.At = max(l.At, now.Unix()) // clocks may go back, time does not
-	next.Pods = map[types.UID]Stay{}
+	advanced := l
+	advanced.Write++
+	advanced.At = max(l.At, now.Unix()) // the clock may be set back
+	advanced.Pods = map[types.UID]Stay{}
 	for pod := range pods {
 		stay, known := l.Pods[pod.UID]
 		if !known {
@@ -97,36 +98,37 @@ func (l Ledger) advance(pods iter.Seq[*corev1.Pod], now time.Time, tolerance tim
 			stay = Stay{Name: pod.Name, Start: pod.Status.StartTime.Unix()}
 		}
 		if stay.End == 0 {
-			stay.End = endOf(pod, next.At)
+			stay.End = endOf(pod, advanced.At)
 		}
-		next.Pods[pod.UID] = stay
+		advanced.Pods[pod.UID] = stay
 	}
 	for uid, stay := range l.Pods {
-		if _, exists := next.Pods[uid]; !exists {
-			next.close(stay, l.At, tolerance)
+		if _, exists := advanced.Pods[uid]; !exists {
+			advanced.close(stay, l.At, tolerance)
 		}
 	}
-	sum := next.Closed
-	for stay := range maps.Values(next.Pods) {
-		sum += stay.until(next.At)
+	sum := advanced.Closed
+	for stay := range maps.Values(advanced.Pods) {
+		sum += stay.runtimeAt(advanced.At)
 	}
-	next.Total = max(l.Total, sum) // an end may be learned late
-	return next
+	advanced.Total = max(l.Total, sum) // the end of a Pod may become known late
+	return advanced
 }
 
-// close adds a deleted Pod, which was last seen at a moment.
+// close adds a deleted Pod, which was last seen at the moment seen.
 func (l *Ledger) close(stay Stay, seen int64, tolerance time.Duration) {
 	if unseen := l.At - seen; stay.End == 0 && unseen > int64(tolerance/time.Second) {
 		l.Estimated++
 		l.Unseen += unseen
 		stay.End = max(seen, stay.Start)
 	}
-	l.Closed += stay.until(l.At)
+	l.Closed += stay.runtimeAt(l.At)
 }
 
-// endOf returns when a Pod ended: when its last container did, or the last we
-// hear of its readiness, or now. Zero means that it runs.
-func endOf(pod *corev1.Pod, now int64) int64 {
+// endOf returns the moment at which a Pod ended, or zero if it runs. It is the
+// end of its last container, otherwise the last change of its readiness, and
+// otherwise moment.
+func endOf(pod *corev1.Pod, moment int64) int64 {
 	if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
 		return 0
 	}
@@ -144,5 +146,5 @@ func endOf(pod *corev1.Pod, now int64) int64 {
 			return c.LastTransitionTime.Unix()
 		}
 	}
-	return now
+	return moment
 }

@@ -20,8 +20,8 @@ import (
 
 const managedByKey = "app.kubernetes.io/managed-by"
 
-// lateCache is when to look again if the server knows more than a cache; the
-// news comes first, usually.
+// lateCache is how long to wait if the server has newer objects than a cache.
+// Usually their events arrive earlier.
 const lateCache = time.Second
 
 type (
@@ -29,44 +29,45 @@ type (
 	result  = reconcile.Result
 )
 
-// reconciler keeps one ledger at a time.
+// reconciler reconciles one ledger at a time.
 type reconciler struct {
 	client  kubernetes.Interface
 	pods    *informer.Informer[*corev1.Pod]
 	options Options
-	kept    sync.Map // the Ledger of each key, as this process has written it
+	kept    sync.Map // the last Ledger that this process has written, by key
 }
 
-// Reconcile brings the ledger of the request up to date.
+// Reconcile updates the ledger of the request.
 func (r *reconciler) Reconcile(ctx context.Context, request request) (result, error) {
 	current, exists := request.Object()
 	if exists && current.Labels[managedByKey] != Name {
 		r.warn(current)
 		return result{}, nil
 	}
-	last, err := r.last(request.Key, current)
+	previous, err := r.previousLedger(request.Key, current)
 	if err != nil {
 		return result{}, reconcile.Terminal(fmt.Errorf("ConfigMap %q: %w: restore it, or delete it to begin at zero",
 			request.Key, err))
 	}
-	next, err := r.nextLedger(ctx, request.Key.Namespace, last)
+	updated, err := r.nextLedger(ctx, request.Key.Namespace, previous)
 	if err != nil {
 		return result{}, err
 	}
-	due := time.Unix(last.At, 0).Add(r.options.Period)
-	if maps.Equal(next.Pods, last.Pods) && (!last.running() || time.Now().Before(due)) {
-		next = last // nothing that cannot wait
+	due := time.Unix(previous.At, 0).Add(r.options.Period)
+	if maps.Equal(updated.Pods, previous.Pods) && (!previous.running() || time.Now().Before(due)) {
+		updated = previous // the update can wait
 	}
-	again, err := r.write(ctx, request.Key, current, next)
-	if err == nil && again == (result{}) && next.running() {
-		again = reconcile.After(time.Until(time.Unix(next.At, 0).Add(r.options.Period)))
+	outcome, err := r.write(ctx, request.Key, current, updated)
+	if err == nil && outcome == (result{}) && updated.running() {
+		outcome = reconcile.After(time.Until(time.Unix(updated.At, 0).Add(r.options.Period)))
 	}
-	return again, err
+	return outcome, err
 }
 
-// last returns the ledger to go on from: the one on the server, unless this
-// process remembers that it has been further, or that this write was another.
-func (r *reconciler) last(key reconcile.Key, current *corev1.ConfigMap) (Ledger, error) {
+// previousLedger returns the ledger to continue from. It is the one on the
+// server, unless this process has written a newer one, or a different one with
+// the same number.
+func (r *reconciler) previousLedger(key reconcile.Key, current *corev1.ConfigMap) (Ledger, error) {
 	value, _ := r.kept.Load(key)
 	kept, remembered := value.(Ledger)
 	if current == nil {
@@ -79,13 +80,13 @@ func (r *reconciler) last(key reconcile.Key, current *corev1.ConfigMap) (Ledger,
 	return read, err
 }
 
-// nextLedger asks the server for the Pods if those of the cache are others than
-// those of the ledger.
-func (r *reconciler) nextLedger(ctx context.Context, namespace string, last Ledger) (Ledger, error) {
+// nextLedger returns the advanced ledger. It asks the server for the Pods if
+// the cache has other Pods than the ledger.
+func (r *reconciler) nextLedger(ctx context.Context, namespace string, previous Ledger) (Ledger, error) {
 	tolerance := 2 * r.options.Period
-	next := last.advance(r.pods.Snapshot().Namespace(namespace), time.Now(), tolerance)
-	if maps.Equal(next.Pods, last.Pods) {
-		return next, nil
+	advanced := previous.advance(r.pods.Snapshot().Namespace(namespace), time.Now(), tolerance)
+	if maps.Equal(advanced.Pods, previous.Pods) {
+		return advanced, nil
 	}
 	list, err := r.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -98,36 +99,36 @@ func (r *reconciler) nextLedger(ctx context.Context, namespace string, last Ledg
 			}
 		}
 	}
-	return last.advance(pods, time.Now(), tolerance), nil
+	return previous.advance(pods, time.Now(), tolerance), nil
 }
 
-// write brings the ConfigMap up to the ledger. A result other than zero
-// means that it could not yet.
+// write updates the ConfigMap to the ledger. A result other than zero means
+// that it must be tried again later.
 func (r *reconciler) write(
-	ctx context.Context, key reconcile.Key, current *corev1.ConfigMap, next Ledger,
+	ctx context.Context, key reconcile.Key, current *corev1.ConfigMap, updated Ledger,
 ) (result, error) {
-	if current == nil && next.Write == 0 {
+	if current == nil && updated.Write == 0 {
 		return result{}, nil // no Pod has ever run here
 	}
-	data, err := next.data()
+	data, err := updated.data()
 	if err != nil {
 		return result{}, err
 	}
 	if current == nil {
-		return r.create(ctx, key, next, data)
+		return r.create(ctx, key, updated, data)
 	}
 	_, err = patch.Merge(ctx, r.client.CoreV1().ConfigMaps, current,
 		&patch.Options{Lock: true}, func(edit *corev1.ConfigMap) {
 			edit.Data, edit.BinaryData = data, nil
 		})
 	if err == nil {
-		r.kept.Store(key, next)
+		r.kept.Store(key, updated)
 	}
 	return result{}, err
 }
 
 func (r *reconciler) create(
-	ctx context.Context, key reconcile.Key, next Ledger, data map[string]string,
+	ctx context.Context, key reconcile.Key, updated Ledger, data map[string]string,
 ) (result, error) {
 	_, err := r.client.CoreV1().ConfigMaps(key.Namespace).Create(ctx, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
@@ -137,15 +138,15 @@ func (r *reconciler) create(
 	}, metav1.CreateOptions{FieldManager: Name})
 	switch {
 	case patch.IsStale(err): // it exists
-		return reconcile.After(lateCache), nil // whose it is, the cache will tell
+		return reconcile.After(lateCache), nil // the cache will show its owner
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause),
 		names.IsNotFound(err, corev1.Resource("namespaces"), key.Namespace):
-		r.kept.Delete(key) // the ledger goes with the namespace
+		r.kept.Delete(key) // the ledger is deleted with the namespace
 		return result{}, nil
 	case err != nil:
 		return result{}, fmt.Errorf("creating ConfigMap %q: %w", key, err)
 	}
-	r.kept.Store(key, next)
+	r.kept.Store(key, updated)
 	return result{}, nil
 }
 

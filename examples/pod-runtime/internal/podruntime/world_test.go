@@ -68,8 +68,8 @@ func (w *world) passes(d time.Duration) {
 	w.Writes()
 }
 
-// runs makes a Pod that starts a little later, when the reconciles of its creation are
-// over.
+// runs makes a Pod that starts a little later, when the reconciles of its
+// creation are over.
 func (w *world) runs(name string) {
 	w.T.Helper()
 	_, err := w.User.CoreV1().Pods("d").Create(w.T.Context(), &corev1.Pod{

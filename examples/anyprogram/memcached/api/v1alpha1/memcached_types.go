@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// GroupVersion is that of the kind.
+// GroupVersion is the group and version of the kind.
 var GroupVersion = schema.GroupVersion{Group: "cache.example.com", Version: "v1alpha1"}
 
 // AddToScheme registers the kind.
@@ -28,13 +28,13 @@ type MemcachedSpec struct {
 
 // MemcachedStatus is the observed state.
 type MemcachedStatus struct {
-	// Conditions has Available.
+	// Conditions has the condition Available.
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
 // +kubebuilder:object:root=true
 
-// Memcached is a cache of a size.
+// Memcached is a cache with a number of Pods.
 type Memcached struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitzero"`
@@ -45,7 +45,7 @@ type Memcached struct {
 
 // +kubebuilder:object:root=true
 
-// MemcachedList is a list of them.
+// MemcachedList is a list of Memcached objects.
 type MemcachedList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitzero"`
