@@ -9,29 +9,32 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// Informers returns a collector of the homeostat_informer metrics of informers that
-// belong to no controller, such as those of clientgo.Informers:
+// Informers returns a collector of the homeostat_informer metrics of informers
+// that belong to no controller. For example, it shows the informers of a
+// clientgo.Informers:
 //
 //	registry.MustRegister(metrics.Informers(informers.Status))
 //
-// statuses is called for each scrape, and must not wait. An informer with the name and
-// kind of an earlier one gets a number. Controllers of one registry with these informers
-// must not have any of the same name and kind, see [New].
+// The collector calls statuses at each scrape; statuses must not wait. It adds
+// a number to the name of an informer if an earlier one has the same name and
+// kind. Controllers in the same registry must not have informers with the same
+// names and kinds; see [New].
 func Informers(statuses func() []informer.Status) prometheus.Collector { return running(statuses) }
 
 type running func() []informer.Status
 
-// Describe sends nothing: the set of metrics depends on the informers.
+// Describe sends no descriptors, since the set of metrics depends on the
+// informers.
 func (running) Describe(chan<- *prometheus.Desc) {}
 
-// Collect sends the state of this moment.
+// Collect sends the present state.
 func (r running) Collect(metrics chan<- prometheus.Metric) {
 	type identity struct{ name, kind string }
 	known := map[identity]int{}
 	for _, status := range r() {
-		of := identity{status.Name, status.Kind}
-		if known[of]++; known[of] > 1 {
-			status.Name = fmt.Sprintf("%s-%d", status.Name, known[of])
+		id := identity{status.Name, status.Kind}
+		if known[id]++; known[id] > 1 {
+			status.Name = fmt.Sprintf("%s-%d", status.Name, known[id])
 		}
 		sender{metrics: metrics}.informer(&inspect.InformerStatus{Status: status})
 	}
