@@ -126,7 +126,7 @@ func TestMetricsMayNeedAToken(t *testing.T) {
 			controllers, _ := podController(func() {})
 			ended <- (&operator.Server{Address: address, Cluster: unreachable(g), MetricsAuth: asked}).Run(ctx, controllers...)
 		}()
-		g.Eventually(answer(address, "/livez"), patience).Should(HavePrefix("200 "))
+		g.Eventually(answer(address, "/readyz"), patience).Should(HavePrefix("200 "), "a start that is cut off is an error")
 		g.Expect(answer(address, "/metrics")()).To(HavePrefix(want))
 		g.Expect(answer(address, "/debug/homeostat")()).To(HavePrefix("401 "))
 		stop()

@@ -111,6 +111,11 @@ verify-deploy: controlplane-build ## Start every program from its image, with it
 	$(SUDO) $(BIN)/verify-deploy -images dist/rootfs -helm $(BIN)/helm $(PROGRAMS)
 	$(MAKE) --no-print-directory verify-arm64 PROGRAMS=
 
+.PHONY: gameday
+gameday: controlplane-build ## Let things go wrong beside a real Prometheus (Debian's package), half an hour, and write docs/gameday.md: what the person on call sees.
+	@if ! command -v prometheus >/dev/null; then echo "skipped: prometheus is not installed: get Debian's package prometheus"; else \
+	  go build -o $(BIN)/gameday-mirror ./examples/mirror && go run ./internal/proof/gameday -program $(BIN)/gameday-mirror -out docs/gameday.md; fi
+
 .PHONY: verify-arm64
 verify-arm64: ## Start programs of the arm64 images on this machine: elsewhere under qemu, which it gets from Debian.
 	@found() { command -v qemu-aarch64-static || command -v qemu-aarch64 || ls $(BIN)/qemu/usr/bin/qemu-aarch64-static 2>/dev/null \

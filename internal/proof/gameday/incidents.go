@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+)
+
+// incident is something that goes wrong.
+type incident struct {
+	name, does string
+	limit      time.Duration // for which an alert is awaited
+	// breaks lets it happen. It returns how a person mends it.
+	breaks func(ctx context.Context, w *world) (heal func(context.Context) error, err error)
+}
+
+var incidents = []incident{
+	{"API server dead", "the API server is killed, and started again", 2 * time.Minute, deadServer},
+	{"etcd dead", "etcd is killed, and started again", 2 * time.Minute, deadStorage},
+	{"both replicas stopped", "both processes are killed", 2 * time.Minute, stopped},
+	{"Lease held by a stranger", "another client renews the Lease", 2 * time.Minute, stranger},
+	{"permission taken", "the role loses create and patch of Secrets", 6 * time.Minute, forbidden},
+	{"fight", "a tenant rewrites a copy every 50 ms", 5 * time.Minute, fight},
+	{"CRD gone", "the CustomResourceDefinition is deleted", 4 * time.Minute, withoutKind},
+	{"1,000 failing keys", "a thousand mirrors name a source that does not exist", 6 * time.Minute, failing},
+	{"expired token", "the ServiceAccount is deleted, and with it its tokens", 4 * time.Minute, expired},
+	{"undecodable object", "a mirror whose source is a text gets past the schema", 4 * time.Minute, undecodable},
+	{"node that does not come back", "the leader is killed, and not started again", time.Minute, withoutLeader},
+	{"crash loop", "a replica is killed every five seconds", 2 * time.Minute, crashLoop},
+}
+
+func deadServer(_ context.Context, w *world) (func(context.Context) error, error) {
+	return w.Restart, w.KillAPIServer()
+}
+
+func deadStorage(_ context.Context, w *world) (func(context.Context) error, error) {
+	return w.Restart, w.KillEtcd()
+}
+
+func stopped(_ context.Context, w *world) (func(context.Context) error, error) {
+	return func(context.Context) error { return errors.Join(w.start(w.replicas[0]), w.start(w.replicas[1])) },
+		errors.Join(w.replicas[0].stop(), w.replicas[1].stop())
+}
+
+// during does something again and again, until it is mended.
+func during(ctx context.Context, pace time.Duration, do func() error) func(context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	var going sync.WaitGroup
+	going.Go(func() {
+		for pause(ctx, pace) == nil {
+			_ = do() // another time
+		}
+	})
+	return func(context.Context) error {
+		stop()
+		going.Wait()
+		return nil
+	}
+}
+
+func crashLoop(ctx context.Context, w *world) (func(context.Context) error, error) {
+	r := w.replicas[0]
+	return during(ctx, 5*time.Second, func() error { return errors.Join(r.stop(), w.start(r)) }), nil
+}
+
+func stranger(ctx context.Context, w *world) (func(context.Context) error, error) {
+	leases := w.admin.CoordinationV1().Leases(name)
+	take := func() error {
+		_, err := leases.Patch(ctx, name, types.MergePatchType, fmt.Appendf(nil,
+			`{"spec":{"holderIdentity":"stranger","leaseDurationSeconds":15,"renewTime":%q}}`,
+			time.Now().UTC().Format("2006-01-02T15:04:05.000000Z")), metav1.PatchOptions{})
+		return err
+	}
+	return during(ctx, 500*time.Millisecond, take), take()
+}
+
+func forbidden(ctx context.Context, w *world) (func(context.Context) error, error) {
+	roles := w.admin.RbacV1().ClusterRoles()
+	role, err := roles.Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	write := func(verbs ...string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			i := slices.IndexFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "secrets") })
+			role.Rules[i].Verbs = verbs
+			role.ResourceVersion = ""
+			_, err := roles.Update(ctx, role, metav1.UpdateOptions{})
+			return err
+		}
+	}
+	err = write("get", "list", "watch", "delete")(ctx)
+	return write("get", "list", "watch", "create", "patch", "delete"), errors.Join(err, w.set(ctx))
+}
+
+func fight(ctx context.Context, w *world) (func(context.Context) error, error) {
+	n := 0
+	return during(ctx, 50*time.Millisecond, func() error {
+		n++
+		return w.rewrite("team-0", "mine-"+strconv.Itoa(n))
+	}), nil
+}
+
+var (
+	kinds   = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	mirrors = schema.GroupVersionResource{Group: "mirror.homeostat.dev", Version: "v1alpha1", Resource: "secretmirrors"}
+)
+
+func withoutKind(ctx context.Context, w *world) (func(context.Context) error, error) {
+	client, err := dynamic.NewForConfig(w.Config())
+	if err != nil {
+		return nil, err
+	}
+	err = client.Resource(kinds).Delete(ctx, mirrors.GroupResource().String(), metav1.DeleteOptions{})
+	return func(ctx context.Context) error {
+		for _, file := range []string{"crd.yaml", "sample.yaml"} {
+			text, err := os.ReadFile(filepath.Join(w.root, "examples", name, "deploy", file))
+			if err == nil {
+				err = eventually(ctx, func() error { return w.Apply(ctx, string(text)) })
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}, err
+}
+
+func failing(ctx context.Context, w *world) (func(context.Context) error, error) {
+	client, err := dynamic.NewForConfig(w.Config())
+	if err != nil {
+		return nil, err
+	}
+	for n := range 1000 {
+		err := w.Apply(ctx, fmt.Sprintf(`{apiVersion: mirror.homeostat.dev/v1alpha1, kind: SecretMirror,
+			metadata: {name: lost-%d, labels: {lost: "yes"}},
+			spec: {source: {namespace: platform, name: lost}, namespaces: {matchLabels: {team: "no"}}}}`, n))
+		if err != nil {
+			return nil, err
+		}
+	}
+	return func(ctx context.Context) error {
+		return client.Resource(mirrors).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "lost=yes"})
+	}, nil
+}
+
+func expired(ctx context.Context, w *world) (func(context.Context) error, error) {
+	err := w.admin.CoreV1().ServiceAccounts(name).Delete(ctx, name, metav1.DeleteOptions{})
+	return func(ctx context.Context) error {
+		return errors.Join(w.Apply(ctx, `{apiVersion: v1, kind: ServiceAccount, metadata: {name: mirror, namespace: mirror}}`), w.login(ctx))
+	}, err
+}
+
+func undecodable(ctx context.Context, w *world) (func(context.Context) error, error) {
+	client, err := dynamic.NewForConfig(w.Config())
+	if err != nil {
+		return nil, err
+	}
+	const anything = `[{"op":"replace","path":"/spec/versions/0/schema/openAPIV3Schema",
+		"value":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}]`
+	_, err = client.Resource(kinds).Patch(ctx, mirrors.GroupResource().String(), types.JSONPatchType, []byte(anything), metav1.PatchOptions{})
+	if err != nil {
+		return nil, err
+	}
+	err = eventually(ctx, func() error { // until the server has the new schema
+		return w.Apply(ctx, `{apiVersion: mirror.homeostat.dev/v1alpha1, kind: SecretMirror, metadata: {name: odd}, spec: {source: text}}`)
+	})
+	return func(ctx context.Context) error {
+		text, err := os.ReadFile(filepath.Join(w.root, "examples", name, "deploy", "crd.yaml"))
+		return errors.Join(err, client.Resource(mirrors).Delete(ctx, "odd", metav1.DeleteOptions{}), w.Apply(ctx, string(text)))
+	}, err
+}
+
+func withoutLeader(ctx context.Context, w *world) (func(context.Context) error, error) {
+	lease, err := w.admin.CoordinationV1().Leases(name).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	r := w.replicas[0]
+	if lease.Spec.HolderIdentity != nil && strings.HasPrefix(*lease.Spec.HolderIdentity, w.replicas[1].identity) {
+		r = w.replicas[1]
+	}
+	return func(context.Context) error { return w.start(r) }, r.stop()
+}

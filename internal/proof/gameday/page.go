@@ -1,0 +1,51 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// page is docs/gameday.md.
+func page(seen []report) string {
+	var b strings.Builder
+	b.WriteString(`# Game day
+
+What the person on call sees. ` + "`make gameday`" + ` runs two replicas of [mirror](../examples/mirror) on a real API server, with a real Prometheus and the rules of
+[examples/monitoring](../examples/monitoring/alerts.yaml), lets these things go wrong, and writes this page. Rules wait for a fifth of their times; the
+times below are those of the rules. A cell that is empty was silent.
+
+| incident | alert | after | last error in the log | /readyz | well again after |
+|---|---|---|---|---|---|
+`)
+	for _, r := range seen {
+		after := ""
+		if r.alert != "" {
+			after = r.after.Round(time.Second).String()
+		}
+		fmt.Fprintf(&b, "| **%s**: %s | %s | %s | %s | %s | %s |\n", r.name, r.does, cell(r.alert), after, cell(r.line),
+			cell(r.page), r.healed.Round(time.Second))
+	}
+	b.WriteString(`
+"After" counts from the moment at which it breaks; "well again" from the moment at which a person mends it until each copy has a new value, both replicas are ready
+and no alert fires. Not played yet: a full disk, a slow server, a clock that is wrong, a forbidden namespace, and a connection that
+swallows packets.
+`)
+	return b.String()
+}
+
+// varying are parts of a message that differ from run to run: addresses, and the parameters of requests.
+var varying = regexp.MustCompile(`127\.0\.0\.1:\d+|\?\w+=[^"]*`)
+
+// cell is a text as a cell of a table.
+func cell(text string) string {
+	const most = 220
+	text = varying.ReplaceAllString(text, "…")
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + " …"
+	}
+	text = strings.NewReplacer("|", "\\|", "\n", " ", "<", "&lt;", "_", "\\_", "*", "\\*").Replace(text)
+	return cmp.Or(text, " ")
+}

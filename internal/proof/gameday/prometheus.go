@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/yaml"
+)
+
+// scale is by how much the times of the rules are shortened. Those of Leases are not: with more, a takeover would last
+// longer than a rule waits for a leader.
+const scale = 5
+
+// prometheus is a process.
+type prometheus struct {
+	address string
+	process *exec.Cmd
+}
+
+// duration is one in a rule: of a range, or how long it has to hold.
+var duration = regexp.MustCompile(`(?m)(\[|^\s*for: )(\d+)([smh])`)
+
+// shortened returns rules whose times are shorter by scale.
+func shortened(rules string) string {
+	seconds := map[string]int{"s": 1, "m": 60, "h": 3600}
+	return duration.ReplaceAllStringFunc(rules, func(text string) string {
+		parts := duration.FindStringSubmatch(text)
+		n, _ := strconv.Atoi(parts[2]) // digits
+		return parts[1] + strconv.Itoa(n*seconds[parts[3]]/scale) + "s"
+	})
+}
+
+// startPrometheus scrapes the replicas, and evaluates the alerts of examples/monitoring.
+func startPrometheus(root, folder string, targets []string) (*prometheus, error) {
+	text, err := os.ReadFile(filepath.Join(root, "examples", "monitoring", "alerts.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	var manifest struct{ Spec any }
+	if err := yaml.Unmarshal(text, &manifest); err != nil {
+		return nil, err
+	}
+	rules, err := yaml.Marshal(manifest.Spec)
+	if err != nil {
+		return nil, err
+	}
+	var configs strings.Builder
+	for n, target := range targets {
+		fmt.Fprintf(&configs, "      - {targets: [%q], labels: {namespace: mirror, pod: mirror-%d}}\n", target, n)
+	}
+	config := "global: {scrape_interval: 2s, scrape_timeout: 2s, evaluation_interval: 2s}\nrule_files: [rules.yaml]\n" +
+		"scrape_configs:\n  - job_name: pods\n    static_configs:\n" + configs.String()
+	for file, content := range map[string]string{"prometheus.yaml": config, "rules.yaml": shortened(string(rules))} {
+		if err := os.WriteFile(filepath.Join(folder, file), []byte(content), 0o600); err != nil {
+			return nil, err
+		}
+	}
+	p := &prometheus{}
+	if p.address, err = freeAddress(); err != nil {
+		return nil, err
+	}
+	//nolint:noctx // it ends by stop
+	p.process = exec.Command("prometheus", "--config.file="+filepath.Join(folder, "prometheus.yaml"),
+		"--storage.tsdb.path="+filepath.Join(folder, "data"), "--web.listen-address="+p.address, "--log.level=error")
+	p.process.Stderr = os.Stderr
+	return p, p.process.Start()
+}
+
+func (p *prometheus) stop() error {
+	if err := p.process.Process.Kill(); err != nil {
+		return err
+	}
+	_ = p.process.Wait() // by that signal
+	return nil
+}
+
+// firing is the most severe alert that fires, with its text, or what keeps it from being known; "" if none does.
+func (w *world) firing(ctx context.Context) string {
+	text, err := get(ctx, "http://"+w.prometheus.address+"/api/v1/alerts")
+	var answer struct {
+		Data struct {
+			Alerts []struct {
+				State               string
+				Labels, Annotations map[string]string
+			}
+		}
+	}
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &answer)
+	}
+	if err != nil {
+		return ""
+	}
+	found := ""
+	for _, a := range answer.Data.Alerts {
+		if a.State == "firing" && (found == "" || a.Labels["severity"] == "critical") {
+			found = a.Labels["alertname"] + ": " + a.Annotations["summary"]
+		}
+	}
+	return found
+}
+
+// get returns the body of an answer, whatever its status.
+func get(ctx context.Context, url string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return "", err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	return string(body), err
+}

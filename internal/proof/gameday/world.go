@@ -1,0 +1,267 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/homeostat/homeostat/internal/test/e2e"
+)
+
+const (
+	name   = "mirror"            // of the program, its namespace, account and roles
+	source = "registry-password" // the Secret that it copies, as examples/mirror/deploy/sample.yaml says
+)
+
+// world is the cluster, the program's replicas and Prometheus.
+type world struct {
+	*e2e.Cluster
+	admin      kubernetes.Interface
+	root       string
+	folder     string // temporary
+	program    string
+	kubeconfig string // of its account
+	replicas   []*replica
+	prometheus *prometheus
+	values     int // of the source
+}
+
+// replica is a process, or none at the moment.
+type replica struct {
+	address, identity string
+	process           *exec.Cmd
+
+	mu  sync.Mutex // guards log
+	log bytes.Buffer
+}
+
+func (r *replica) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.log.Write(p)
+}
+
+// open starts the cluster with four namespaces that have copies, two replicas, and Prometheus.
+func open(ctx context.Context, root, program string) (*world, error) {
+	cluster, err := e2e.Start(ctx, &e2e.Options{Progress: os.Stderr})
+	if err != nil {
+		return nil, err
+	}
+	w := &world{Cluster: cluster, root: root, program: program}
+	if err := w.fill(ctx); err != nil {
+		return nil, errors.Join(err, w.close())
+	}
+	return w, nil
+}
+
+func (w *world) fill(ctx context.Context) (err error) {
+	if w.folder, err = os.MkdirTemp("", "gameday-"); err != nil {
+		return err
+	}
+	if w.admin, err = kubernetes.NewForConfig(w.Config()); err != nil {
+		return err
+	}
+	for _, file := range []string{"install.yaml", "sample.yaml"} {
+		if file == "sample.yaml" {
+			if err := w.tenants(ctx); err != nil {
+				return err
+			}
+		}
+		text, err := os.ReadFile(filepath.Join(w.root, "examples", name, "deploy", file))
+		if err == nil {
+			err = w.Apply(ctx, string(text))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	w.kubeconfig = filepath.Join(w.folder, "kubeconfig")
+	if err := w.login(ctx); err != nil {
+		return err
+	}
+	var targets []string
+	for n := range 2 {
+		r := &replica{identity: name + "-" + strconv.Itoa(n)}
+		if r.address, err = freeAddress(); err != nil {
+			return err
+		}
+		w.replicas, targets = append(w.replicas, r), append(targets, r.address)
+		if err := w.start(r); err != nil {
+			return err
+		}
+	}
+	w.prometheus, err = startPrometheus(w.root, w.folder, targets)
+	return err
+}
+
+// login writes the kubeconfig of the program's account, with a new token.
+func (w *world) login(ctx context.Context) error {
+	account, err := w.As(ctx, name, name)
+	if err != nil {
+		return err
+	}
+	return clientcmd.WriteToFile(clientcmdapi.Config{
+		Clusters: map[string]*clientcmdapi.Cluster{"c": {
+			Server: account.Host, CertificateAuthorityData: account.CAData, CertificateAuthority: account.CAFile,
+		}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"u": {Token: account.BearerToken}},
+		Contexts:       map[string]*clientcmdapi.Context{"x": {Cluster: "c", AuthInfo: "u"}},
+		CurrentContext: "x",
+	}, w.kubeconfig)
+}
+
+// tenants makes the source, and the namespaces that get a copy.
+func (w *world) tenants(ctx context.Context) error {
+	manifests := []string{
+		`{apiVersion: v1, kind: Namespace, metadata: {name: platform}}`,
+		`{apiVersion: v1, kind: Secret, metadata: {name: ` + source + `, namespace: platform}}`,
+	}
+	for n := range 4 {
+		manifests = append(manifests, fmt.Sprintf(
+			`{apiVersion: v1, kind: Namespace, metadata: {name: team-%d, labels: {team: "yes"}}}`, n))
+	}
+	return w.Apply(ctx, manifests...)
+}
+
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+// start starts a replica.
+func (w *world) start(r *replica) error {
+	//nolint:noctx // it ends by stop
+	r.process = exec.Command(w.program, "--kubeconfig="+w.kubeconfig, "--leader-elect", "--leader-elect-identity="+r.identity,
+		"--leader-elect-resource-namespace="+name, "--listen-addr="+r.address, "--log-format=json")
+	r.process.Stdout, r.process.Stderr = r, r
+	return r.process.Start()
+}
+
+// stop kills a replica, as a node that does not come back.
+func (r *replica) stop() error {
+	if r.process == nil {
+		return nil
+	}
+	_ = r.process.Process.Kill() // it may have ended
+	_ = r.process.Wait()         // by that signal
+	r.process = nil
+	return nil
+}
+
+func (w *world) close() error {
+	var errs []error
+	for _, r := range w.replicas {
+		errs = append(errs, r.stop())
+	}
+	if w.prometheus != nil {
+		errs = append(errs, w.prometheus.stop())
+	}
+	return errors.Join(append(errs, w.Stop(), os.RemoveAll(w.folder))...)
+}
+
+// set gives the source another value.
+func (w *world) set(ctx context.Context) error {
+	w.values++
+	_, err := w.admin.CoreV1().Secrets("platform").Patch(ctx, source, types.MergePatchType,
+		fmt.Appendf(nil, `{"stringData":{"is":"%d"}}`, w.values), metav1.PatchOptions{})
+	return err
+}
+
+// well waits until a change of the source is everywhere, both replicas are ready, and no alert fires.
+func (w *world) well(ctx context.Context) error {
+	if err := eventually(ctx, func() error { return w.set(ctx) }); err != nil {
+		return err
+	}
+	return eventually(ctx, func() error {
+		all, err := w.admin.CoreV1().Secrets("").List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + source})
+		if err != nil {
+			return err
+		}
+		for _, s := range all.Items {
+			if got := string(s.Data["is"]); got != strconv.Itoa(w.values) {
+				return fmt.Errorf("%s has %q instead of %d", s.Namespace, got, w.values)
+			}
+		}
+		if len(all.Items) != 5 {
+			return fmt.Errorf("there are %d Secrets", len(all.Items))
+		}
+		if text := w.notReady(ctx); text != "" {
+			return errors.New(text)
+		}
+		if alert := w.firing(ctx); alert != "" {
+			return fmt.Errorf("still firing: %s", alert)
+		}
+		return nil
+	})
+}
+
+// mark forgets the lines so far.
+func (w *world) mark() {
+	for _, r := range w.replicas {
+		r.mu.Lock()
+		r.log.Reset()
+		r.mu.Unlock()
+	}
+}
+
+// lastError is the last error in the log of a replica since mark.
+func (w *world) lastError() string {
+	last, at := "", ""
+	for _, r := range w.replicas {
+		r.mu.Lock()
+		text := r.log.String()
+		r.mu.Unlock()
+		for line := range strings.Lines(text) {
+			var entry struct{ Time, Level, Msg, Err, Object string }
+			if json.Unmarshal([]byte(line), &entry) == nil && entry.Level == "ERROR" && entry.Time > at {
+				last, at = strings.Trim(entry.Msg+": "+entry.Err+entry.Object, ": "), entry.Time
+			}
+		}
+	}
+	return last
+}
+
+// notReady are the lines of /readyz that are not ok.
+func (w *world) notReady(ctx context.Context) string {
+	var lines []string
+	for _, r := range w.replicas {
+		text, err := get(ctx, "http://"+r.address+"/readyz?verbose")
+		if err != nil {
+			lines = append(lines, "no answer of "+r.identity)
+		}
+		for line := range strings.Lines(text) {
+			if line = strings.TrimSpace(line); strings.HasPrefix(line, "[!]") || strings.HasPrefix(line, "[-]") {
+				lines = append(lines, line)
+			}
+		}
+	}
+	if len(lines) == 0 {
+		return ""
+	}
+	return lines[0]
+}
+
+// rewrite lets a tenant change his copy.
+func (w *world) rewrite(namespace, value string) error {
+	_, err := w.admin.CoreV1().Secrets(namespace).Patch(context.Background(), source, types.MergePatchType,
+		fmt.Appendf(nil, `{"stringData":{"is":%q}}`, value), metav1.PatchOptions{})
+	return err
+}
