@@ -124,8 +124,8 @@ func (f *flags) define(p Program) *flag.FlagSet {
 	}
 	fs.StringVar(&f.listenAddr, "listen-addr", ":8080", "`address` of "+served+"; empty serves none")
 	fs.BoolVar(&f.metricsAuth, "metrics-auth", false, "serve /metrics only to clients with a token whose user may get it")
-	fs.StringVar(&f.certFile, "tls-cert-file", "", "serve over TLS with the certificate of this PEM `file`, which is read "+
-		"again when it changes; probes and scrapes need the scheme HTTPS then")
+	fs.StringVar(&f.certFile, "tls-cert-file", "", "serve over TLS with the certificate of this PEM `file`, which is "+
+		"read again when it changes; probes and scrapes need the scheme HTTPS then")
 	fs.StringVar(&f.keyFile, "tls-private-key-file", "", "`file` with the key of --tls-cert-file")
 	fs.BoolVar(&f.version, "version", false, "print the version and the commit, and exit")
 	for _, name := range p.clusterNames() {
