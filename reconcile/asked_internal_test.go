@@ -49,6 +49,11 @@ func TestAWriteAsksForWhatItsRequestChanges(t *testing.T) {
 				`"spec":{"nodeName":"m","containers":[{"name":"c","image":"i","terminationMessagePath":"/defaulted","resources":{}}]},` +
 				`"status":{"phase":"Failed"}}`, []string{"spec.nodeName"},
 		},
+		"an update of nothing but the status": {
+			put, "", `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","uid":"1","labels":{"l":"x"}},` +
+				`"spec":{"nodeName":"n","containers":[{"name":"c","image":"i","terminationMessagePath":"/defaulted","resources":{}}]},` +
+				`"status":{"phase":"Failed"}}`, []string{"status.phase"},
+		},
 		"an update of the status": {
 			put, "status", `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","uid":"1"},"spec":{},"status":{"phase":"Failed"}}`,
 			[]string{"status.phase"},

@@ -137,6 +137,21 @@ func TestALoopThatIsOverIsNotNamedAtTheNextWriteInVain(t *testing.T) {
 	})
 }
 
+// What the cache had of another object of that name says nothing about this one.
+func TestAWriteIsNotComparedWithAnotherObject(t *testing.T) {
+	inLoops(t, func(l *loopFixture) {
+		var delay time.Duration
+		for range 5 {
+			l.wake("k")
+			w, before := l.setting("ours"), written("0", "ours")
+			before.UID = "0"
+			w.before = before
+			delay = l.reconcile("k", w)
+		}
+		l.Expect(delay).To(Equal(shortest))
+	})
+}
+
 // Only the reaction to changes of the object waits; in particular, no other key does.
 func TestOnlyTheReactionToChangesOfTheObjectWaits(t *testing.T) {
 	inLoops(t, func(l *loopFixture) {

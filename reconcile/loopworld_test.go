@@ -243,11 +243,7 @@ func (w *loopWorld) output(name string) *worldOutput {
 // step lets time pass, or changes something.
 func (w *loopWorld) step() {
 	o := w.outputs[w.random.IntN(len(w.outputs))]
-	fighting := false
-	for _, other := range w.outputs {
-		w.rage(other)
-		fighting = fighting || other.rival != peace
-	}
+	fighting := w.rageAll()
 	most := 150
 	if w.quiet {
 		most = 1000
@@ -261,6 +257,7 @@ func (w *loopWorld) step() {
 		for range 8 {
 			w.want(o)
 			pass(time.Second)
+			w.rageAll()
 		}
 	case n < 12:
 		w.edit(o)
@@ -352,6 +349,15 @@ func (w *loopWorld) quarrel(o *worldOutput) {
 	w.loops++
 	o.came, o.writes = time.Now(), nil
 	o.reacts = []time.Duration{0, 0, 250 * time.Millisecond, 2 * time.Second, 6 * time.Second}[w.random.IntN(5)]
+}
+
+// rageAll lets all rivals act, and reports whether there is one.
+func (w *loopWorld) rageAll() (fighting bool) {
+	for _, o := range w.outputs {
+		w.rage(o)
+		fighting = fighting || o.rival != peace
+	}
+	return fighting
 }
 
 // rage lets the rival of an output act.
