@@ -17,7 +17,10 @@ func TestTimesOfRulesAreShortenedAndNothingElse(t *testing.T) {
 func TestAPageShowsWhatWasSilent(t *testing.T) {
 	g := NewWithT(t)
 	text := page([]report{
-		{name: "a", does: "it breaks", alert: "Alert: text", after: 90 * time.Second, line: "dial 127.0.0.1:80 | <error>", page: "[!] b", healed: time.Second},
+		{
+			name: "a", does: "it breaks", alert: "Alert: text", after: 90 * time.Second,
+			line: "dial 127.0.0.1:80 | <error>", page: "[!] b", healed: time.Second,
+		},
 		{name: "b", does: "nobody hears"},
 	})
 	g.Expect(text).To(And(

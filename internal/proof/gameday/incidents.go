@@ -51,8 +51,9 @@ func deadStorage(_ context.Context, w *world) (func(context.Context) error, erro
 }
 
 func stopped(_ context.Context, w *world) (func(context.Context) error, error) {
-	return func(context.Context) error { return errors.Join(w.start(w.replicas[0]), w.start(w.replicas[1])) },
-		errors.Join(w.replicas[0].stop(), w.replicas[1].stop())
+	w.replicas[0].stop()
+	w.replicas[1].stop()
+	return func(context.Context) error { return errors.Join(w.start(w.replicas[0]), w.start(w.replicas[1])) }, nil
 }
 
 // during does something again and again, until it is mended.
@@ -73,7 +74,10 @@ func during(ctx context.Context, pace time.Duration, do func() error) func(conte
 
 func crashLoop(ctx context.Context, w *world) (func(context.Context) error, error) {
 	r := w.replicas[0]
-	return during(ctx, 5*time.Second, func() error { return errors.Join(r.stop(), w.start(r)) }), nil
+	return during(ctx, 5*time.Second, func() error {
+		r.stop()
+		return w.start(r)
+	}), nil
 }
 
 func stranger(ctx context.Context, w *world) (func(context.Context) error, error) {
@@ -115,7 +119,9 @@ func fight(ctx context.Context, w *world) (func(context.Context) error, error) {
 }
 
 var (
-	kinds   = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	kinds = schema.GroupVersionResource{
+		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
+	}
 	mirrors = schema.GroupVersionResource{Group: "mirror.homeostat.dev", Version: "v1alpha1", Resource: "secretmirrors"}
 )
 
@@ -153,14 +159,16 @@ func failing(ctx context.Context, w *world) (func(context.Context) error, error)
 		}
 	}
 	return func(ctx context.Context) error {
-		return client.Resource(mirrors).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "lost=yes"})
+		return client.Resource(mirrors).DeleteCollection(ctx, metav1.DeleteOptions{},
+			metav1.ListOptions{LabelSelector: "lost=yes"})
 	}, nil
 }
 
 func expired(ctx context.Context, w *world) (func(context.Context) error, error) {
 	err := w.admin.CoreV1().ServiceAccounts(name).Delete(ctx, name, metav1.DeleteOptions{})
 	return func(ctx context.Context) error {
-		return errors.Join(w.Apply(ctx, `{apiVersion: v1, kind: ServiceAccount, metadata: {name: mirror, namespace: mirror}}`), w.login(ctx))
+		const account = `{apiVersion: v1, kind: ServiceAccount, metadata: {name: mirror, namespace: mirror}}`
+		return errors.Join(w.Apply(ctx, account), w.login(ctx))
 	}, err
 }
 
@@ -171,16 +179,19 @@ func undecodable(ctx context.Context, w *world) (func(context.Context) error, er
 	}
 	const anything = `[{"op":"replace","path":"/spec/versions/0/schema/openAPIV3Schema",
 		"value":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}]`
-	_, err = client.Resource(kinds).Patch(ctx, mirrors.GroupResource().String(), types.JSONPatchType, []byte(anything), metav1.PatchOptions{})
+	_, err = client.Resource(kinds).Patch(ctx, mirrors.GroupResource().String(), types.JSONPatchType, []byte(anything),
+		metav1.PatchOptions{})
 	if err != nil {
 		return nil, err
 	}
 	err = eventually(ctx, func() error { // until the server has the new schema
-		return w.Apply(ctx, `{apiVersion: mirror.homeostat.dev/v1alpha1, kind: SecretMirror, metadata: {name: odd}, spec: {source: text}}`)
+		return w.Apply(ctx, `{apiVersion: mirror.homeostat.dev/v1alpha1, kind: SecretMirror, metadata: {name: odd},
+			spec: {source: text}}`)
 	})
 	return func(ctx context.Context) error {
 		text, err := os.ReadFile(filepath.Join(w.root, "examples", name, "deploy", "crd.yaml"))
-		return errors.Join(err, client.Resource(mirrors).Delete(ctx, "odd", metav1.DeleteOptions{}), w.Apply(ctx, string(text)))
+		err = errors.Join(err, client.Resource(mirrors).Delete(ctx, "odd", metav1.DeleteOptions{}))
+		return errors.Join(err, w.Apply(ctx, string(text)))
 	}, err
 }
 
@@ -193,5 +204,6 @@ func withoutLeader(ctx context.Context, w *world) (func(context.Context) error, 
 	if lease.Spec.HolderIdentity != nil && strings.HasPrefix(*lease.Spec.HolderIdentity, w.replicas[1].identity) {
 		r = w.replicas[1]
 	}
-	return func(context.Context) error { return w.start(r) }, r.stop()
+	r.stop()
+	return func(context.Context) error { return w.start(r) }, nil
 }

@@ -13,9 +13,10 @@ func page(seen []report) string {
 	var b strings.Builder
 	b.WriteString(`# Game day
 
-What the person on call sees. ` + "`make gameday`" + ` runs two replicas of [mirror](../examples/mirror) on a real API server, with a real Prometheus and the rules of
-[examples/monitoring](../examples/monitoring/alerts.yaml), lets these things go wrong, and writes this page. Rules wait for a fifth of their times; the
-times below are those of the rules. A cell that is empty was silent.
+What the person on call sees. ` + "`make gameday`" + ` runs two replicas of [mirror](../examples/mirror) on a real API
+server, with a real Prometheus and the rules of [examples/monitoring](../examples/monitoring/alerts.yaml), lets these things go
+wrong, and writes this page. Rules wait for a fifth of their times; the times below are those of the rules. A cell that
+is empty was silent.
 
 | incident | alert | after | last error in the log | /readyz | well again after |
 |---|---|---|---|---|---|
@@ -29,9 +30,9 @@ times below are those of the rules. A cell that is empty was silent.
 			cell(r.page), r.healed.Round(time.Second))
 	}
 	b.WriteString(`
-"After" counts from the moment at which it breaks; "well again" from the moment at which a person mends it until each copy has a new value, both replicas are ready
-and no alert fires. Not played yet: a full disk, a slow server, a clock that is wrong, a forbidden namespace, and a connection that
-swallows packets.
+"After" counts from the moment at which it breaks; "well again" from the moment at which a person mends it until each
+copy has a new value, both replicas are ready and no alert fires. Not played yet: a full disk, a slow server, a clock
+that is wrong, a forbidden namespace, and a connection that swallows packets.
 `)
 	return b.String()
 }

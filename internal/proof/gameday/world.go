@@ -149,32 +149,31 @@ func freeAddress() (string, error) {
 // start starts a replica.
 func (w *world) start(r *replica) error {
 	//nolint:noctx // it ends by stop
-	r.process = exec.Command(w.program, "--kubeconfig="+w.kubeconfig, "--leader-elect", "--leader-elect-identity="+r.identity,
-		"--leader-elect-resource-namespace="+name, "--listen-addr="+r.address, "--log-format=json")
+	r.process = exec.Command(w.program, "--kubeconfig="+w.kubeconfig, "--listen-addr="+r.address, "--log-format=json",
+		"--leader-elect", "--leader-elect-identity="+r.identity, "--leader-elect-resource-namespace="+name)
 	r.process.Stdout, r.process.Stderr = r, r
 	return r.process.Start()
 }
 
 // stop kills a replica, as a node that does not come back.
-func (r *replica) stop() error {
+func (r *replica) stop() {
 	if r.process == nil {
-		return nil
+		return
 	}
 	_ = r.process.Process.Kill() // it may have ended
 	_ = r.process.Wait()         // by that signal
 	r.process = nil
-	return nil
 }
 
 func (w *world) close() error {
-	var errs []error
 	for _, r := range w.replicas {
-		errs = append(errs, r.stop())
+		r.stop()
 	}
+	var err error
 	if w.prometheus != nil {
-		errs = append(errs, w.prometheus.stop())
+		err = w.prometheus.stop()
 	}
-	return errors.Join(append(errs, w.Stop(), os.RemoveAll(w.folder))...)
+	return errors.Join(err, w.Stop(), os.RemoveAll(w.folder))
 }
 
 // set gives the source another value.
