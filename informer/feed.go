@@ -37,6 +37,7 @@ type feed[T Object] struct {
 	sources []source
 	// session is nil if the feed is not running.
 	session *session[T]
+	logger  *logr.Logger // where there is no session; nil: that of klog
 }
 
 // session is the time from the first Run to the end of the last one.
@@ -96,8 +97,7 @@ func (f *feed[T]) run(ctx context.Context, shards partial.Cache[T], joined func(
 
 // start starts a session. mu must be held.
 func (f *feed[T]) start(ctx context.Context, shards partial.Cache[T]) *session[T] {
-	log := klog.FromContext(ctx).WithName("informer").WithValues("informer", f.identity.Name())
-	ctx, cancel := context.WithCancel(logr.NewContext(context.WithoutCancel(ctx), log))
+	ctx, cancel := context.WithCancel(logr.NewContext(context.WithoutCancel(ctx), f.logIn(ctx)))
 	s := &session[T]{ctx: ctx, cancel: cancel, ended: make(chan struct{})}
 	f.session = s
 	if shards != nil {
@@ -266,7 +266,23 @@ func (f *feed[T]) log() logr.Logger {
 	if f.session != nil {
 		return klog.FromContext(f.session.ctx)
 	}
-	return klog.Background().WithName("informer").WithValues("informer", f.identity.Name())
+	if f.logger != nil {
+		return *f.logger
+	}
+	return f.logIn(context.Background())
+}
+
+// logIn returns the logger of ctx, with the informer's name.
+func (f *feed[T]) logIn(ctx context.Context) logr.Logger {
+	return klog.FromContext(ctx).WithName("informer").WithValues("informer", f.identity.Name())
+}
+
+// useLog logs as ctx says where no session does.
+func (f *feed[T]) useLog(ctx context.Context) {
+	log := f.logIn(ctx)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.logger = &log
 }
 
 // setNamespaces ends the watches of namespaces that are not wanted any longer,

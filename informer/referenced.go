@@ -3,6 +3,7 @@ package informer
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/homeostat/homeostat/internal/option"
 	namespaces "github.com/homeostat/homeostat/internal/parts"
+	"github.com/homeostat/homeostat/internal/simhook"
 )
 
 // References keeps a read-only copy of those objects of one kind that other objects refer
@@ -29,6 +31,7 @@ type References[T Object] struct {
 	in      *Informer[T]
 	connect func(namespace string) source
 	err     error
+	reads   simhook.Reads // nil but in tests
 
 	mu       sync.Mutex // guards the fields below, and those of references where they say so
 	refs     map[types.NamespacedName]*reference[T]
@@ -56,6 +59,9 @@ func Referenced[C Client[T, L], T Object, L runtime.Object](of func(namespace st
 	}
 	in.feed.connect = nil // the scope is that of the kind
 	r.err = r.validate()
+	if hooks := simhook.Current(); hooks != nil {
+		r.reads = hooks.Reads
+	}
 	in.handleUnreadable(r.notify)
 	return r
 }
@@ -99,7 +105,12 @@ func (r *References[T]) Resource() schema.GroupResource { return r.in.Resource()
 // object that refers to key, false means that there was no such object when the watch
 // last heard of it. For any other key it means nothing. The object is shared; do not
 // modify it. It allocates nothing.
-func (r *References[T]) Get(key types.NamespacedName) (object T, ok bool) { return r.in.Get(key) }
+func (r *References[T]) Get(key types.NamespacedName) (object T, ok bool) {
+	if r.reads != nil && key.Name != "" {
+		r.reads.Read(r, key, r.Kind()+" "+strings.TrimPrefix(key.String(), "/"))
+	}
+	return r.in.Get(key)
+}
 
 // Snapshot returns all objects that are held: those referred to and those that have been
 // until a minute ago. That an object is missing there proves nothing. It copies and

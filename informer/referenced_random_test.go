@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"testing"
 	"testing/synctest"
@@ -33,6 +34,9 @@ type referenceModel struct {
 	counter int
 	deleted map[types.NamespacedName]int // the counter at the last deletion
 	seen    int                          // writes that were seen
+
+	backup  int64 // a version of the server
+	restore map[types.NamespacedName]string
 }
 
 // key returns one of a few keys of a few namespaces.
@@ -119,6 +123,8 @@ func (m *referenceModel) step() {
 			_, exists := m.exists[key]
 			m.Expect(exists).To(BeFalse(), "%v exists", key)
 		}
+	case n < 94:
+		m.backUpOrRestore()
 	case n < 99:
 		lapse(time.Duration(m.random.IntN(3000)) * time.Millisecond)
 	default:
@@ -155,6 +161,15 @@ func (m *referenceModel) expectSeen(key types.NamespacedName, rv string, counter
 			m.t.Errorf("write %d of %v is said to be seen, and the cache has %d", counter, key, value)
 		}
 	})
+}
+
+// backUpOrRestore restores the server to the last backup, which may be too old, or makes one.
+func (m *referenceModel) backUpOrRestore() {
+	if m.restore != nil && m.random.IntN(2) == 0 && m.server.Restore(m.backup) == nil {
+		m.exists = maps.Clone(m.restore)
+		return
+	}
+	m.backup, m.restore = m.server.Version(), maps.Clone(m.exists)
 }
 
 // check compares the cache with the model, when everything has settled.

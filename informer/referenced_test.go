@@ -16,6 +16,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -41,9 +43,10 @@ type referenceWorld struct {
 	told    heardSecrets
 	stop    func() error
 
-	mu    sync.Mutex // guards the fields below
-	calls []string
-	deny  map[string]bool // by namespace
+	mu     sync.Mutex // guards the fields below
+	calls  []string
+	logged []string
+	deny   map[string]bool // by namespace
 	// byName forbids what is not asked for by name, by namespace.
 	byName map[string]bool
 	// lists with the field selector delayed take delay.
@@ -142,13 +145,25 @@ func lapse(d time.Duration) {
 }
 
 func (w *referenceWorld) run() {
-	ctx, cancel := context.WithCancel(w.t.Context())
+	log := funcr.New(func(_, line string) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.logged = append(w.logged, line)
+	}, funcr.Options{})
+	ctx, cancel := context.WithCancel(logr.NewContext(w.t.Context(), log))
 	ended := make(chan error, 1)
 	go func() { ended <- w.secrets.Parts().Run(ctx, func() {}) }()
 	var once sync.Once
 	var err error
 	w.stop = func() error {
-		once.Do(func() { cancel(); err = <-ended })
+		once.Do(func() {
+			cancel()
+			select {
+			case err = <-ended:
+			case <-time.After(time.Hour):
+				panic("the references have not stopped within an hour, at " + w.t.Name())
+			}
+		})
 		return err
 	}
 	w.t.Cleanup(func() { _ = w.stop() })
@@ -326,6 +341,10 @@ func TestAForbiddenReferenceConcernsNoOtherAndHeals(t *testing.T) {
 		w.Expect(err).To(MatchError(And(
 			HavePrefix(`watching Secret "tenant/x": `), HaveSuffix(`(the verbs list and watch on this name are needed)`))))
 		w.Expect(states).To(Equal(1))
+		w.mu.Lock()
+		w.Expect(w.logged).To(ConsistOf(And(
+			ContainSubstring(`"cannot watch an object that others refer to, retrying"`), ContainSubstring(`"informer"="secrets"`))))
+		w.mu.Unlock()
 		w.Expect(w.state("a")).To(Equal("known"))
 		w.Expect(w.secrets.Status().Problems).To(ConsistOf(And(
 			HaveField("Object", "tenant/x"), HaveField("Cause", "Forbidden"),

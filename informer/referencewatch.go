@@ -3,6 +3,7 @@ package informer
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/homeostat/homeostat/informer/internal/readers"
+	"github.com/homeostat/homeostat/informer/internal/tree"
 	"github.com/homeostat/homeostat/informer/internal/versions"
 	"github.com/homeostat/homeostat/internal/bound"
 )
@@ -76,6 +78,7 @@ func (r *References[T]) run(ctx context.Context, joined func()) error {
 			s = &referenceSession[T]{wake: make(chan struct{}, 1), ended: make(chan struct{})}
 			s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 			r.session = s
+			r.in.feed.useLog(ctx)
 			s.running.Go(func() { r.schedule(s) })
 		}
 		if !s.stopping {
@@ -121,6 +124,7 @@ func (r *References[T]) leave(ctx context.Context, s *referenceSession[T]) error
 		}
 	}
 	r.mu.Unlock()
+	slices.SortFunc(unheld, compareReferences)
 	s.readers.Wait()
 	s.closing.Wait()
 	for _, w := range released {
@@ -163,6 +167,7 @@ func (r *References[T]) schedule(s *referenceSession[T]) {
 func (r *References[T]) begin(s *referenceSession[T], now time.Time) (next time.Time, unheld []*reference[T]) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	var ready []*reference[T]
 	for f := range r.watched() {
 		at := r.nextOf(f)
 		if at.IsZero() || now.Before(at) {
@@ -182,14 +187,22 @@ func (r *References[T]) begin(s *referenceSession[T], now time.Time) (next time.
 			next = now
 		default:
 			f.busy = true
-			s.ready = append(s.ready, f)
+			ready = append(ready, f)
 		}
 	}
+	slices.SortFunc(ready, compareReferences) // with the same references, requests have the same order
+	slices.SortFunc(unheld, compareReferences)
+	s.ready = append(s.ready, ready...)
 	for range min(len(s.ready), mostOpening-s.openers) {
 		s.openers++
 		s.running.Go(func() { r.open(s) })
 	}
 	return next, unheld
+}
+
+// compareReferences orders references by their keys.
+func compareReferences[T Object](a, b *reference[T]) int {
+	return tree.CompareKeys(a.key, b.key)
 }
 
 // nextOf returns when something is to be done about a reference: zero for never. mu is

@@ -85,6 +85,7 @@ func (t *reconcileContext) attempt(reconcile func(*reconcileContext) (Result, er
 func callOf[T informer.Object](
 	in *informer.Informer[T], r Reconciler[T], o *orphans, references *referrers,
 ) func(*reconcileContext) (Result, error) {
+	r = heard(in, r, references)
 	return func(t *reconcileContext) (Result, error) {
 		key := t.item.Key()
 		object, ok, err := lookUpWithReferences(t, in, key, references)

@@ -1,9 +1,11 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"reflect"
 	"runtime/debug"
@@ -150,7 +152,7 @@ func (r *referrers) attach() (detach func()) {
 		for _, remove := range undo {
 			remove()
 		}
-		r.forget(func(Key) bool { return true })
+		r.forget(everyKey)
 	}
 }
 
@@ -159,27 +161,39 @@ func (r *referrers) attach() (detach func()) {
 func (r *referrers) changed(of objectRef) {
 	for _, owner := range r.ownersOf(of) {
 		r.updateChain(owner)
+		r.unpark(owner)
 		r.mu.Lock()
-		_, parked := r.parked[owner]
 		_, failed := r.failed[owner]
-		delete(r.parked, owner)
 		delete(r.failed, owner)
 		r.mu.Unlock()
-		if parked {
-			r.queue.Release(owner)
-		}
 		if failed {
 			r.enqueue(owner, "references")
 		}
 	}
 }
 
-// ownersOf returns the keys that refer to an object.
+// ownersOf returns the keys that refer to an object, in an order that is always the same.
 func (r *referrers) ownersOf(of objectRef) []Key {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.Collect(maps.Keys(r.back[of]))
+	return sorted(maps.Keys(r.back[of]), everyKey)
 }
+
+// sorted returns those keys for which which is true by namespace and name: what is done
+// for all of a map's keys is done in the same order each time.
+func sorted(keys iter.Seq[Key], which func(Key) bool) (all []Key) {
+	for key := range keys {
+		if which(key) {
+			all = append(all, key)
+		}
+	}
+	slices.SortFunc(all, func(a, b Key) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return all
+}
+
+func everyKey(Key) bool { return true }
 
 // look begins a look at the cache: what is found by a later one counts.
 func (r *referrers) look() (turn uint64) {
@@ -193,12 +207,15 @@ func (r *referrers) look() (turn uint64) {
 }
 
 // update notes what the cached object of a key refers to, if the key is one of this
-// replica. Its errors are those of the next reconcile of the key.
+// replica, and lets the key go on if it waits for something else. Its errors are those of
+// the next reconcile of the key.
 func (r *referrers) update(key Key) {
 	if r == nil || !r.owns(key) {
 		return
 	}
-	_, _ = r.noteCached(key)
+	if _, err := r.noteCached(key); err != errReferencesUnknown { //nolint:errorlint // itself
+		r.unpark(key)
+	}
 	if !r.owns(key) {
 		r.forget(func(other Key) bool { return other == key })
 	}
@@ -346,16 +363,12 @@ func (r *referrers) forget(which func(Key) bool) {
 	}
 	var releases []func()
 	r.mu.Lock()
-	for key := range r.parked {
-		if which(key) {
-			delete(r.parked, key)
-			releases = append(releases, func() { r.queue.Release(key) })
-		}
+	for _, key := range sorted(maps.Keys(r.parked), which) {
+		delete(r.parked, key)
+		releases = append(releases, func() { r.queue.Release(key) })
 	}
-	for owner, of := range r.owners {
-		if !which(owner) {
-			continue
-		}
+	for _, owner := range sorted(maps.Keys(r.owners), which) {
+		of := r.owners[owner]
 		delete(r.owners, owner)
 		delete(r.failed, owner)
 		for n, keys := range of.keys {
@@ -395,11 +408,23 @@ func (r *referrers) park(key Key, putBack func()) {
 	r.parked[key] = struct{}{}
 	r.mu.Unlock()
 	putBack()
-	if _, err := r.noteCached(key); err != errReferencesUnknown { //nolint:errorlint // itself
-		r.mu.Lock()
-		delete(r.parked, key)
-		r.mu.Unlock()
-		r.queue.Release(key) // it may have become known before the key was held
+	r.update(key) // it may have become known before the key was held
+	r.mu.Lock()
+	_, parked := r.parked[key]
+	r.mu.Unlock()
+	if !parked {
+		r.queue.Release(key) // also if that was done too early
+	}
+}
+
+// unpark lets a key go on that has been put back.
+func (r *referrers) unpark(key Key) {
+	r.mu.Lock()
+	_, parked := r.parked[key]
+	delete(r.parked, key)
+	r.mu.Unlock()
+	if parked {
+		r.queue.Release(key)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -117,12 +118,19 @@ func (w *referring) run(o *reconcile.Options, more ...func(context.Context, requ
 			return nothing, nil
 		}), o)
 	w.Expect(err).NotTo(HaveOccurred())
-	ctx, cancel := context.WithCancel(w.t.Context())
+	ctx, cancel := context.WithCancel(logr.NewContext(w.t.Context(), logr.Discard()))
 	ended := make(chan error, 1)
 	go func() { ended <- w.c.Run(ctx) }()
 	var once sync.Once
 	stop = func() error {
-		once.Do(func() { cancel(); err = <-ended })
+		once.Do(func() {
+			cancel()
+			select {
+			case err = <-ended:
+			case <-time.After(time.Hour):
+				panic("the controller has not stopped within an hour, at " + w.t.Name())
+			}
+		})
 		return err
 	}
 	w.t.Cleanup(func() { _ = stop() })
@@ -154,12 +162,15 @@ func (w *referring) deny(namespace string, is bool) {
 	w.denied[namespace] = is
 }
 
-func (w *referring) putMap(name, secrets string) {
+func (w *referring) putMap(name, secrets string) { w.put("d", name, "secret", secrets) }
+
+// put creates or updates a ConfigMap with one value.
+func (w *referring) put(namespace, name, field, value string) {
 	m := configMapNamed(name)
-	m.Data = map[string]string{"secret": secrets}
-	_, err := w.admin.CoreV1().ConfigMaps("d").Create(context.Background(), m, metav1.CreateOptions{})
+	m.Namespace, m.Data = namespace, map[string]string{field: value}
+	_, err := w.admin.CoreV1().ConfigMaps(namespace).Create(context.Background(), m, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
-		_, err = w.admin.CoreV1().ConfigMaps("d").Update(context.Background(), m, metav1.UpdateOptions{})
+		_, err = w.admin.CoreV1().ConfigMaps(namespace).Update(context.Background(), m, metav1.UpdateOptions{})
 	}
 	w.Expect(err).NotTo(HaveOccurred())
 }
@@ -259,15 +270,7 @@ func TestReferencesFormChains(t *testing.T) {
 			}
 			return nil
 		}
-		put := func(namespace, name, field, value string) {
-			m := configMapNamed(name)
-			m.Namespace, m.Data = namespace, map[string]string{field: value}
-			_, err := w.admin.CoreV1().ConfigMaps(namespace).Create(t.Context(), m, metav1.CreateOptions{})
-			if apierrors.IsAlreadyExists(err) {
-				_, err = w.admin.CoreV1().ConfigMaps(namespace).Update(t.Context(), m, metav1.UpdateOptions{})
-			}
-			w.Expect(err).NotTo(HaveOccurred())
-		}
+		put := w.put
 		var seen []string
 		w.run(&reconcile.Options{Triggers: []reconcile.Trigger{
 			reconcile.References(links, link), reconcile.References(w.secrets, through),
@@ -570,6 +573,47 @@ func TestAReferenceThatStaysUnknownIsAnErrorAfterAWhile(t *testing.T) {
 		w.putMap("a", "one ")
 		w.Expect(w.ran()).To(Equal([]string{"a one=none"}), "what is known stays so while no server answers")
 		w.Expect(w.secrets.Status().Problems).To(ConsistOf(HaveField("Cause", "unreachable")))
+	})
+}
+
+// What a key waits for is that to which its object refers now: not that to which it has referred before.
+func TestAKeyThatWaitsGoesOnWhenItsObjectRefersToWhatIsKnown(t *testing.T) {
+	inReferring(t, func(w *referring) {
+		config := w.server.Config("operator")
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+			return roundTrip(func(r *http.Request) (*http.Response, error) {
+				if strings.Contains(r.URL.RawQuery, "silent") {
+					return nil, syscall.ECONNREFUSED
+				}
+				return next.RoundTrip(r)
+			})
+		})
+		client, err := kubernetes.NewForConfig(config)
+		w.Expect(err).NotTo(HaveOccurred())
+		w.secrets = informer.Referenced(client.CoreV1().Secrets, nil)
+		links := informer.Referenced(w.cluster.Client().CoreV1().ConfigMaps, &informer.Options{Name: "links"})
+		through := func(m *configMap) []reconcile.Key {
+			if link, ok := links.Get(linkOf(m)[0]); ok {
+				return secretsOf(link)
+			}
+			return secretsOf(m)
+		}
+		w.putMap("a", "one")
+		w.put("other", "link", "secret", "silent")
+		w.run(&reconcile.Options{Triggers: []reconcile.Trigger{
+			reconcile.References(links, linkOf), reconcile.References(w.secrets, through),
+		}})
+		w.Expect(w.ran()).To(Equal([]string{"a one=none"}))
+		w.putMap("b", "silent")
+		w.putMap("c", "silent")
+		w.put("d", "e", "link", "other/link")
+		w.Expect(w.ran()).To(BeEmpty())
+		w.putMap("b", "one")
+		w.Expect(w.ran()).To(Equal([]string{"b one=none"}))
+		w.Expect(w.admin.CoreV1().ConfigMaps("d").Delete(t.Context(), "c", metav1.DeleteOptions{})).To(Succeed())
+		w.Expect(w.ran()).To(Equal([]string{"c deleted"}))
+		w.put("other", "link", "secret", "")
+		w.Expect(w.ran()).To(Equal([]string{"e"}))
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -19,7 +20,9 @@ type Call struct {
 	Resource    schema.GroupVersionResource
 	Subresource string
 	Namespace   string
-	Name        string // for a create without a name, the generateName followed by *
+	// Name is the generateName followed by * for a create without a name. For a
+	// list or a watch it is the name that the field selector asks for, if any.
+	Name string
 }
 
 // Write reports whether the call changes state.
@@ -60,8 +63,21 @@ var verbs = map[string]string{
 // name a resource.
 func ParseCall(req *http.Request) (Call, bool) {
 	var c Call
-	ok := c.parsePath(req.Method, req.URL.Path, req.URL.Query())
+	query := req.URL.Query()
+	ok := c.parsePath(req.Method, req.URL.Path, query)
+	c.selectName(query)
 	return c, ok
+}
+
+// selectName sets the name that the field selector of a list or a watch asks
+// for: authorizers see it as the name of the call.
+func (c *Call) selectName(query url.Values) {
+	if c.Verb != "list" && c.Verb != "watch" {
+		return
+	}
+	if selector, err := fields.ParseSelector(query.Get("fieldSelector")); err == nil {
+		c.Name, _ = selector.RequiresExactMatch("metadata.name")
+	}
 }
 
 // parsePath reads a path such as /api/v1/namespaces/n/pods/p/status.
@@ -113,6 +129,7 @@ func isTrue(s string) bool { return s != "" && s != "0" && !strings.EqualFold(s,
 // setName sets the name of a create from its body.
 func (r *request) setName() {
 	r.inURL = r.Name
+	r.selectName(r.query)
 	if r.Verb != "create" || r.Name != "" {
 		return
 	}

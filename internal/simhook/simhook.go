@@ -1,6 +1,6 @@
-// Package simhook makes queues deterministic while reconciletest runs them.
-// Package reconciletest sets the hooks and package queue calls them, so that
-// neither imports the other.
+// Package simhook makes queues deterministic while reconciletest runs them, and
+// tells it what reconciles read. Package reconciletest sets the hooks, and other
+// packages call them, so that neither imports the other.
 package simhook
 
 import (
@@ -13,7 +13,7 @@ import (
 // object was modified in place.
 var ErrModified = errors.New("a cached object was modified in place")
 
-// Hooks replace the random choices of queues.
+// Hooks replace the random choices of queues, and hear of reads.
 type Hooks struct {
 	// Gate returns the function that Get calls before it chooses a key, if a
 	// key is waiting in the queue with that name. The function may block. A nil
@@ -21,6 +21,21 @@ type Hooks struct {
 	Gate func(queue string) func(context.Context)
 	// Jitter replaces math/rand/v2.Float64, unless it is nil.
 	Jitter func() float64
+	// Reads is told what reconciles read in caches of references, unless it is
+	// nil.
+	Reads Reads
+}
+
+// Reads is told what reconciles read in caches of references.
+type Reads interface {
+	// Begin is called in the goroutine that begins to reconcile an object, for
+	// example "ConfigMap d/a". The function names reports whether the object
+	// refers to a key of a cache. Begin returns a function that is called when
+	// the reconcile has ended.
+	Begin(object string, names func(cache, key any) bool) (end func())
+	// Read is called in the goroutine that reads a key of a cache. The string
+	// describes the object, for example "Secret d/x".
+	Read(cache, key any, object string)
 }
 
 // current is global because a program makes its queues without a context. At

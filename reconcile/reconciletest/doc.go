@@ -68,6 +68,7 @@
 //     no fault multiplies its writes.
 //   - A write that the server has postponed, by 429 with Retry-After, is not repeated early.
 //   - It watches what it writes and reads. It does not overwrite changes by other clients.
+//   - A reconcile reads in a cache of references only what the functions of reconcile.References return for its object.
 //   - It does not modify cached objects, and at rest its caches match the server. Informers of package informer
 //     report modified objects themselves; other caches are registered with [Env.Cache].
 //   - It makes no call that Case.Roles do not grant, and Case.Roles grant nothing that is never needed.

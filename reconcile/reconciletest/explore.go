@@ -60,6 +60,7 @@ func (x *explorer) search() *Report {
 	x.loud = true
 	x.explore()
 	x.report.Rules = x.rules.Rules()
+	x.report.Narrower = x.granted.Narrower(x.rules)
 	x.inVain()
 	x.report.Unused = unused(x)
 	x.report.Elapsed = time.Since(x.began)

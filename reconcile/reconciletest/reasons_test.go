@@ -261,6 +261,7 @@ func TestEachReasonHasItsProgram(t *testing.T) {
 	}{
 		{"no-calls", "", run(func(env *reconciletest.Env) error { <-env.Context().Done(); return nil })},
 		{"unwatched", "", func(_ *testing.T, c *reconciletest.Case) { c.Run, c.Goal = noTrigger, nil }},
+		{"unnamed", "", func(_ *testing.T, c *reconciletest.Case) { *c = *chained(&chain{hidden: true}) }},
 		{"idle", "", breed(nothing)},
 		{"only-fails", "", breed(failing)},
 		{"step-fails", "", func(_ *testing.T, c *reconciletest.Case) {

@@ -27,6 +27,9 @@ type Report struct {
 	Calls, Writes, Deliveries int
 	// Rules are the minimal RBAC rules for everything that the program did in all runs.
 	Rules []rbacv1.PolicyRule
+	// Narrower lists the lists and watches that a ClusterRole of Case.Roles grants and that less would be enough for in
+	// all runs: a Role for one namespace, or one with resourceNames, as for what reconcile.References says.
+	Narrower []string
 	// Failure is the text that the test failed with: the fault, the violation, the token, the trace and a hint. It is
 	// empty if nothing was found.
 	Failure string
@@ -85,6 +88,9 @@ func (r *Report) String() string {
 	}
 	if len(r.Unused) > 0 {
 		text += "; declared, and never used: " + strings.Join(r.Unused, ", ")
+	}
+	for _, grant := range r.Narrower {
+		text += "; " + grant
 	}
 	return text
 }

@@ -30,9 +30,12 @@ func TestTheManifestIsHeldAgainstTheCalls(t *testing.T) {
 		"a Role is of one namespace": {"ClusterRole", "Role", nil, []string{
 			" configmaps of all namespaces: add to a ClusterRole\n",
 		}},
-		"names": {"[list, watch, patch]", "[list, watch, patch]\n    resourceNames: [b]", nil, []string{
+		"names": {"[list, watch, patch]", "[list, watch]\n  - apiGroups: [\"\"]\n    resources: [configmaps]\n" +
+			"    verbs: [patch]\n    resourceNames: [b]", nil, []string{
 			"it may not patch configmaps d/a: ",
 		}},
+		"names do not allow the list of all": {"[list, watch, patch]", "[list, watch, patch]\n    resourceNames: [a, b]",
+			nil, []string{"configmaps of all namespaces: add to the rules of "}},
 		"a verb too many": {secrets, "watch, create, delete]", nil, []string{
 			"no run needs these grants", "delete secrets (ClusterRole breeder in ",
 		}},

@@ -112,6 +112,9 @@ func (r *run) live(ctx context.Context, until func() time.Time) {
 		for _, l := range r.errs.take() {
 			r.line(l)
 		}
+		if text := r.gate.Reads.Unnamed(); text != "" {
+			r.find(report.Watch, report.Unnamed, text)
+		}
 		if r.chooser.retries.judge(enabled); r.out.finding != nil {
 			return
 		}

@@ -17,6 +17,8 @@ import (
 type Gate struct {
 	// Wake is called when a worker waits.
 	Wake func()
+	// Reads hears what reconciles read.
+	Reads Reads
 
 	mu      sync.Mutex // guards the fields below
 	queues  int
@@ -38,9 +40,9 @@ func With(ctx context.Context, client string) context.Context {
 	return context.WithValue(ctx, clientKey{}, client)
 }
 
-// Hooks returns the hooks of all queues that the program makes during this run. Back-off has no jitter.
+// Hooks returns the hooks of all queues and caches that the program makes during this run. Back-off has no jitter.
 func (g *Gate) Hooks() *simhook.Hooks {
-	return &simhook.Hooks{Gate: g.of, Jitter: func() float64 { return 0.5 }}
+	return &simhook.Hooks{Gate: g.of, Jitter: func() float64 { return 0.5 }, Reads: &g.Reads}
 }
 
 // of returns the function that a queue calls before it dispatches a key. A worker whose context has ended waits as

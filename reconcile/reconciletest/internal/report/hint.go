@@ -16,6 +16,8 @@ var hints = map[Reason]string{
 	NoCalls: "the clients have to be those of Env.Client or Env.Config, and not fakes",
 	Unwatched: "give the controller a trigger for every kind that it reads or writes (reconcile.Owned, " +
 		"reconcile.Mapped), or name it in Case.Unwatched",
+	Unnamed: "let the function of reconcile.References return it: only then is it cached, awaited, and led back from " +
+		"to the key when it changes",
 	Idle: "give the case a Goal that does not hold without the program, or an object that it has to work for",
 	OnlyFails: "an object of the case may be one that the program refuses, or the server refuses what it writes: " +
 		"the error says which",

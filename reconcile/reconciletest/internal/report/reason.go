@@ -18,6 +18,8 @@ const (
 	NoCalls Reason = "no-calls"
 	// Unwatched is chosen when the program reads or writes a resource without a watch.
 	Unwatched Reason = "unwatched"
+	// Unnamed is chosen when a reconcile reads a reference that its object does not name.
+	Unnamed Reason = "unnamed"
 	// Idle is chosen when nothing shows that the program works.
 	Idle Reason = "idle"
 	// OnlyFails is chosen when the program ends in errors without a fault.

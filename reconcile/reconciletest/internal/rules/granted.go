@@ -64,7 +64,7 @@ func read(name string, file io.Reader) (Granted, error) {
 }
 
 // Missing returns the permission to add for a call to be granted, or "" if it is granted. A Role grants nothing outside
-// of namespaces; names count for calls that have one.
+// of namespaces; names count for calls that have one, also by the field selector of a list or a watch.
 func (g Granted) Missing(c apisim.Call) string {
 	p := permissionOf(c)
 	best := ""
@@ -83,8 +83,17 @@ func (g Granted) Missing(c apisim.Call) string {
 	if best == "" {
 		best = "a ClusterRole"
 	}
-	return fmt.Sprintf("it may not %s: add to %s\n      - {apiGroups: [%q], resources: [%q], verbs: [%q]}",
+	text := fmt.Sprintf("it may not %s: add to %s\n      - {apiGroups: [%q], resources: [%q], verbs: [%q]}",
 		words(c, p), best, p.group, p.resource, p.verb)
+	if c.Name != "" && (p.verb == "list" || p.verb == "watch") {
+		where := "a ClusterRole"
+		if c.Namespace != "" {
+			where = "a Role in namespace " + c.Namespace
+		}
+		text += fmt.Sprintf("\n    or, for this object alone, to %s\n      - {apiGroups: [%q], resources: [%q], "+
+			"resourceNames: [%q], verbs: [%q]}", where, p.group, p.resource, c.Name, p.verb)
+	}
+	return text
 }
 
 // words describes a permission, with the object of the call.
@@ -99,8 +108,7 @@ func words(c apisim.Call, p permission) string {
 }
 
 func allows(rule *rbacv1.PolicyRule, p permission, name string) bool {
-	named := len(rule.ResourceNames) == 0 || p.verb != "create" && slices.Contains(rule.ResourceNames, name) ||
-		p.verb == "list" || p.verb == "watch" // of one object, by its name
+	named := len(rule.ResourceNames) == 0 || p.verb != "create" && slices.Contains(rule.ResourceNames, name)
 	return named && slices.ContainsFunc(permissions(rule), func(have permission) bool { return have.covers(p) })
 }
 

@@ -11,13 +11,24 @@ import (
 )
 
 // Set holds the calls of a program.
-type Set map[permission]bool
+type Set map[permission]*reach
 
 // Add records a call.
-func (s Set) Add(c apisim.Call) { s[permissionOf(c)] = true }
+func (s Set) Add(c apisim.Call) { s.of(permissionOf(c)).add(c) }
 
 // AddAll records the calls of another set.
-func (s Set) AddAll(other Set) { maps.Copy(s, other) }
+func (s Set) AddAll(other Set) {
+	for p, reach := range other {
+		s.of(p).addAll(reach)
+	}
+}
+
+func (s Set) of(p permission) *reach {
+	if s[p] == nil {
+		s[p] = newReach()
+	}
+	return s[p]
+}
 
 func (s Set) some(is func(permission) bool) bool {
 	return slices.ContainsFunc(slices.Collect(maps.Keys(s)), is)
