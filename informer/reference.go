@@ -47,6 +47,10 @@ type reference[T Object] struct {
 	// received is the resourceVersion up to which all was received, and delivered that up
 	// to which handlers have been called.
 	received, delivered string
+	// breaks counts the ends of watches after which the server may be a restored one, and
+	// sure is what it was when the last list was asked for. While they differ, received and
+	// delivered may be resourceVersions that the server has lost.
+	breaks, sure int
 	// resumes says that the next watch may begin at received.
 	resumes bool
 	busy    bool // a request is under way, or will be soon
@@ -292,7 +296,9 @@ func (r *References[T]) onSeen(key types.NamespacedName, rv string, call func())
 }
 
 // hasSeen reports whether everything up to rv has been delivered. References.mu is held.
-func (f *reference[T]) hasSeen(rv string) bool { return f.listed && !versions.Older(f.delivered, rv) }
+func (f *reference[T]) hasSeen(rv string) bool {
+	return f.listed && f.sure == f.breaks && !versions.Older(f.delivered, rv)
+}
 
 // due removes the waiters whose call is due, and returns them. References.mu is held.
 func (f *reference[T]) due(all bool) (due []*referenceWaiter) {

@@ -35,8 +35,9 @@ type referenceModel struct {
 	deleted map[types.NamespacedName]int // the counter at the last deletion
 	seen    int                          // writes that were seen
 
-	backup  int64 // a version of the server
-	restore map[types.NamespacedName]string
+	backup   int64 // a version of the server
+	restore  map[types.NamespacedName]string
+	restores int
 }
 
 // key returns one of a few keys of a few namespaces.
@@ -144,7 +145,11 @@ func (m *referenceModel) delete(key types.NamespacedName) {
 
 // expectSeen checks that the cache is no older than a write when it says that it has seen it.
 func (m *referenceModel) expectSeen(key types.NamespacedName, rv string, counter int) {
+	restores := m.restores
 	m.secrets.Parts().OnSeen(key, rv, func() {
+		if m.restores != restores {
+			return // the write may be lost
+		}
 		known, err := m.secrets.Parts().State(key)
 		if !known || err != nil {
 			return // nothing is read then
@@ -163,13 +168,20 @@ func (m *referenceModel) expectSeen(key types.NamespacedName, rv string, counter
 	})
 }
 
-// backUpOrRestore restores the server to the last backup, which may be too old, or makes one.
+// backUpOrRestore restores the server to the last backup, which may be too old, or makes one. A server is down while it
+// is restored.
 func (m *referenceModel) backUpOrRestore() {
-	if m.restore != nil && m.random.IntN(2) == 0 && m.server.Restore(m.backup) == nil {
-		m.exists = maps.Clone(m.restore)
+	if m.restore == nil || m.random.IntN(2) == 0 {
+		m.backup, m.restore = m.server.Version(), maps.Clone(m.exists)
 		return
 	}
-	m.backup, m.restore = m.server.Version(), maps.Clone(m.exists)
+	m.restores++ // before watches begin again
+	m.setDown(true)
+	if m.server.Restore(m.backup) == nil { // it is not too old
+		m.exists = maps.Clone(m.restore)
+	}
+	lapse(3 * time.Second)
+	m.setDown(false)
 }
 
 // check compares the cache with the model, when everything has settled.

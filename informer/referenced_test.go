@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,6 +50,7 @@ type referenceWorld struct {
 	deny   map[string]bool // by namespace
 	// byName forbids what is not asked for by name, by namespace.
 	byName map[string]bool
+	down   bool // every request is refused
 	// lists with the field selector delayed take delay.
 	delayed string
 	delay   time.Duration
@@ -92,6 +94,7 @@ func (w *referenceWorld) note(next http.RoundTripper) http.RoundTripper {
 		selector := r.URL.Query().Get("fieldSelector")
 		w.mu.Lock()
 		w.calls = append(w.calls, verb+" "+namespace+" "+selector)
+		down := w.down
 		forbidden := selector == "" && w.byName[namespace]
 		delay := w.delay
 		if verb != "list" || selector != w.delayed {
@@ -105,6 +108,9 @@ func (w *referenceWorld) note(next http.RoundTripper) http.RoundTripper {
 				return nil, context.Cause(r.Context())
 			}
 		}
+		if down {
+			return nil, syscall.ECONNREFUSED
+		}
 		if forbidden {
 			answered := httptest.NewRecorder()
 			answered.Header().Set("Content-Type", "application/json")
@@ -114,6 +120,13 @@ func (w *referenceWorld) note(next http.RoundTripper) http.RoundTripper {
 		}
 		return next.RoundTrip(r)
 	})
+}
+
+// setDown lets the server go down, or come back.
+func (w *referenceWorld) setDown(is bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.down = is
 }
 
 // heardSecrets remembers events.
@@ -537,6 +550,29 @@ func TestARestoredServerIsNoticedByItsReferences(t *testing.T) {
 		w.update("a", "2")
 		synctest.Wait()
 		w.Expect(w.value("a")).To(Equal("2"))
+	})
+}
+
+func TestAWriteToARestoredServerIsSeenWhenItIsCached(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newReferenceWorld(t, nil)
+		w.create("a", "1")
+		w.hold("a")
+		backup := w.server.Version()
+		for n := range 10 {
+			w.update("a", fmt.Sprint("lost ", n))
+		}
+		w.settle()
+		w.Expect(w.server.Restore(backup)).To(Succeed())
+		synctest.Wait()
+		w.update("a", "2")
+		written, err := w.admin.CoreV1().Secrets("default").Get(t.Context(), "a", metav1.GetOptions{})
+		w.Expect(err).NotTo(HaveOccurred())
+		var seen []string
+		w.secrets.Parts().OnSeen(secretKey("a"), written.ResourceVersion, func() { seen = append(seen, w.value("a")) })
+		w.Expect(seen).To(BeEmpty(), "the cache has %q", w.value("a"))
+		w.settle()
+		w.Expect(seen).To(Equal([]string{"2"}))
 	})
 }
 

@@ -90,6 +90,9 @@ func (r *References[T]) part(f *reference[T], resumes bool) {
 	for _, of := range r.refs {
 		if of.shares && of.through == f.through {
 			of.resumes = resumes && of.listed && !of.gap
+			if !resumes {
+				of.breaks++
+			}
 			of.shares, of.gap, of.again = false, false, time.Time{}
 		}
 	}
@@ -98,6 +101,7 @@ func (r *References[T]) part(f *reference[T], resumes bool) {
 // lose notes that the watch of f does not go on where it ended. mu is held.
 func (r *References[T]) lose(f *reference[T]) {
 	f.resumes = false
+	f.breaks++
 	if f.isShared() {
 		r.part(f, false)
 	}

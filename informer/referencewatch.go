@@ -417,7 +417,7 @@ func (r *References[T]) confirm(ctx context.Context, key types.NamespacedName) (
 // has brought a newer one. delivered is closed when the handlers have been called.
 func (r *References[T]) list(ctx context.Context, f *reference[T]) (rv string, delivered chan struct{}, err error) {
 	r.mu.Lock()
-	asked := listing{epoch: r.epoch, received: f.received}
+	asked := listing{epoch: r.epoch, breaks: f.breaks, received: f.received}
 	if f.shares {
 		asked.shared = f.through.shared.received
 	}
@@ -449,7 +449,7 @@ func (r *References[T]) list(ctx context.Context, f *reference[T]) (rv string, d
 
 // listing is what was known when a list was asked for.
 type listing struct {
-	epoch            int
+	epoch, breaks    int
 	received, shared string // resourceVersions of the reference and of the watch that it shares
 }
 
@@ -511,17 +511,17 @@ func (r *References[T]) storeList(
 		r.in.store.put(it)
 	}
 	r.in.store.delivery.after(func() {
-		r.listed(f, rv, asked.epoch, restored)
+		r.listed(f, rv, asked, restored)
 		close(delivered)
 	})
 	return nil
 }
 
 // listed notes that a list at rv has been delivered.
-func (r *References[T]) listed(f *reference[T], rv string, epoch int, restored bool) {
+func (r *References[T]) listed(f *reference[T], rv string, asked listing, restored bool) {
 	r.mu.Lock()
 	known := f.listed && f.epoch == r.epoch
-	f.listed, f.epoch = true, max(f.epoch, epoch)
+	f.listed, f.epoch, f.sure = true, max(f.epoch, asked.epoch), max(f.sure, asked.breaks)
 	now := f.listed && f.epoch == r.epoch
 	r.mu.Unlock()
 	r.delivered(f, rv, restored)
