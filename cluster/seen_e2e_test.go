@@ -59,8 +59,8 @@ func actOnce(t *testing.T, server *e2e.Cluster, c seenCase) {
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a", Labels: map[string]string{"key": "yes"}}},
 		metav1.CreateOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
-	if c.before != nil {
-		c.before(x)
+	if c.prepare != nil {
+		c.prepare(x)
 	}
 	in := x.secrets(c.options)
 	acts := 0

@@ -47,34 +47,34 @@ func (l *lost) RoundTrip(req *http.Request) (*http.Response, error) {
 // acted yet.
 type seenCase struct {
 	options *informer.Options
-	before  func(x *fixture)
+	prepare func(x *fixture)
 	wrap    func(http.RoundTripper) http.RoundTripper
 	// todo reports whether the cache shows that act must be called.
 	todo func(in *informer.Informer[*corev1.Secret]) bool
 	act  func(ctx context.Context, x *fixture) error
 }
 
-func none(in *informer.Informer[*corev1.Secret]) bool { return in.Snapshot().Len() == 0 }
-func some(in *informer.Informer[*corev1.Secret]) bool { return in.Snapshot().Len() > 0 }
+func hasNone(in *informer.Informer[*corev1.Secret]) bool { return in.Snapshot().Len() == 0 }
+func hasSome(in *informer.Informer[*corev1.Secret]) bool { return in.Snapshot().Len() > 0 }
 
 func existing(x *fixture) { x.createSecret("s", map[string]string{"todo": "yes"}) }
 
 const mergeDone = `{"metadata":{"labels":{"todo":"no"}}}`
 
 var seenCases = map[string]seenCase{
-	"a create of a generated client": {todo: none, act: func(ctx context.Context, x *fixture) error {
+	"a create of a generated client": {todo: hasNone, act: func(ctx context.Context, x *fixture) error {
 		_, err := x.generated.CoreV1().Secrets(x.namespace).Create(ctx,
 			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{GenerateName: "s-"}}, metav1.CreateOptions{})
 		return err
 	}},
-	"a create of a dynamic client": {todo: none, act: func(ctx context.Context, x *fixture) error {
+	"a create of a dynamic client": {todo: hasNone, act: func(ctx context.Context, x *fixture) error {
 		_, err := x.dynamic.Resource(coreSecrets).Namespace(x.namespace).Create(ctx, &unstructured.Unstructured{
 			Object: map[string]any{"kind": "Secret", "apiVersion": "v1", "metadata": map[string]any{"generateName": "s-"}},
 		}, metav1.CreateOptions{})
 		return err
 	}},
 	"a patch of a metadata client": {
-		before: existing, options: &informer.Options{LabelSelector: "todo=yes"}, todo: some,
+		prepare: existing, options: &informer.Options{LabelSelector: "todo=yes"}, todo: hasSome,
 		act: func(ctx context.Context, x *fixture) error {
 			_, err := x.metadata.Resource(coreSecrets).Namespace(x.namespace).Patch(ctx, "s", types.MergePatchType,
 				[]byte(mergeDone), metav1.PatchOptions{})
@@ -82,7 +82,7 @@ var seenCases = map[string]seenCase{
 		},
 	},
 	"a server-side apply after which the object leaves the selector": {
-		before: existing, options: &informer.Options{LabelSelector: "todo=yes"}, todo: some,
+		prepare: existing, options: &informer.Options{LabelSelector: "todo=yes"}, todo: hasSome,
 		act: func(ctx context.Context, x *fixture) error {
 			_, err := x.generated.CoreV1().Secrets(x.namespace).Apply(ctx,
 				applycorev1.Secret("s", x.namespace).WithLabels(map[string]string{"todo": "no"}),
@@ -90,14 +90,14 @@ var seenCases = map[string]seenCase{
 			return err
 		},
 	},
-	"a delete": {before: existing, todo: some, act: func(ctx context.Context, x *fixture) error {
+	"a delete": {prepare: existing, todo: hasSome, act: func(ctx context.Context, x *fixture) error {
 		return x.generated.CoreV1().Secrets(x.namespace).Delete(ctx, "s", metav1.DeleteOptions{})
 	}},
-	"a delete of a collection": {before: existing, todo: some, act: func(ctx context.Context, x *fixture) error {
+	"a delete of a collection": {prepare: existing, todo: hasSome, act: func(ctx context.Context, x *fixture) error {
 		return x.generated.CoreV1().Secrets(x.namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
 	}},
 	"a create whose answer is lost": {
-		todo: none,
+		todo: hasNone,
 		wrap: func(next http.RoundTripper) http.RoundTripper {
 			return &lost{RoundTripper: next, method: http.MethodPost}
 		},
@@ -108,7 +108,7 @@ var seenCases = map[string]seenCase{
 		},
 	},
 	"a patch whose answer is lost": {
-		before: existing, options: &informer.Options{LabelSelector: "todo=yes"}, todo: some,
+		prepare: existing, options: &informer.Options{LabelSelector: "todo=yes"}, todo: hasSome,
 		wrap: func(next http.RoundTripper) http.RoundTripper {
 			return &lost{RoundTripper: next, method: http.MethodPatch}
 		},
@@ -119,7 +119,7 @@ var seenCases = map[string]seenCase{
 		},
 	},
 	"a removal of the last finalizer": {
-		before: func(x *fixture) {
+		prepare: func(x *fixture) {
 			secrets := x.admin.CoreV1().Secrets(x.namespace)
 			_, err := secrets.Create(x.t.Context(), &corev1.Secret{
 				ObjectMeta: metav1.ObjectMeta{Name: "s", Finalizers: []string{"example.com/a"}},
@@ -127,7 +127,7 @@ var seenCases = map[string]seenCase{
 			x.Expect(err).NotTo(HaveOccurred())
 			x.Expect(secrets.Delete(x.t.Context(), "s", metav1.DeleteOptions{})).To(Succeed())
 		},
-		todo: some,
+		todo: hasSome,
 		act: func(ctx context.Context, x *fixture) error {
 			_, err := x.generated.CoreV1().Secrets(x.namespace).Patch(ctx, "s", types.MergePatchType,
 				[]byte(`{"metadata":{"finalizers":[]}}`), metav1.PatchOptions{})
@@ -143,8 +143,8 @@ func TestEveryWriteIsSeen(t *testing.T) {
 		for _, plain := range []bool{false, true} {
 			t.Run(name+map[bool]string{false: "", true: ", plain"}[plain], func(t *testing.T) {
 				inFixture(t, plain, c.wrap, func(x *fixture) {
-					if c.before != nil {
-						c.before(x)
+					if c.prepare != nil {
+						c.prepare(x)
 					}
 					in := x.secrets(c.options)
 					acts := 0

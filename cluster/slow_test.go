@@ -20,8 +20,8 @@ import (
 // context of the write ends earlier.
 type slow struct {
 	http.RoundTripper
-	sent chan struct{} // receives when the server has written
-	by   time.Duration
+	sent  chan struct{} // receives when the server has written
+	delay time.Duration
 }
 
 func (s *slow) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -31,7 +31,7 @@ func (s *slow) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	s.sent <- struct{}{}
 	select {
-	case <-time.After(s.by):
+	case <-time.After(s.delay):
 		return res, nil
 	case <-req.Context().Done():
 		_ = res.Body.Close()
@@ -41,7 +41,7 @@ func (s *slow) RoundTrip(req *http.Request) (*http.Response, error) {
 
 func inSlowFixture(t *testing.T, f func(x *fixture, s *slow)) {
 	t.Helper()
-	s := &slow{by: 3 * time.Second}
+	s := &slow{delay: 3 * time.Second}
 	inFixture(t, false, func(next http.RoundTripper) http.RoundTripper {
 		s.RoundTripper, s.sent = next, make(chan struct{}, 10)
 		return s
@@ -51,9 +51,9 @@ func inSlowFixture(t *testing.T, f func(x *fixture, s *slow)) {
 // A reconciler starts a goroutine that writes. Its cache is five seconds late.
 func TestAWriteAnsweredAfterItsReconcileIsWaitedFor(t *testing.T) {
 	for name, c := range map[string]struct {
-		secret string
-		of     func(context.Context) context.Context
-		want   string // when the next reconcile begins, and what it sees
+		secret    string
+		contextOf func(context.Context) context.Context
+		want      string // when the next reconcile begins, and what it sees
 	}{
 		"answered": {"s", context.WithoutCancel, "5s 2"},
 		"refused":  {"there", context.WithoutCancel, "3s 1"},
@@ -73,7 +73,7 @@ func TestAWriteAnsweredAfterItsReconcileIsWaitedFor(t *testing.T) {
 					}
 					began = time.Now()
 					go func() {
-						_, _ = x.generated.CoreV1().Secrets(x.namespace).Create(c.of(ctx),
+						_, _ = x.generated.CoreV1().Secrets(x.namespace).Create(c.contextOf(ctx),
 							&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: c.secret}}, metav1.CreateOptions{})
 					}()
 					<-s.sent
@@ -148,7 +148,7 @@ func TestAChangeSeenBeforeTheAnswerDelaysNoKey(t *testing.T) {
 // between the request and the answer.
 func TestADeleteIsSeenAlthoughOnlyTheCacheHasShownTheObject(t *testing.T) {
 	inSlowFixture(t, func(x *fixture, s *slow) {
-		s.by = 7 * time.Second
+		s.delay = 7 * time.Second
 		in := x.secrets(nil)
 		x.Expect(reconciles(x, in, func(ctx context.Context) error {
 			x.createSecret("s", nil)

@@ -106,21 +106,21 @@ func (f *fixture) hold(t *testing.T, name, holder string, labels map[string]stri
 }
 
 // write creates a ConfigMap as the given client.
-func (f *fixture) write(t *testing.T, by kubernetes.Interface) error {
-	_, err := by.CoreV1().ConfigMaps(f.namespace).Create(t.Context(),
+func (f *fixture) write(t *testing.T, client kubernetes.Interface) error {
+	_, err := client.CoreV1().ConfigMaps(f.namespace).Create(t.Context(),
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "m-"}}, metav1.CreateOptions{})
 	return err
 }
 
 // allowed waits until the replica may write.
-func (f *fixture) allowed(t *testing.T, by kubernetes.Interface) {
+func (f *fixture) allowed(t *testing.T, client kubernetes.Interface) {
 	t.Helper()
-	f.Eventually(func() error { return f.write(t, by) }, 20*time.Second, time.Millisecond).Should(Succeed())
+	f.Eventually(func() error { return f.write(t, client) }, 20*time.Second, time.Millisecond).Should(Succeed())
 }
 
-func (f *fixture) refused(t *testing.T, by kubernetes.Interface) {
+func (f *fixture) refused(t *testing.T, client kubernetes.Interface) {
 	t.Helper()
-	f.Eventually(func() error { return f.write(t, by) }, 20*time.Second, time.Millisecond).Should(
+	f.Eventually(func() error { return f.write(t, client) }, 20*time.Second, time.Millisecond).Should(
 		And(MatchError(ContainSubstring("may not write: lease")), MatchError(apierrors.IsForbidden, "IsForbidden")))
 }
 

@@ -31,12 +31,12 @@ func placeNames() (names []string) {
 // counted is a cache that only knows the number of its objects, by namespace.
 type counted struct {
 	slots.Cache
-	of func() map[string]int
+	objects func() map[string]int
 }
 
 func (counted) SeenResourceVersion() string { return "1" }
 
-func (c counted) CountNamespaces(context.Context) (map[string]int, error) { return c.of(), nil }
+func (c counted) CountNamespaces(context.Context) (map[string]int, error) { return c.objects(), nil }
 
 // restartedRanges are the ranges of a world in which all replicas stop from
 // time to time, so that ranges are chosen anew. The objects change all the

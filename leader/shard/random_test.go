@@ -58,8 +58,8 @@ type world struct {
 
 // begun is a reconcile that has begun.
 type begun struct {
-	by string
-	at time.Time
+	owner string
+	began time.Time
 }
 
 func newWorld(t *testing.T, seed int64, ranges *restartedRanges) *world {
@@ -101,7 +101,7 @@ func (w *world) shards(l *leaseapi.Link, identity string) *shard.Shards {
 		if err != nil {
 			panic(err)
 		}
-		cache := counted{of: w.ranges.objects}
+		cache := counted{objects: w.ranges.objects}
 		if err := r.Parts().(slots.Ranger).Divide(context.Background(), []slots.Cache{cache}); err != nil {
 			panic(err)
 		}
@@ -333,8 +333,8 @@ func (r *resident) holdBack(req *http.Request, slot int) error {
 		<-time.After(d)
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if last := r.begun[slot]; last.by != r.name && last.at.After(sent) {
-			r.fault("slot %d: a write of %s arrives %v after it was sent, when %s has reconciled", slot, r.name, d, last.by)
+		if last := r.begun[slot]; last.owner != r.name && last.began.After(sent) {
+			r.fault("slot %d: a write of %s arrives %v after it was sent, when %s has reconciled", slot, r.name, d, last.owner)
 		}
 	})
 	select {

@@ -17,8 +17,8 @@ import (
 type filling struct {
 	slots.Cache
 
-	has []sharding.ShardRangeRequirement
-	err error
+	held []sharding.ShardRangeRequirement
+	err  error
 }
 
 func (f *filling) AddShards(
@@ -27,9 +27,9 @@ func (f *filling) AddShards(
 	if f.err != nil {
 		return nil, f.err
 	}
-	f.has = append(f.has, shards...)
+	f.held = append(f.held, shards...)
 	return func(gone ...sharding.ShardRangeRequirement) {
-		f.has = slices.DeleteFunc(f.has, func(s sharding.ShardRangeRequirement) bool { return slices.Contains(gone, s) })
+		f.held = slices.DeleteFunc(f.held, func(s sharding.ShardRangeRequirement) bool { return slices.Contains(gone, s) })
 	}, nil
 }
 
@@ -40,11 +40,11 @@ func TestDropRemovesTheRangeThatWasAdded(t *testing.T) {
 		cache := &filling{}
 		drop, err := ranger(a).Fill(x.T.Context(), []slots.Cache{cache}, []int{2, 3})
 		x.Expect(err).NotTo(HaveOccurred())
-		x.Expect(cache.has).To(HaveLen(2))
+		x.Expect(cache.held).To(HaveLen(2))
 		drop(3)
-		x.Expect(cache.has).To(ConsistOf(HaveField("Start", "0x8000000000000000")))
+		x.Expect(cache.held).To(ConsistOf(HaveField("Start", "0x8000000000000000")))
 		drop(2)
-		x.Expect(cache.has).To(BeEmpty())
+		x.Expect(cache.held).To(BeEmpty())
 		a.end()
 	})
 }
@@ -56,7 +56,7 @@ func TestCachesAreFilledTogetherOrNotAtAll(t *testing.T) {
 		cache, broken := &filling{}, &filling{err: leaseapi.ErrForbidden}
 		_, err := ranger(a).Fill(x.T.Context(), []slots.Cache{cache, broken}, []int{2, 3})
 		x.Expect(err).To(MatchError(leaseapi.ErrForbidden))
-		x.Expect(cache.has).To(BeEmpty())
+		x.Expect(cache.held).To(BeEmpty())
 		a.end()
 	})
 }

@@ -43,12 +43,12 @@ func heavyEighths() map[string]int {
 // counted is a cache that only knows the number of its objects, by namespace.
 type counted struct {
 	slots.Cache
-	of func() map[string]int
+	objects func() map[string]int
 }
 
 func (counted) SeenResourceVersion() string { return "1" }
 
-func (c counted) CountNamespaces(context.Context) (map[string]int, error) { return c.of(), nil }
+func (c counted) CountNamespaces(context.Context) (map[string]int, error) { return c.objects(), nil }
 
 // ranged is a replica of ranges. The fixture records which of the eighths it
 // works on.
@@ -76,7 +76,7 @@ func (x *fixture) ranged(identity string, objects map[string]int) *ranged {
 func (x *fixture) rangedBy(identity string, objects map[string]int, client coordinationclient.LeasesGetter) *ranged {
 	x.T.Helper()
 	r := x.newRanged(identity, client)
-	x.Expect(ranger(r).Divide(x.T.Context(), []slots.Cache{counted{of: func() map[string]int { return objects }}})).To(Succeed())
+	x.Expect(ranger(r).Divide(x.T.Context(), []slots.Cache{counted{objects: func() map[string]int { return objects }}})).To(Succeed())
 	r.start()
 	return r
 }
@@ -104,8 +104,8 @@ func (r *ranged) start() {
 
 func (r *ranged) work(ctx context.Context, slot int) error {
 	var mine []int
-	for n, of := range r.slots() {
-		if of == slot {
+	for n, own := range r.slots() {
+		if own == slot {
 			mine = append(mine, n)
 			r.fixture.Take(n, r.name)
 		}
