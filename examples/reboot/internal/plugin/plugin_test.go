@@ -202,6 +202,9 @@ func TestWaitEndsWithoutAReboot(t *testing.T) {
 		"called off, and withdrawn": {func(f *fixture) {
 			f.annotate("n", protocol.Needed, "", protocol.LastReboot, outcome("r", 4, protocol.CalledOff))
 		}, plugin.ErrCalledOff, ""},
+		"unproven": {func(f *fixture) {
+			f.annotate("n", protocol.LastReboot, outcome("r", 4, protocol.Unproven))
+		}, plugin.ErrUnproven, ": a budget"},
 		"unreadable": {func(f *fixture) { f.annotate("n", protocol.Void, "x") }, plugin.ErrUnreadable, protocol.Void},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -18,6 +18,9 @@ import (
 var (
 	// ErrCalledOff says that a drain did not end in time: it is tried again later.
 	ErrCalledOff = errors.New("the reboot was called off, and waits to be tried again")
+	// ErrUnproven says that the machine was told to reboot, and reports the same boot: a
+	// person has to look, and it is not tried again.
+	ErrUnproven = errors.New("the machine was told to reboot, and reports the same boot")
 	// ErrWithdrawn says that the request is no longer there.
 	ErrWithdrawn = errors.New("the request was withdrawn before a reboot")
 	// ErrDeleted says that the node was deleted, or recreated.
@@ -36,7 +39,7 @@ type wait struct {
 
 // Wait returns when each of the nodes that Request has returned is back from a reboot, or
 // will not reboot for this request, and writes a line whenever the state of one changes.
-// Errors: [ErrCalledOff], [ErrWithdrawn], [ErrDeleted] and [ErrUnreadable] of every node,
+// Errors: [ErrCalledOff], [ErrUnproven], [ErrWithdrawn], [ErrDeleted] and [ErrUnreadable] of every node,
 // joined; a permission is missing; or ctx has ended. While the server is unreachable it
 // keeps waiting.
 func (p *Plugin) Wait(ctx context.Context, asked ...*corev1.Node) error {
@@ -118,9 +121,12 @@ func (w *wait) judge(s protocol.State, state string) {
 	case rules.StateFaulty:
 		w.end(ErrUnreadable, s.Fault().Error())
 	case rules.StateRequested, rules.StateOverlap, rules.StateCalledOff:
-		if ours && s.Last.Result == protocol.CalledOff {
+		switch {
+		case ours && s.Last.Result == protocol.CalledOff:
 			w.end(ErrCalledOff, s.Last.Why)
-		} else if s.Needed == nil {
+		case ours && s.Last.Result == protocol.Unproven:
+			w.end(ErrUnproven, s.Last.Why)
+		case s.Needed == nil:
 			w.end(ErrWithdrawn, "")
 		}
 	case rules.StateDone, rules.StateIdle:
