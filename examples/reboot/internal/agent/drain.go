@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -85,8 +86,8 @@ func (a *Agent) drained(ctx context.Context, node *corev1.Node, p protocol.Progr
 	}
 	logr.FromContextOrDiscard(ctx).Info("the drain is over", "left", pass.Leftovers())
 	if !pass.Over() {
-		a.warn(node, "DrainForced", "Drain", errors.New(
-			"the drain has taken longer than "+p.DrainTimeout().String()+", and the policy is force; rebooting with: "+pass.Leftovers()))
+		a.warn(node, "DrainForced", "Drain", fmt.Errorf("the drain has taken longer than %v, and the policy is force; "+
+			"rebooting with: %s", p.DrainTimeout(), pass.Leftovers()))
 	}
 	return nil
 }

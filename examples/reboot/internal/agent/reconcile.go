@@ -36,7 +36,8 @@ func (a *Agent) reconcile(ctx context.Context, request reconcile.Request[*corev1
 	case rules.Accept:
 		return reconcile.Result{}, a.accept(ctx, node, *state.Now, bootID)
 	case rules.Refuse:
-		return reconcile.Result{}, a.decline(ctx, node, *state.Now, bootID, "ClocksApart", rules.Apart(state.Now, a.options.Now()))
+		why := rules.Apart(state.Now, a.options.Now())
+		return reconcile.Result{}, a.decline(ctx, node, *state.Now, bootID, "ClocksApart", why)
 	case rules.Resume:
 		return a.resume(ctx, node, *state.InProgress, state.Permit)
 	case rules.Complete:

@@ -115,7 +115,8 @@ func (a *Agent) reboot(ctx context.Context, p protocol.Progress, m *memory) (ref
 	case err != nil && limited.Err() == nil:
 		return err
 	case err != nil:
-		logr.FromContextOrDiscard(ctx).Error(err, "the machine has not answered, and may reboot", "request", p.Request.Request)
+		logr.FromContextOrDiscard(ctx).Error(err, "the machine has not answered, and may reboot",
+			"request", p.Request.Request)
 	default:
 		logr.FromContextOrDiscard(ctx).Info("asked the machine to reboot", "request", p.Request.Request)
 	}
@@ -148,8 +149,8 @@ func (a *Agent) lost(ctx context.Context, node *corev1.Node, p protocol.Progress
 		return nil
 	}
 	m.lostShown = true
-	a.warn(node, "RebootUnproven", "Reboot", fmt.Errorf("the machine was told to reboot at %s, and a later start of the agent "+
-		"finds the same boot %s: it is not told again", p.Asked.At.UTC().Format(time.RFC3339), p.BootID))
+	a.warn(node, "RebootUnproven", "Reboot", fmt.Errorf("the machine was told to reboot at %s, and a later start of "+
+		"the agent finds the same boot %s: it is not told again", p.Asked.At.UTC().Format(time.RFC3339), p.BootID))
 	return nil
 }
 

@@ -107,12 +107,13 @@ func (c *Controller) end(ctx context.Context, d rules.SlotDecision, v view, node
 	p := protocol.Read(node).InProgress
 	uncordon := p != nil && protocol.MayUncordon(node, p)
 	err := c.patchNode(ctx, node, func(n *corev1.Node) error {
-		switch d.Step {
-		case rules.Conclude:
+		if d.Step == rules.Conclude {
 			return protocol.Complete(n, outcome, uncordon)
-		case rules.Decline:
+		}
+		if d.Step == rules.Decline {
 			return protocol.Decline(n, outcome)
-		case rules.CallOff: // The machine was not told to go down.
+		}
+		if d.Step == rules.CallOff { // The machine was not told to go down.
 			if err := protocol.Forget(n, outcome.Epoch); err != nil {
 				return err
 			}

@@ -76,7 +76,9 @@ func (d *Drain) Pass(ctx context.Context, cordoned bool) (Pass, error) {
 			d.known[pod.UID] = true
 			pass.Left = append(pass.Left, Leftover{Pod: nameOf(pod), State: Terminating})
 		default:
-			d.known[pod.UID] = d.known[pod.UID]
+			if _, known := d.known[pod.UID]; !known {
+				d.known[pod.UID] = false
+			}
 			asked = append(asked, pod)
 		}
 	}

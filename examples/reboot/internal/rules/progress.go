@@ -106,7 +106,7 @@ func (s Situation) deadline(slot api.Slot, p *protocol.Progress) (after time.Dur
 	for _, d := range deadlines(slot, p) {
 		left := d.from.Add(d.limit).Sub(s.Now)
 		if left <= 0 {
-			return 0, fmt.Sprintf(d.why, d.limit)
+			return 0, fmt.Sprintf(d.why, d.limit) + because(d.more)
 		}
 		after = Sooner(after, left)
 	}
@@ -119,34 +119,29 @@ func (s Situation) deadline(slot api.Slot, p *protocol.Progress) (after time.Dur
 type deadline struct {
 	from  time.Time
 	limit time.Duration
-	why   string // with the limit
+	why   string // a format for the limit
+	more  string // about it
 }
 
 // deadlines returns those of a reboot that may be called off.
 func deadlines(slot api.Slot, p *protocol.Progress) []deadline {
-	timeout, since := p.DrainTimeout(), slot.StageSince.Time
+	timeout, since, left := p.DrainTimeout(), slot.StageSince.Time, cmp.Or(p.Left, p.Blocked)
 	var all []deadline
 	switch {
 	case p.Policy == protocol.PolicyWait:
 	case p.Drained:
-		all = append(all, deadline{since, timeout,
-			"the machine has not been told to reboot within %v: " + cmp.Or(p.Refused, "its agent has not answered")})
+		why := cmp.Or(p.Refused, "its agent has not answered")
+		all = append(all, deadline{since, timeout, "the machine has not been told to reboot within %v", why})
 	case p.Policy == protocol.PolicyForce: // The agent counts the time itself, and from its start.
-		all = append(all, deadline{since, 2*timeout + AcceptTimeout, "the drain is not over after %v, although the policy is force" + left(p)})
+		limit := 2*timeout + AcceptTimeout
+		all = append(all, deadline{since, limit, "the drain is not over after %v, although the policy is force", left})
 	default:
-		all = append(all, deadline{since, timeout, "the drain has taken longer than %v" + left(p)})
+		all = append(all, deadline{since, timeout, "the drain has taken longer than %v", left})
 	}
 	if p.Start != "" { // Agents of an older release give no sign.
-		all = append(all, deadline{slot.HeardAt.Time, p.Silence(), "its agent has not been heard of for %v"})
+		all = append(all, deadline{slot.HeardAt.Time, p.Silence(), "its agent has not been heard of for %v", ""})
 	}
 	return all
-}
-
-func left(p *protocol.Progress) string {
-	if why := cmp.Or(p.Left, p.Blocked); why != "" {
-		return ": " + why
-	}
-	return ""
 }
 
 // told is about a machine that may go down at any time, or has. If its node is Ready
@@ -165,7 +160,8 @@ func (s Situation) told(slot api.Slot, node *corev1.Node, p *protocol.Progress) 
 		return SlotDecision{Step: Conclude, Why: "its kubelet reports another boot, and its agent does not answer"}
 	case boot == p.BootID && p.Start != "":
 		return SlotDecision{Step: GiveUp, Why: fmt.Sprintf("its machine was told to reboot at %s, and still reports boot %s "+
-			"after %v: it has not rebooted, or does not change its boot id when it does", stamp(p.Asked.At.Time), boot, AnswerTimeout)}
+			"after %v: it has not rebooted, or does not change its boot id when it does",
+			stamp(p.Asked.At.Time), boot, AnswerTimeout)}
 	default:
 		return SlotDecision{Step: Wait, Why: progress(p)}
 	}

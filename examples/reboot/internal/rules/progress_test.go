@@ -45,7 +45,7 @@ func TestARebootEndsAtTheDeadlinesOfTheController(t *testing.T) {
 		"a drain is seen":        {stage: "granted", since: minute, node: []fixture{progress("")}, want: rules.Rewrite, why: "draining"},
 		"a drain goes on":        {stage: "draining", since: minute, node: []fixture{progress("")}, want: rules.Wait, after: 150 * time.Second},
 		"abort, in time":         {stage: "draining", since: 10*minute - 1, beat: 7, node: []fixture{progress("")}, want: rules.Wait, after: 1},
-		"abort, too late":        {stage: "draining", since: 10 * minute, beat: 7, node: []fixture{progress(`,"left":"Pod a/b: budget"`)}, want: rules.CallOff, why: "the drain has taken longer than 10m0s: Pod a/b: budget"},
+		"abort, too late":        {stage: "draining", since: 10 * minute, beat: 7, node: []fixture{progress(`,"left":"Pod a/b: 50%d"`)}, want: rules.CallOff, why: "the drain has taken longer than 10m0s: Pod a/b: 50%d"},
 		"an unknown policy":      {stage: "draining", since: 10 * minute, beat: 7, node: []fixture{progress(`,"drainPolicy":"?"`)}, want: rules.CallOff},
 		"wait, too late":         {stage: "draining", since: time.Hour, beat: 7, node: []fixture{progress(`,"drainPolicy":"wait"`)}, want: rules.Wait, after: 10 * minute},
 		"force, too late":        {stage: "draining", since: 11 * minute, beat: 7, node: []fixture{progress(`,"drainPolicy":"force"`)}, want: rules.Wait, after: 10 * minute},

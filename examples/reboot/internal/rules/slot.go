@@ -160,7 +160,8 @@ func (s Situation) back(slot api.Slot, node *corev1.Node, o *protocol.Outcome) (
 	if s.MinReady == 0 {
 		return SlotDecision{}, true
 	}
-	stage := fmt.Sprintf("%s in boot %s since %s", StageReady, o.ToBootID, stamp(readyCondition(node).LastTransitionTime.Time))
+	since := stamp(readyCondition(node).LastTransitionTime.Time)
+	stage := fmt.Sprintf("%s in boot %s since %s", StageReady, o.ToBootID, since)
 	if d, marked := s.mark(slot, stage, nil); marked {
 		return d, false
 	}
