@@ -107,7 +107,9 @@ func TestItDoesNotAskAgainAndAgainWhileItsCacheIsBehind(t *testing.T) {
 func TestItTellsOfAFullGroupOnceInAWhile(t *testing.T) {
 	play(t, func(s *stage) {
 		s.group("g", intstr.FromInt32(1), nil)
-		s.asking("n1", "n2")
+		s.asking("n1")
+		s.pass(time.Second) // it has the slot
+		s.asking("n2")
 		s.pass(time.Minute)
 		s.asking("n3", "n4")
 		s.pass(time.Minute)
