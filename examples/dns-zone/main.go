@@ -1,5 +1,5 @@
-// Command dns-zone gives every Service with an IP its records in a zone file. See
-// README.md.
+// Command dns-zone gives every Service with an IP its records in a zone file.
+// See README.md.
 package main
 
 import (

@@ -63,7 +63,8 @@ func said(session *gexec.Session, uid types.UID) func() []string {
 	}
 }
 
-// beALife matches the log of a deleted Pod. The control plane updates Pods, too.
+// beALife matches the log of a deleted Pod. The control plane updates Pods,
+// too.
 func beALife() OmegaMatcher {
 	words := func(said []string) string { return strings.Join(said, " ") }
 	return WithTransform(words, MatchRegexp("^created( updated)* deleted$"))

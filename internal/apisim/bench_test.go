@@ -16,8 +16,8 @@ import (
 
 const stepsPerRun = 10_000
 
-// BenchmarkSteps measures the cost of one step of the scheduler: 12 clients that
-// patch, 3 informers that watch.
+// BenchmarkSteps measures the cost of one step of the scheduler: 12 clients
+// that patch, 3 informers that watch.
 func BenchmarkSteps(b *testing.B) {
 	for b.Loop() {
 		sim, err := apisim.New(nil)

@@ -23,18 +23,18 @@
 //   - Built-in kinds have the real server's defaults; a table compares them. A
 //     custom resource is defaulted, pruned and validated by its schema, if its
 //     kind was given one (package reconciletest/crd).
-//   - resourceVersion counts all writes that change an object. generation, uid,
-//     creationTimestamp, conflicts, preconditions, finalizers, two-phase
+//   - resourceVersion counts all writes that change an object. generation,
+//     uid, creationTimestamp, conflicts, preconditions, finalizers, two-phase
 //     deletion, the separation of status, selectors (an object that leaves the
-//     selection is DELETED), limit and continue, streaming lists, bookmarks and
-//     410 work.
+//     selection is DELETED), limit and continue, streaming lists, bookmarks
+//     and 410 work.
 //   - Without a [Scheduler] every call is served at once. With one, every call
 //     except the admin's parks. The same policy takes the same steps, so that
 //     two runs of a deterministic program have the same trace.
-//   - A [Fault] is injected before or after a call commits. [Server.Fence] kills
-//     one incarnation of a client: its later requests have no effect.
-//   - Calls do not block under a lock, and no goroutine outlives a call. A watch
-//     lives as long as its client reads it.
+//   - A [Fault] is injected before or after a call commits. [Server.Fence]
+//     kills one incarnation of a client: its later requests have no effect.
+//   - Calls do not block under a lock, and no goroutine outlives a call. A
+//     watch lives as long as its client reads it.
 //
 // # What it does not do
 //

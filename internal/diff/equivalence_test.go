@@ -19,7 +19,8 @@ import (
 	"github.com/homeostat/homeostat/internal/diff"
 )
 
-// builtIn is every stored kind that client-go's scheme knows, each version of it.
+// builtIn is every stored kind that client-go's scheme knows, each version of
+// it.
 func builtIn() []reflect.Type {
 	var out []reflect.Type
 	for _, t := range scheme.Scheme.AllKnownTypes() {

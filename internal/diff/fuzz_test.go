@@ -94,7 +94,8 @@ func BenchmarkRandomPairs(b *testing.B) {
 	}
 }
 
-// FuzzBuiltIn edits an object of any built-in kind and asks apimachinery as well.
+// FuzzBuiltIn edits an object of any built-in kind and asks apimachinery as
+// well.
 func FuzzBuiltIn(f *testing.F) {
 	kinds := builtIn()
 	for i := range 32 {

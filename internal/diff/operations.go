@@ -23,8 +23,8 @@ const (
 //
 //   - Elements of lists are addressed by their index, and are tested first.
 //   - A list or an object that is new is tested to be missing.
-//   - An element that may have been either edited or removed is tested to have no
-//     members that the Go type does not know.
+//   - An element that may have been either edited or removed is tested to have
+//     no members that the Go type does not know.
 type operations struct {
 	buf   []byte
 	path  []byte

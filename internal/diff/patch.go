@@ -18,7 +18,8 @@ import (
 type Patch struct {
 	// Data is the patch, or nil if there is no difference.
 	Data []byte
-	// Style is the style of Data, which may differ from the one that was asked for.
+	// Style is the style of Data, which may differ from the one that was asked
+	// for.
 	Style Style
 	// Status says that the patch changes the object's status.
 	Status bool
@@ -37,10 +38,11 @@ type Patch struct {
 // Make returns a patch from original to edited, two non-nil objects of the same
 // kind. It sends only the differences:
 //
-//   - If no list has to be sent as a whole, the patch has style s, or JSON where
-//     Strategic could be misread. Fields that it does not mention are unchanged.
-//   - Otherwise it has style Operations, which addresses the elements of lists by
-//     their index. The object must still be as it was read: make its
+//   - If no list has to be sent as a whole, the patch has style s, or JSON
+//     where Strategic could be misread. Fields that it does not mention are
+//     unchanged.
+//   - Otherwise it has style Operations, which addresses the elements of lists
+//     by their index. The object must still be as it was read: make its
 //     resourceVersion a condition.
 //
 // For example, an edit of one label of a custom resource is a merge patch, and

@@ -68,7 +68,8 @@ func TestAlikeSeesEveryChangeOfEveryKind(t *testing.T) {
 	}
 }
 
-// eachChange changes one value within v after the other, calls f, and undoes it.
+// eachChange changes one value within v after the other, calls f, and undoes
+// it.
 func eachChange(v reflect.Value, f func(what string)) {
 	change := func(to reflect.Value) {
 		was := reflect.New(v.Type()).Elem()

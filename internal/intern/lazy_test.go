@@ -117,7 +117,8 @@ func TestReadersOfDifferentObjectsDoNotMeet(t *testing.T) {
 	}
 }
 
-// Copies of a big number share its digits, and methods of the copies write there.
+// Copies of a big number share its digits, and methods of the copies write
+// there.
 func TestMapsWithBigNumbersAreNotShared(t *testing.T) {
 	g := NewWithT(t)
 	s := intern.New()
@@ -134,8 +135,8 @@ func TestMapsWithBigNumbersAreNotShared(t *testing.T) {
 	g.Expect(digits(last)).NotTo(Equal(digits(next)))
 }
 
-// A detector of mutations compares deeply what is not alike, and then reads lazy
-// values, too, at the same time as their readers write to them.
+// A detector of mutations compares deeply what is not alike, and then reads
+// lazy values, too, at the same time as their readers write to them.
 func TestAlikeKnowsMapsWithBigNumbers(t *testing.T) {
 	g := NewWithT(t)
 	with := func(amount string) *corev1.Pod {

@@ -13,8 +13,8 @@ import (
 //     value is a pointer or a map, the second word is the value itself.
 //   - A slice is a pointer, a length and a capacity; a string begins with a
 //     pointer; a map is one pointer.
-//   - Package reflect reports the offsets of fields, and memory does not move. A
-//     weak pointer may point into the middle of an allocation.
+//   - Package reflect reports the offsets of fields, and memory does not move.
+//     A weak pointer may point into the middle of an allocation.
 
 // A place is the address of a value, whose type is known from the plan that is
 // passed with it.

@@ -145,7 +145,8 @@ func TestInterfacesInStructsAreShared(t *testing.T) {
 	g.Expect(all[2]).To(Equal(&holder{Name: "2", Value: map[string]any{"a": strings.Repeat("b", 100)}}))
 }
 
-// An empty value whose counterpart in another object is not empty causes no fault.
+// An empty value whose counterpart in another object is not empty causes no
+// fault.
 func TestStructsWithEmptyOpaqueFieldsAreShared(t *testing.T) {
 	type inner struct {
 		Words [10]int64
@@ -167,7 +168,8 @@ func TestStructsWithEmptyOpaqueFieldsAreShared(t *testing.T) {
 	g.Expect(place(all[5].Inner)).NotTo(Equal(place(all[4].Inner)))
 }
 
-// A list of numbers that the known relative does not have is found in the table.
+// A list of numbers that the known relative does not have is found in the
+// table.
 func TestListsOfNumbersAreShared(t *testing.T) {
 	g, s := NewWithT(t), intern.New()
 	var groups [6][]int64

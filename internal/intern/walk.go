@@ -16,12 +16,13 @@ import (
 //
 //   - It writes only to memory that belongs to this object alone. Parts from
 //     elsewhere are never walked.
-//   - It reads only memory that is never written to. It does not read lazy values.
+//   - It reads only memory that is never written to. It does not read lazy
+//     values.
 //   - A part enters the table after all parts inside it have been walked.
-//   - The parts inside a part that enters the table do not enter it themselves, so
-//     that the whole part costs one entry.
-//   - It does not look into parts nested deeper than maxDepth, so that its time is
-//     proportional to the size of the object.
+//   - The parts inside a part that enters the table do not enter it
+//     themselves, so that the whole part costs one entry.
+//   - It does not look into parts nested deeper than maxDepth, so that its
+//     time is proportional to the size of the object.
 type walk struct {
 	*Pool
 	object   uint32

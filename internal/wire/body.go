@@ -14,9 +14,9 @@ const (
 	maxFrame = 4 << 20
 	// maxPiece is the size of the largest piece of such an event.
 	maxPiece = 32 << 10
-	// decodeAheadLimit is how many events are decoded before the client asks for
-	// them, so that decoding and storing do not wait for each other at every
-	// event.
+	// decodeAheadLimit is how many events are decoded before the client asks
+	// for them, so that decoding and storing do not wait for each other at
+	// every event.
 	decodeAheadLimit = 16
 	// maxMark is more than the length that a mark adds to an event.
 	maxMark = 64

@@ -224,8 +224,9 @@ func (s server) play(t *testing.T, config rest.Config, open watcher) (seen *tran
 	return seen, m, why
 }
 
-// For every behaviour of a server, both watches are the same: their requests and
-// when they are sent, the metrics, the objects that the reader gets, and the end.
+// For every behaviour of a server, both watches are the same: their requests
+// and when they are sent, the metrics, the objects that the reader gets, and
+// the end.
 func TestAWatchThatLeavesOutSpecsIsRequestWatch(t *testing.T) {
 	for _, c := range conformances() {
 		t.Run(c.name, func(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 // Body returns the body of a watch in protobuf as its reader sees it.
 func (s *Specs) Body(of io.ReadCloser) io.ReadCloser { return newBody(of, s, nil) }
 
-// Filtered returns the body of a watch in protobuf without the objects that keep
-// does not want.
+// Filtered returns the body of a watch in protobuf without the objects that
+// keep does not want.
 func Filtered(of io.ReadCloser, keep Keep) io.ReadCloser { return newBody(of, nil, keep) }
 
 // FilteredList returns the body of a list in protobuf without the objects that

@@ -145,8 +145,8 @@ func (m *memory) take(s *wire.Specs, o wire.Object) (wire.Object, error) {
 }
 
 // For every built-in kind, the result equals the result of client-go's decoder.
-// The test sends random objects, and states of one object that have the spec, the
-// status, or neither in common.
+// The test sends random objects, and states of one object that have the spec,
+// the status, or neither in common.
 func TestWhatComesIsWhatClientGoDecodes(t *testing.T) {
 	fill := apitesting.FuzzerFor(metafuzzer.Funcs, rand.NewSource(1), serializer.NewCodecFactory(scheme.Scheme))
 	kinds := 0
@@ -317,8 +317,8 @@ func TestKindsWithoutASpecAreNotRead(t *testing.T) {
 	}
 }
 
-// FuzzDecode looks for bytes for which client-go returns another object or error
-// when specs are left out.
+// FuzzDecode looks for bytes for which client-go returns another object or
+// error when specs are left out.
 func FuzzDecode(f *testing.F) {
 	f.Add(protobuf(modified(pod("1", "x", "Pending"), pod("2", "x", "Running"))...))
 	f.Add(protobuf(watch.Event{Type: watch.Error, Object: &metav1.Status{Code: 410}}))

@@ -22,10 +22,10 @@
 //   - Packages that start at the same time build once, and the others wait.
 //   - A killed component stays down and the others continue. Restart starts it
 //     again on the same data and port.
-//   - When the process that called Start dies for any reason, the whole control
-//     plane ends with it.
-//   - Every function returns once its effect can be seen. Its time is limited by
-//     its context, or by a time of its own.
+//   - When the process that called Start dies for any reason, the whole
+//     control plane ends with it.
+//   - Every function returns once its effect can be seen. Its time is limited
+//     by its context, or by a time of its own.
 //
 // There are no kubelets, and the node lifecycle controller is off. So Pods
 // never run, and tests write the status of Nodes. The garbage collector takes

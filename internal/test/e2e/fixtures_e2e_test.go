@@ -14,7 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// slow is how long a controller of the control plane may take on a busy machine.
+// slow is how long a controller of the control plane may take on a busy
+// machine.
 const slow = time.Minute
 
 func newNamespace(ctx SpecContext) string {

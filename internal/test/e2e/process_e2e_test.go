@@ -96,7 +96,8 @@ func processes(ctx context.Context, dir string) ([]string, error) {
 	}), nil
 }
 
-// kill ends the one process of the data directory whose command line has the word.
+// kill ends the one process of the data directory whose command line has the
+// word.
 func kill(ctx SpecContext, dir, word string) {
 	GinkgoHelper()
 	all, err := processes(ctx, dir)

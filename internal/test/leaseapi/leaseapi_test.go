@@ -16,8 +16,8 @@ type ending struct{ end func() }
 
 func (e *ending) Cleanup(f func()) { e.end = f }
 
-// The replicas of a test that fails are not stopped before the API waits for their
-// requests: the failure must not be reported as a data race.
+// The replicas of a test that fails are not stopped before the API waits for
+// their requests: the failure must not be reported as a data race.
 func TestAReplicaMayAskWhileTheTestEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &ending{}

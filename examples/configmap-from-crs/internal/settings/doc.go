@@ -3,8 +3,8 @@
 //	controller, err := settings.New(client, kind.In, nil)
 //
 // Many inputs make one output, and both can change at any time. For example, a
-// user edits a Setting while another user edits the ConfigMap. A controller that
-// watches only its inputs never learns of the second edit.
+// user edits a Setting while another user edits the ConfigMap. A controller
+// that watches only its inputs never learns of the second edit.
 //
 //	Settings ───▶ key: the namespace's ConfigMap ──▶ reconcile: render all Settings
 //	ConfigMap ──▶                                    │  ├──▶ ConfigMap as it must be
@@ -15,8 +15,8 @@
 //
 //   - The ConfigMap is a function of the present Settings. It has no older
 //     values, and changes by other clients are overwritten.
-//   - The ConfigMap is deleted after the last Setting, when the server confirms
-//     that there are no more Settings.
+//   - The ConfigMap is deleted after the last Setting, when the server
+//     confirms that there are no more Settings.
 //   - A ConfigMap of that name without our label is never modified. The
 //     conditions of the Settings report it.
 package settings

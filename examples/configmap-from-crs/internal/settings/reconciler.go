@@ -21,7 +21,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// Name is the controller's name, its field manager, and its mark on the ConfigMap.
+// Name is the controller's name, its field manager, and its mark on the
+// ConfigMap.
 const (
 	Name         = "configmap-from-crs"
 	managedByKey = "app.kubernetes.io/managed-by"

@@ -37,7 +37,8 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	userSets = inputs.In
 })
 
-// startReal runs a controller until stop is called, or until the end of the spec.
+// startReal runs a controller until stop is called, or until the end of the
+// spec.
 func startReal(tap *wiretap.Tap) (stop func()) {
 	GinkgoHelper()
 	run := cluster.Start(cluster.Account, tap, makeController)

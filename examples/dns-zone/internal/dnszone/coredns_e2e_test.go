@@ -79,7 +79,8 @@ func (s nameServer) resolver(network string) *net.Resolver {
 	}}
 }
 
-// address returns the server's answer for a name: an address, or why there is none.
+// address returns the server's answer for a name: an address, or why there is
+// none.
 func (s nameServer) address(ctx context.Context, network, name string) string {
 	addresses, err := s.resolver(network).LookupHost(ctx, name+".svc.example.com.")
 	if failure, ok := err.(*net.DNSError); ok && failure.IsNotFound { //nolint:errorlint // LookupHost returns no other

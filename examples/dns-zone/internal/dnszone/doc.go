@@ -2,8 +2,9 @@
 //
 //	controller, err := dnszone.New(client, &zonefile.File{Path: path, Origin: "example.com."}, nil)
 //
-// The file is outside of the cluster. It cannot be watched, and it still has the
-// records of Services that were deleted while the controller was not running.
+// The file is outside of the cluster. It cannot be watched, and it still has
+// the records of Services that were deleted while the controller was not
+// running.
 //
 //	Services ──key──▶ reconcile: has it addresses? ── yes ──▶ its records as they must be
 //	   ▲                                └── no, gone ──▶ ask the server, then remove them
@@ -11,10 +12,10 @@
 //
 // The contract:
 //
-//   - A reconcile changes the records of one Service. It does not touch the rest
-//     of the file.
-//   - Every record is checked once in each resync, so that edits of the file are
-//     noticed.
+//   - A reconcile changes the records of one Service. It does not touch the
+//     rest of the file.
+//   - Every record is checked once in each resync, so that edits of the file
+//     are noticed.
 //   - No record is removed unless the server confirms that the Service has no
 //     addresses.
 package dnszone

@@ -57,8 +57,8 @@ func (z *zone) set(key types.NamespacedName, want [][]byte) (changed bool) {
 	return true
 }
 
-// placeFor returns the place for new lines: before the line following if it is not
-// negative, otherwise after our last line, and otherwise at the end.
+// placeFor returns the place for new lines: before the line following if it is
+// not negative, otherwise after our last line, and otherwise at the end.
 func (z *zone) placeFor(following int) int {
 	if following >= 0 {
 		return following

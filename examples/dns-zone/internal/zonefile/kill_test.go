@@ -44,8 +44,8 @@ func write(path string) error {
 	}
 }
 
-// whole checks that a file is the skeleton with whole lines of ours, and returns
-// its serial.
+// whole checks that a file is the skeleton with whole lines of ours, and
+// returns its serial.
 var whole = func() func(string) (uint32, error) {
 	head, tail, _ := strings.Cut(skeleton, "41 ;")
 	lines := regexp.MustCompile(`^(s\d+\.shop\.example\.com\. 60 IN A 10\.0\.\d+\.\d+ ; managed-by=dns-zone shop/s\d+\n)*$`)

@@ -22,8 +22,8 @@ import (
 	"github.com/homeostat/homeostat/names"
 )
 
-// quiet is for how long a converged controller is watched writing nothing, while
-// it looks for orphans again and again.
+// quiet is for how long a converged controller is watched writing nothing,
+// while it looks for orphans again and again.
 const (
 	quiet = time.Minute
 	sweep = 3 * time.Second

@@ -12,11 +12,11 @@
 //
 // The contract:
 //
-//   - An Ingress without our marker is never modified, even if we need its name.
-//     Then the Service gets one Warning event.
-//   - An Ingress is created with a create. It is changed by server-side apply of
-//     exactly the declared fields, under the resourceVersion and UID that were
-//     read, and deleted under the same condition.
-//   - No Ingress is deleted unless the server confirms that its Service does not
-//     want it.
+//   - An Ingress without our marker is never modified, even if we need its
+//     name. Then the Service gets one Warning event.
+//   - An Ingress is created with a create. It is changed by server-side apply
+//     of exactly the declared fields, under the resourceVersion and UID that
+//     were read, and deleted under the same condition.
+//   - No Ingress is deleted unless the server confirms that its Service does
+//     not want it.
 package ingress

@@ -65,7 +65,8 @@ func TestItSurvivesEveryFault(t *testing.T) {
 	}, &reconciletest.Options{Budget: exploration})
 }
 
-// mass is enough Services to have their deletions confirmed by one request for all.
+// mass is enough Services to have their deletions confirmed by one request for
+// all.
 const mass = 12
 
 // Services are deleted at once, and half of them are there again. No Ingress of

@@ -74,7 +74,8 @@ func takeOver(i *networkingv1.Ingress) {
 	i.Labels, i.Annotations, i.Spec.Rules[0].Host = nil, nil, "theirs.example.com"
 }
 
-// change is an edit of the Service, from which the controller has to do something.
+// change is an edit of the Service, from which the controller has to do
+// something.
 var change = map[string]func(*corev1.Service){
 	http.MethodPatch:  func(s *corev1.Service) { s.Annotations = map[string]string{ingress.PortKey: "admin"} },
 	http.MethodDelete: func(s *corev1.Service) { s.Labels = nil },

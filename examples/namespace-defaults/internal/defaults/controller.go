@@ -49,7 +49,8 @@ func New(client kubernetes.Interface, p *Policy, o *Options) (*reconcile.Control
 	})
 }
 
-// namespaceOf maps an object that was added, changed or deleted to its namespace.
+// namespaceOf maps an object that was added, changed or deleted to its
+// namespace.
 func namespaceOf[T interface {
 	informer.Object
 	comparable

@@ -16,8 +16,9 @@ const (
 	// name of the objects that it creates.
 	Name         = "namespace-defaults"
 	managedByKey = "app.kubernetes.io/managed-by"
-	// policyKey is an annotation with a hash of the requested state. Without it,
-	// fields that the server adds would look like fields of an older policy.
+	// policyKey is an annotation with a hash of the requested state. Without
+	// it, fields that the server adds would look like fields of an older
+	// policy.
 	policyKey = "defaults.homeostat.dev/policy"
 )
 

@@ -8,10 +8,10 @@
 //
 // The contract:
 //
-//   - Wrong flags and settings are reported in one line on standard error, with
-//     exit code 1, before any command runs.
-//   - Standard output is for the commands and, unless --quiet is set, for a line
-//     per command. Logs are written to standard error.
+//   - Wrong flags and settings are reported in one line on standard error,
+//     with exit code 1, before any command runs.
+//   - Standard output is for the commands and, unless --quiet is set, for a
+//     line per command. Logs are written to standard error.
 //   - SIGTERM, SIGINT and --exit-after drain and exit with 0. A second signal
 //     ends the process and its commands at once.
 package cli

@@ -11,8 +11,8 @@
 // The contract:
 //
 //   - There is no shell. Arguments reach the program unchanged.
-//   - A run leaves no processes behind. The rest of the process group is killed,
-//     and on Linux the kernel kills the program if this process dies.
+//   - A run leaves no processes behind. The rest of the process group is
+//     killed, and on Linux the kernel kills the program if this process dies.
 //   - Output is passed on while the program runs, in constant memory. Lines of
 //     programs that run at the same time are not mixed.
 package command

@@ -152,7 +152,8 @@ func TestTheShortestTimeoutIsOne(t *testing.T) {
 	d.Expect(err).To(Equal(&command.TimeoutError{Program: "sleep", Timeout: 1}))
 }
 
-// The collector, which would close forgotten descriptors, does not run meanwhile.
+// The collector, which would close forgotten descriptors, does not run
+// meanwhile.
 func TestARunLeavesNoDescriptorOpen(t *testing.T) {
 	d := newDesk(t)
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))

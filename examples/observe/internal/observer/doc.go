@@ -1,5 +1,5 @@
-// Package observer runs a program for every object of a kind, and again whenever
-// an object changes. It is a reconciler that runs the user's script:
+// Package observer runs a program for every object of a kind, and again
+// whenever an object changes. It is a reconciler that runs the user's script:
 //
 //	o, err := observer.New(objects, live, runner, observer.Progress{}, observer.Options{Each: argv})
 //	err = o.Run(ctx)

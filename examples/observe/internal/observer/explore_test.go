@@ -28,8 +28,8 @@ import (
 // exploration is how long it may look, in real time.
 const exploration = 3 * time.Second
 
-// register is the state that three scripts keep outside the cluster, as those in
-// scripts/record do: the address of each Service.
+// register is the state that three scripts keep outside the cluster, as those
+// in scripts/record do: the address of each Service.
 type register struct {
 	mu        sync.Mutex // guards addresses
 	addresses map[string]string

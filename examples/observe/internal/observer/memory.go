@@ -43,8 +43,8 @@ type record struct {
 	asked            int  // number of questions to the server since the object left the selection
 }
 
-// The interval between checks whether an object that has left the selection still
-// exists; it doubles each time.
+// The interval between checks whether an object that has left the selection
+// still exists; it doubles each time.
 const (
 	firstQuestionDelay = time.Second
 	maxQuestionDelay   = 5 * time.Minute

@@ -81,7 +81,8 @@ func play(r string) (code int) {
 
 func says(words ...any) { _, _ = fmt.Fprintln(os.Stdout, words...) }
 
-// first starts the first process, and waits until its program says that it runs.
+// first starts the first process, and waits until its program says that it
+// runs.
 func first(t *testing.T, r string) (c *exec.Cmd, says string) {
 	t.Helper()
 	c = exec.CommandContext(t.Context(), os.Args[0])

@@ -127,7 +127,8 @@ var _ = Describe("The scripts", func() {
 		quota, err := user.CoreV1().ResourceQuotas(ns).Get(ctx, "default", metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(quota.Spec.Hard).To(Equal(corev1.ResourceList{"pods": resource.MustParse("7")}))
-		// Its status is the quota controller's, so the resourceVersion may go on.
+		// Its status is the quota controller's, so the resourceVersion may go
+		// on.
 		script(0, dir, []string{"QUOTA=pods=8"}, "namespaces", "--field-selector=metadata.name="+ns, "--template", "{.status.phase}", "--", "./quota/quota.sh")
 		Expect(user.CoreV1().ResourceQuotas(ns).Get(ctx, "default", metav1.GetOptions{})).To(
 			HaveField("Spec.Hard", quota.Spec.Hard))

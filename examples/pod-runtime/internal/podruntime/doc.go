@@ -14,15 +14,15 @@
 //
 // The contract:
 //
-//   - A Pod is entered by its UID and keeps its entry while it exists. The write
-//     that removes the entry adds its time to the sum of the closed ones. Each
-//     of these steps needs an answer of the server, given after the ledger was
-//     read, that the Pod exists or is deleted. A deletion is final, so that no
-//     cache can enter the Pod again.
+//   - A Pod is entered by its UID and keeps its entry while it exists. The
+//     write that removes the entry adds its time to the sum of the closed
+//     ones. Each of these steps needs an answer of the server, given after the
+//     ledger was read, that the Pod exists or is deleted. A deletion is final,
+//     so that no cache can enter the Pod again.
 //   - The total never decreases.
-//   - A Pod that vanished while the controller was not running counts up to the
-//     last moment at which it was known to run. The time that it may have run
-//     longer is stored separately.
-//   - A ledger that is deleted or edited is restored from memory as long as the
-//     process lives. A ledger that cannot be parsed is not overwritten.
+//   - A Pod that vanished while the controller was not running counts up to
+//     the last moment at which it was known to run. The time that it may have
+//     run longer is stored separately.
+//   - A ledger that is deleted or edited is restored from memory as long as
+//     the process lives. A ledger that cannot be parsed is not overwritten.
 package podruntime

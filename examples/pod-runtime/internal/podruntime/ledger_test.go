@@ -78,8 +78,8 @@ func TestALedgerSettles(t *testing.T) {
 	}
 }
 
-// Random lives of Pods, random looks, some long apart: the total never goes down,
-// and differs from the truth by no more than the ledger says.
+// Random lives of Pods, random looks, some long apart: the total never goes
+// down, and differs from the truth by no more than the ledger says.
 func TestALedgerIsNeverFarFromTheTruth(t *testing.T) {
 	for seed := range uint64(300) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -9,8 +9,8 @@
 //
 //   - The program is built if it is missing or older than its sources, not
 //     counting tests.
-//   - If several processes need it at the same time, one builds it and the others
-//     wait.
+//   - If several processes need it at the same time, one builds it and the
+//     others wait.
 //   - KUBERNETES=1.35 in the environment builds another version as
 //     bin/controlplane-1.35.
 //   - Progress is at least one line every ten seconds: the number of fetched
