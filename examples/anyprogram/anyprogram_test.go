@@ -25,8 +25,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// inTests are the options of a manager that is started more than once in a
-// process, has no ports, and is heard: errors that it logs are in the trace.
+// inTests returns the options of a manager for tests. It may be started more
+// than once in a process, opens no ports, and logs its errors to the trace.
 func inTests(env *reconciletest.Env) ctrl.Options {
 	anyName := true
 	return ctrl.Options{
@@ -104,8 +104,8 @@ func TestTwoReplicasOnControllerRuntime(t *testing.T) {
 	reconciletest.Explore(t, twoReplicas(true), &reconciletest.Options{Budget: 6 * time.Second})
 }
 
-// indexed starts the operator with an index of its cache: the manager waits in
-// its Start until that has synced, and cannot be stopped meanwhile.
+// indexed starts the operator with an index of its cache. The Start of its
+// manager waits until the index has synced, and cannot be stopped before.
 func indexed(env *reconciletest.Env, config *rest.Config) error {
 	mgr, err := ctrl.NewManager(config, inTests(env))
 	if err != nil {

@@ -196,8 +196,8 @@ func TestATurnForNoReasonSaysNothingAndNothingIsKeptOfTheGone(t *testing.T) {
 	})
 }
 
-// The Pods that one boot has logged without their end are those that exist,
-// whatever happens.
+// The Pods whose deletion was not logged in a boot are the Pods that exist, after
+// any fault.
 func TestItSurvivesEveryFault(t *testing.T) {
 	pod := func(name string) *corev1.Pod {
 		return &corev1.Pod{

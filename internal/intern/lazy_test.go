@@ -135,8 +135,8 @@ func TestMapsWithBigNumbersAreNotShared(t *testing.T) {
 	g.Expect(digits(last)).NotTo(Equal(digits(next)))
 }
 
-// A detector of mutations compares deeply what is not alike, and then reads
-// lazy values, too, at the same time as their readers write to them.
+// A detector of mutations compares objects that are not alike deeply. It then
+// also reads lazy values, at the same time as their readers write to them.
 func TestAlikeKnowsMapsWithBigNumbers(t *testing.T) {
 	g := NewWithT(t)
 	with := func(amount string) *corev1.Pod {

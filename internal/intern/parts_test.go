@@ -197,8 +197,8 @@ func TestAPartThatBecomesKnownCostsOneEntry(t *testing.T) {
 	}
 }
 
-// Quantities in maps are shared, but for numbers so big that copies have them
-// together.
+// Quantities in maps are shared, except for numbers so big that their copies
+// share the digits.
 func TestMapsOfQuantitiesAreShared(t *testing.T) {
 	for text, shared := range map[string]bool{"100m": true, "123456789012345678901234567890": false} {
 		g, s := NewWithT(t), intern.New()

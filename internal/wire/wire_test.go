@@ -44,8 +44,8 @@ func protobuf(events ...watch.Event) []byte {
 	return wiretest.Bytes(runtime.ContentTypeProtobuf, events...)
 }
 
-// A decoder is client-go's, of what is left of the bytes that the server sends;
-// it puts back what was left out.
+// A decoder is client-go's decoder of the shortened bytes. It replaces the
+// placeholders by their objects.
 type decoder struct {
 	*restwatch.Decoder
 	specs  *wire.Specs

@@ -23,7 +23,7 @@ import (
 	"github.com/homeostat/homeostat/internal/test/stage"
 )
 
-// A nameServer is a real CoreDNS with the shipped Corefile, but for its
+// A nameServer is a real CoreDNS with the shipped Corefile, except for the
 // addresses and the path of the zone.
 type nameServer struct{ dns, health, ready string }
 
