@@ -66,6 +66,14 @@ func TestInScope(t *testing.T) {
 	}
 }
 
+// A mapper may have combined the name of a Node with the namespace of a Pod.
+func TestAKeyWithANamespaceThatTheKindDoesNotHaveIsOutOfScope(t *testing.T) {
+	g := NewWithT(t)
+	in := informer.For(fake.NewClientset().CoreV1().Nodes(), nil)
+	g.Expect(in.Parts().InScope(types.NamespacedName{Name: "x"})).To(BeTrue())
+	g.Expect(in.Parts().InScope(types.NamespacedName{Namespace: "a", Name: "x"})).To(BeFalse())
+}
+
 func TestMatchesComparesWithTheScope(t *testing.T) {
 	web := pod("d", "web-1")
 	web.Labels = map[string]string{"app": "web"}
