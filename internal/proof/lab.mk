@@ -64,6 +64,10 @@ proof: ## Explore controllers that others have published, unmodified, and make d
 proof-page: ## Make docs/proof.md from docs/proof/results.jsonl, and internal/proof/published/page/proof.md, again.
 	go run ./internal/proof/published/page write docs/proof/results.jsonl docs/proof.md
 
+.PHONY: peers
+peers: controlplane-build ## Run client-go's and controller-runtime's own tests against package informer/clientgo, and make docs/peers.md of them.
+	go run ./internal/proof/peers docs/peers.md
+
 .PHONY: tables
 tables: ## Measure the tables of docs/testing.md again: the zoo, and the explorations of the examples, to their ends.
 	$(TEST) -json -count=1 -timeout 1h -run '^TestZoo$$' ./internal/proof/zoo -twin 30m \

@@ -94,6 +94,10 @@ func (c *Cluster) KillEtcd() error { return c.kill("etcd") }
 // without it until Restart.
 func (c *Cluster) KillAPIServer() error { return c.kill("kube-apiserver") }
 
+// KillControllerManager stops kube-controller-manager, as in an environment without
+// controllers, until Restart.
+func (c *Cluster) KillControllerManager() error { return c.kill("kube-controller-manager") }
+
 func (c *Cluster) kill(component string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

@@ -1,0 +1,33 @@
+// Package dropin puts the cache of Homeostat behind a manager of controller-runtime.
+// Nothing else of the operator changes.
+package dropin
+
+import (
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/homeostat/homeostat/informer/clientgo"
+	homeostat "github.com/homeostat/homeostat/metrics"
+)
+
+// NewManager returns a manager whose informers are made by package clientgo.
+func NewManager(config *rest.Config, options manager.Options) (manager.Manager, error) {
+	// region line
+	options.Cache.NewInformer = clientgo.NewSharedIndexInformer
+	// endregion
+	return ctrl.NewManager(config, options)
+}
+
+// NewObservedManager is NewManager, and shows the informers in the manager's metrics.
+func NewObservedManager(config *rest.Config, options manager.Options) (manager.Manager, error) {
+	// region observed
+	var informers clientgo.Informers
+	options.Cache.NewInformer = informers.New
+	if err := metrics.Registry.Register(homeostat.Informers(informers.Status)); err != nil {
+		return nil, err
+	}
+	// endregion
+	return ctrl.NewManager(config, options)
+}

@@ -1,0 +1,314 @@
+// Command peers runs tests of client-go and of controller-runtime against shared informers of package clientgo, and
+// writes docs/peers.md about them. The tests are read from the module cache, copied to a scratch folder, and deleted.
+//
+//	go run ./internal/proof/peers docs/peers.md
+package main
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"text/template"
+
+	"github.com/homeostat/homeostat/internal/test/e2e"
+)
+
+//go:embed shim.go.txt peers.md
+var files embed.FS
+
+// Modules whose tests are run.
+const (
+	clientGo          = "k8s.io/client-go"
+	controllerRuntime = "sigs.k8s.io/controller-runtime"
+)
+
+func main() {
+	flag.Parse()
+	if err := run(context.Background(), flag.Arg(0)); err != nil {
+		fmt.Fprintln(os.Stderr, "peers:", err)
+		os.Exit(1)
+	}
+}
+
+// suite is what one suite has said.
+type suite struct {
+	Module, Version, Folder string
+	Passed                  int
+	Failed                  []string
+	Excluded                []exclusion
+}
+
+// exclusion is a test that is not run.
+type exclusion struct{ Test, Reason string }
+
+// run runs the suites and writes a page. It fails if a test does, after it has written the page.
+func run(ctx context.Context, page string) error {
+	if page == "" {
+		return errors.New("usage: peers PAGE")
+	}
+	scratch, err := os.MkdirTemp("", "peers")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(scratch) }()
+	s := &scratchModule{dir: scratch}
+	if err := s.prepare(ctx); err != nil {
+		return err
+	}
+	theirs, err := s.runClientGo(ctx)
+	if err != nil {
+		return err
+	}
+	managers, err := s.runControllerRuntime(ctx)
+	if err != nil {
+		return err
+	}
+	suites := []suite{theirs, managers}
+	if err := write(page, suites); err != nil {
+		return err
+	}
+	var failed []string
+	for _, of := range suites {
+		failed = append(failed, of.Failed...)
+	}
+	if len(failed) > 0 {
+		return fmt.Errorf("%d tests failed: %s", len(failed), strings.Join(failed, "; "))
+	}
+	return nil
+}
+
+func write(page string, suites []suite) error {
+	t, err := template.ParseFS(files, "peers.md")
+	if err != nil {
+		return err
+	}
+	out, err := os.Create(page)
+	if err != nil {
+		return err
+	}
+	return errors.Join(t.Execute(out, suites), out.Close())
+}
+
+// scratchModule is the module in which the tests are built.
+type scratchModule struct {
+	dir      string
+	versions map[string]string // of the modules
+	folders  map[string]string
+}
+
+// goMod is the go.mod of the scratch module.
+const goMod = `module peers
+
+go 1.26.0
+
+require (
+	github.com/homeostat/homeostat v0.0.0-00010101000000-000000000000
+	github.com/google/go-cmp v0.7.0
+	github.com/stretchr/testify v1.12.1
+	go.uber.org/goleak v1.3.0
+	k8s.io/client-go %s
+	sigs.k8s.io/controller-runtime %s
+)
+
+replace (
+	github.com/homeostat/homeostat => %s
+	sigs.k8s.io/controller-runtime => ./controller-runtime
+)
+`
+
+// prepare writes the scratch module.
+func (s *scratchModule) prepare(ctx context.Context) error {
+	s.versions, s.folders = map[string]string{}, map[string]string{}
+	for _, module := range []string{clientGo, controllerRuntime} {
+		out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Version}} {{.Dir}}", module).Output()
+		if err != nil {
+			return fmt.Errorf("finding %s: %w", module, err)
+		}
+		s.versions[module], s.folders[module], _ = strings.Cut(strings.TrimSpace(string(out)), " ")
+	}
+	root, err := filepath.Abs(".")
+	if err != nil {
+		return err
+	}
+	text := fmt.Sprintf(goMod, s.versions[clientGo], s.versions[controllerRuntime], root)
+	sums, err := os.ReadFile("internal/proof/go.sum")
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.write("go.mod", text), s.write("go.sum", string(sums)), s.copyControllerRuntime())
+}
+
+// copyControllerRuntime copies controller-runtime, whose tests have no other way to name a constructor.
+func (s *scratchModule) copyControllerRuntime() error {
+	copied := filepath.Join(s.dir, "controller-runtime")
+	if err := os.CopyFS(copied, os.DirFS(s.folders[controllerRuntime])); err != nil {
+		return err
+	}
+	const file = "controller-runtime/pkg/cache/internal/informers.go"
+	const constructor = "newInformer := cache.NewSharedIndexInformer"
+	text, err := os.ReadFile(filepath.Join(s.dir, file))
+	if err != nil {
+		return err
+	}
+	if strings.Count(string(text), constructor) != 1 {
+		return fmt.Errorf("%s does not have %q", file, constructor)
+	}
+	changed := strings.NewReplacer(constructor, "newInformer := clientgo.NewSharedIndexInformer",
+		"import (\n", "import (\n\t\"github.com/homeostat/homeostat/informer/clientgo\"\n").Replace(string(text))
+	return errors.Join(os.Chmod(filepath.Join(s.dir, file), 0o644), s.write(file, changed))
+}
+
+func (s *scratchModule) write(name, text string) error {
+	path := filepath.Join(s.dir, name)
+	return errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644))
+}
+
+// test runs a test of the scratch module, and returns what it prints. It fails only if the test cannot be run.
+func (s *scratchModule) test(ctx context.Context, environment []string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-vet=off", "-count=1", "-timeout", "20m"}, args...)...)
+	cmd.Dir = s.dir
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod")
+	cmd.Env = append(cmd.Env, environment...)
+	out, err := cmd.CombinedOutput()
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		return "", err
+	}
+	_, _ = io.Copy(os.Stderr, strings.NewReader(lastLines(string(out))))
+	return string(out), nil
+}
+
+func lastLines(text string) string {
+	lines := strings.SplitAfter(text, "\n")
+	return strings.Join(lines[max(0, len(lines)-20):], "")
+}
+
+// notRun are tests of client-go's suite that cannot be run.
+var notRun = []exclusion{ //nolint:gochecknoglobals // a table
+	{"TestResyncCheckPeriod", "compares private fields of client-go's type"},
+	{"TestSharedInformerWatchDisruption", "sets the private clock of client-go's type; the random world of package " +
+		"clientgo breaks watches, too"},
+}
+
+// runClientGo runs the tests of client-go's shared informer.
+func (s *scratchModule) runClientGo(ctx context.Context) (suite, error) {
+	from := filepath.Join(s.folders[clientGo], "tools", "cache")
+	result := suite{Module: clientGo, Version: s.versions[clientGo], Folder: "tools/cache, shared_informer_test.go",
+		Excluded: notRun}
+	text, err := os.ReadFile(filepath.Join(from, "shared_informer_test.go"))
+	if err != nil {
+		return result, err
+	}
+	shim, err := files.ReadFile("shim.go.txt")
+	if err != nil {
+		return result, err
+	}
+	err = errors.Join(s.write("cache/shared_informer_test.go", adapted(string(text))),
+		s.write("cache/shim_test.go", string(shim)))
+	for _, name := range []string{"main_test.go", "util_test.go"} {
+		other, readErr := os.ReadFile(filepath.Join(from, name))
+		err = errors.Join(err, readErr, s.write("cache/"+name, string(other)))
+	}
+	if err != nil {
+		return result, err
+	}
+	out, err := s.test(ctx, nil, "-v", "./cache")
+	if err != nil {
+		return result, err
+	}
+	for _, line := range regexp.MustCompile(`(?m)^--- (PASS|FAIL): (\w+)`).FindAllStringSubmatch(out, -1) {
+		if line[1] == "PASS" {
+			result.Passed++
+		} else {
+			result.Failed = append(result.Failed, line[2])
+		}
+	}
+	if result.Passed == 0 || len(result.Failed) == 0 && !strings.Contains(out, "\nPASS\n") {
+		return result, fmt.Errorf("%s has no result", result.Folder)
+	}
+	return result, nil
+}
+
+// adapted returns the tests for a package of their own, around another constructor, without those that the shim has
+// or that are not run.
+func adapted(tests string) string {
+	const functions = `(?m)^(?:func |// [A-Z])`
+	leave := []string{"func eventHandlerCount", "func isStarted", "func isRegistered"}
+	for _, e := range notRun {
+		leave = append(leave, "func "+e.Test)
+	}
+	var kept strings.Builder
+	starts := append(regexp.MustCompile(functions).FindAllStringIndex(tests, -1), []int{len(tests)})
+	kept.WriteString(tests[:starts[0][0]])
+	for n, start := range starts[:len(starts)-1] {
+		part := tests[start[0]:starts[n+1][0]]
+		if !slices.ContainsFunc(leave, func(name string) bool { return strings.HasPrefix(part, name+"(") }) {
+			kept.WriteString(part)
+		}
+	}
+	return strings.NewReplacer(
+		"NewSharedInformer(", "newPeer(", "NewSharedIndexInformer(", "newPeerWithIndexers(",
+		"\ttestingclock \"k8s.io/utils/clock/testing\"\n", "",
+		"\tfcache \"k8s.io", "\t. \"k8s.io/client-go/tools/cache\"\n\tfcache \"k8s.io",
+	).Replace(kept.String())
+}
+
+// runControllerRuntime runs the tests of controller-runtime's cache on a control plane.
+func (s *scratchModule) runControllerRuntime(ctx context.Context) (result suite, err error) {
+	result = suite{Module: controllerRuntime, Version: s.versions[controllerRuntime], Folder: "pkg/cache"}
+	cluster, err := e2e.Start(ctx, &e2e.Options{Progress: os.Stderr, Flags: []string{
+		"kube-apiserver:--disable-admission-plugins=ServiceAccount", // as envtest's
+	}})
+	if err != nil {
+		return result, err
+	}
+	defer func() { err = errors.Join(err, cluster.Stop()) }()
+	if err := cluster.KillControllerManager(); err != nil { // envtest has none, and its tests count ServiceAccounts
+		return result, err
+	}
+	report := filepath.Join(s.dir, "report.json")
+	environment := []string{"USE_EXISTING_CLUSTER=true", "KUBECONFIG=" + cluster.Kubeconfig()}
+	if _, err := s.test(ctx, environment, "-run", "^TestSource$", controllerRuntime+"/pkg/cache", "-ginkgo.no-color",
+		"-ginkgo.json-report="+report); err != nil {
+		return result, err
+	}
+	return result, result.read(report)
+}
+
+// read reads a report of Ginkgo.
+func (s *suite) read(report string) error {
+	text, err := os.ReadFile(report)
+	if err != nil {
+		return err
+	}
+	var reports []struct {
+		SpecReports []struct {
+			ContainerHierarchyTexts           []string
+			LeafNodeType, LeafNodeText, State string
+		}
+	}
+	if err := json.Unmarshal(text, &reports); err != nil {
+		return err
+	}
+	for _, of := range reports {
+		for _, spec := range of.SpecReports {
+			name := strings.Join(append(spec.ContainerHierarchyTexts, spec.LeafNodeText), " ")
+			switch {
+			case spec.LeafNodeType == "It" && spec.State == "passed":
+				s.Passed++
+			case spec.State != "passed":
+				s.Failed = append(s.Failed, name+" ("+spec.State+")")
+			}
+		}
+	}
+	return nil
+}
