@@ -74,7 +74,7 @@ var table = map[string][]string{
 	// The engine, what tests of several modules need, and the laboratory.
 	"internal":       {},
 	"internal/test":  slices.Concat([]string{"internal"}, kit, sdk),
-	"internal/proof": slices.Concat([]string{"internal", "internal/test"}, kit, sdk),
+	"internal/proof": slices.Concat([]string{"internal", "internal/test", "informer/clientgo"}, kit, sdk),
 }
 
 // heavy holds the outside modules that only some folders may need.
