@@ -14,9 +14,9 @@ func page(seen []report) string {
 	b.WriteString(`# Game day
 
 What the person on call sees. ` + "`make gameday`" + ` runs two replicas of [mirror](../examples/mirror) on a real API
-server, with a real Prometheus and the rules of [examples/monitoring](../examples/monitoring/alerts.yaml), lets these things go
-wrong, and writes this page. Rules wait for a fifth of their times; the times below are those of the rules. A cell that
-is empty was silent.
+server, with a real Prometheus and the rules of [examples/monitoring](../examples/monitoring/alerts.yaml), lets these
+things go wrong, and writes this page. Rules wait for a fifth of their times; the times below are those of the rules. A
+cell that is empty was silent.
 
 | incident | alert | after | last error in the log | /readyz | well again after |
 |---|---|---|---|---|---|
