@@ -34,6 +34,11 @@ func newSharing(t *testing.T, names ...string) *referenceWorld {
 	w.create("foreign", "1")
 	w.hold(names...)
 	lapse(untilEachWatchEnded)
+	// The shared watch neither ends during the test nor has it just begun: how long it lasts is up to chance.
+	for since := time.Duration(0); since < 2*time.Minute || since > 4*time.Minute; {
+		lapse(time.Minute)
+		since = time.Since(w.secrets.Status().WatchSince)
+	}
 	return w
 }
 
