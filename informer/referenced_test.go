@@ -51,6 +51,8 @@ type referenceWorld struct {
 	// byName forbids what is not asked for by name, by namespace.
 	byName map[string]bool
 	down   bool // every request is refused
+	// unserved says that the server does not know the kind.
+	unserved bool
 	// lists with the field selector delayed take delay.
 	delayed string
 	delay   time.Duration
@@ -96,7 +98,7 @@ func (w *referenceWorld) note(next http.RoundTripper) http.RoundTripper {
 		w.calls = append(w.calls, verb+" "+namespace+" "+selector)
 		down := w.down
 		forbidden := selector == "" && w.byName[namespace]
-		delay := w.delay
+		unserved, delay := w.unserved, w.delay
 		if verb != "list" || selector != w.delayed {
 			delay = 0
 		}
@@ -110,6 +112,11 @@ func (w *referenceWorld) note(next http.RoundTripper) http.RoundTripper {
 		}
 		if down {
 			return nil, syscall.ECONNREFUSED
+		}
+		if unserved {
+			answered := httptest.NewRecorder()
+			http.NotFound(answered, r)
+			return answered.Result(), nil
 		}
 		if forbidden {
 			answered := httptest.NewRecorder()
@@ -371,6 +378,37 @@ func TestAForbiddenReferenceConcernsNoOtherAndHeals(t *testing.T) {
 		w.Expect(w.secrets.Status().Problems).To(BeEmpty())
 		w.Expect(w.secrets.Status().LastError).To(BeEmpty())
 	})
+}
+
+func TestAKindThatIsNotServedIsTheErrorOfItsReferencesUntilItIs(t *testing.T) {
+	for _, above := range []int{0, 1} { // also where references would share a watch
+		synctest.Test(t, func(t *testing.T) {
+			w := newReferenceWorld(t, &informer.Options{WatchNamespaceAbove: above})
+			w.create("a", "1")
+			w.serve(false)
+			w.hold("a", "b", "c")
+			w.Expect(w.state("a")).To(HavePrefix(`watching Secret "default/a": `))
+			w.Expect(w.secrets.Status().Problems).To(HaveLen(3))
+			w.Expect(w.secrets.IsDeleted(t.Context(), secretKey("b"))).To(BeFalse())
+			w.serve(true)
+			lapse(time.Minute)
+			w.Expect(w.state("a") + w.state("b") + w.value("a")).To(Equal("knownknown1"))
+			w.Expect(w.secrets.Status().Problems).To(BeEmpty())
+			w.serve(false) // the definition is deleted, and its objects with it
+			w.server.DropWatches("operator", "secrets")
+			w.settle()
+			w.Expect(w.state("a")).To(HavePrefix(`watching Secret "default/a": `))
+			w.Expect(w.value("a")).To(Equal("1"), "unknown is not deleted")
+			w.Expect(w.told.heard()).To(Equal([]string{"added a"}))
+		})
+	}
+}
+
+// serve says whether the server knows the kind.
+func (w *referenceWorld) serve(is bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.unserved = !is
 }
 
 func TestAPermissionThatIsTakenAwayIsAnErrorOnceTheWatchEnds(t *testing.T) {
