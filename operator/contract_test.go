@@ -142,14 +142,14 @@ func TestEveryClusterIsFenced(t *testing.T) {
 	g := NewWithT(t)
 	file := answers(t, func(authorizationv1.ResourceAttributes) bool { return true })
 	for _, p := range []operator.Program{
-		{Replicas: operator.OneLeads}, {Replicas: operator.AllShare}, {Replicas: operator.AllShare, Shards: inRanges},
+		{Replicas: operator.LeaderElected}, {Replicas: operator.Sharded}, {Replicas: operator.Sharded, Shards: inRanges},
 	} {
 		replicas, shards := p.Replicas, p.Shards
 		p = operator.Program{
 			Name: "test", Replicas: replicas, Shards: shards, Clusters: []operator.Cluster{{Name: "other"}},
 			Setup: func(env operator.Env) ([]*reconcile.Controller, error) {
-				g.Expect(env.Options().Leader != nil).To(Equal(replicas == operator.OneLeads))
-				g.Expect(env.Options().Shards != nil).To(Equal(replicas != operator.OneLeads))
+				g.Expect(env.Options().Leader != nil).To(Equal(replicas == operator.LeaderElected))
+				g.Expect(env.Options().Shards != nil).To(Equal(replicas != operator.LeaderElected))
 				divides := false
 				if of, ok := env.Options().Shards.(interface{ Parts() slots.Handover }); ok {
 					_, divides = of.Parts().(slots.Ranger)

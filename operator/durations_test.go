@@ -20,7 +20,7 @@ func TestTheDurationsOfTheLeaseAreFlags(t *testing.T) {
 	file := answers(t, func(authorizationv1.ResourceAttributes) bool { return true })
 	var got leader.Options
 	shared := operator.Program{
-		Name: "test", Setup: begins, Replicas: operator.AllShare,
+		Name: "test", Setup: begins, Replicas: operator.Sharded,
 		Shards: func(_ leader.Lease, member leader.Options) (reconcile.Shards, error) {
 			got = member
 			return nil, errors.New("seen")

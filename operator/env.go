@@ -35,7 +35,7 @@ type Env struct {
 	Events events.EventRecorder
 	// Leader is nil without --leader-elect.
 	Leader reconcile.Leader
-	// Shards is nil without --leader-elect and [AllShare].
+	// Shards is nil without --leader-elect and [Sharded].
 	Shards reconcile.Shards
 	// Metrics takes the program's own collectors; /metrics serves them. If MustRegister
 	// cannot accept one, the program ends after Setup, with an error that names it.

@@ -36,7 +36,7 @@ func FencingPolicy(p Program, serviceAccount string) (string, error) {
 		return "", fmt.Errorf("making the fencing policy: %w", option.Wrong("operator.Program.Needs", p.Needs,
 			"must have a write in the cluster of the Lease"))
 	}
-	shards, lives := p.Replicas != OneLeads, "holds the Lease"
+	shards, lives := p.Replicas != LeaderElected, "holds the Lease"
 	if shards {
 		lives = "is a member"
 	}

@@ -57,7 +57,7 @@ func TestThePolicyIsAboutWhatTheLeaderWrites(t *testing.T) {
 			comments:  []string{"# Not fenced, as the Lease is in another cluster: create jobs.batch in namespace ci on west"},
 		},
 		"members of shards": {
-			needs: []string{"* ingresses.networking.k8s.io"}, replicas: operator.AllShare,
+			needs: []string{"* ingresses.networking.k8s.io"}, replicas: operator.Sharded,
 			resources: []string{"ingresses.networking.k8s.io"},
 		},
 	} {
@@ -72,7 +72,7 @@ func TestThePolicyIsAboutWhatTheLeaderWrites(t *testing.T) {
 			g.Expect(code).To(BeZero())
 			manifest, err := fence.YAML(fence.Options{
 				Namespace: "shop", Lease: "website", ServiceAccount: "website-operator", Resources: c.resources,
-				Shards: c.replicas == operator.AllShare,
+				Shards: c.replicas == operator.Sharded,
 			})
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(out).To(HaveSuffix("\n" + manifest))
@@ -118,7 +118,7 @@ func TestAPolicyThatCannotBePrintedIsExplained(t *testing.T) {
 			"flag provided but not defined",
 		},
 		"no Lease": {
-			with(func(p *operator.Program) { p.Replicas = operator.AllWork }),
+			with(func(p *operator.Program) { p.Replicas = operator.Independent }),
 			[]string{"--print-fencing-policy=a/b"},
 			2,
 			"flag provided but not defined",

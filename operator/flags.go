@@ -131,7 +131,7 @@ func (f *flags) define(p Program) *flag.FlagSet {
 	for _, name := range p.clusterNames() {
 		f.clusters[name] = fs.String(clusterFlag(name), "", "`file` that names the cluster "+name)
 	}
-	if p.Replicas != AllWork {
+	if p.Replicas != Independent {
 		f.lease(fs, p.Replicas, p.FencingPolicy != nil)
 	}
 	fs.DurationVar(&f.startup, "startup-timeout", time.Minute, "how long to wait for the API server at the start")
@@ -141,7 +141,7 @@ func (f *flags) define(p Program) *flag.FlagSet {
 // lease defines the flags of the election; prints adds that of the policy.
 func (f *flags) lease(fs *flag.FlagSet, r Replicas, prints bool) {
 	usage := "work only while holding the Lease of this program's name"
-	if r == AllShare {
+	if r == Sharded {
 		usage = "share the work with the other replicas, by Leases that begin with this program's name"
 	}
 	fs.BoolVar(&f.leaderElect, "leader-elect", false, usage)
@@ -176,9 +176,9 @@ func (p Program) validate() error {
 		check.Wrong("Name", p.Name, "%s", fault)
 	}
 	check.That(p.Setup != nil, "Setup", nil, "must be a function that makes the controllers")
-	check.That(p.Replicas <= AllWork, "Replicas", p.Replicas, "must be OneLeads, AllShare or AllWork")
-	check.That(p.Shards == nil || p.Replicas == AllShare, "Shards", option.Set,
-		"must be nil unless Replicas is AllShare: nothing would use them")
+	check.That(p.Replicas <= Independent, "Replicas", p.Replicas, "must be LeaderElected, Sharded or Independent")
+	check.That(p.Shards == nil || p.Replicas == Sharded, "Shards", option.Set,
+		"must be nil unless Replicas is Sharded: nothing would use them")
 	_, err := parseNeeds(p.Needs, p.clusterNames())
 	return errors.Join(check.Err(), err)
 }
@@ -215,7 +215,7 @@ func (f *flags) validate(p Program, rest []string) error {
 
 // validateLease returns the faults of the flags of the election.
 func (f *flags) validateLease(p Program) error {
-	if p.Replicas == AllWork {
+	if p.Replicas == Independent {
 		return nil
 	}
 	var errs []error

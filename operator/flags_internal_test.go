@@ -30,9 +30,9 @@ func TestTheSDKsShardsHaveTheDurationsOfTheFlags(t *testing.T) {
 	home, err := cluster.New(&rest.Config{Host: "https://home"}, nil)
 	g.Expect(err).NotTo(HaveOccurred())
 	f := &flags{leaderElect: true, identity: "me", leaseNamespace: "d"}
-	_, err = Program{Name: "test", Replicas: AllShare}.replicate(Env{}, home, f)
+	_, err = Program{Name: "test", Replicas: Sharded}.replicate(Env{}, home, f)
 	g.Expect(err).NotTo(HaveOccurred())
 	f.durations.RetryPeriod = 11 * time.Second
-	_, err = Program{Name: "test", Replicas: AllShare}.replicate(Env{}, home, f)
+	_, err = Program{Name: "test", Replicas: Sharded}.replicate(Env{}, home, f)
 	g.Expect(err).To(MatchError(ContainSubstring("RetryPeriod is 11s")))
 }

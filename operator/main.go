@@ -219,7 +219,7 @@ func (p Program) replicate(env Env, home *cluster.Cluster, f *flags) (Env, error
 	}
 	lease := leader.Lease{Client: client, Namespace: f.leaseNamespace, Name: p.Name, Identity: f.identity}
 	switch {
-	case p.Replicas != AllShare:
+	case p.Replicas != Sharded:
 		env.Leader, err = leader.New(lease, &f.durations)
 	case p.Shards != nil:
 		if env.Shards, err = p.Shards(lease, f.durations); env.Shards == nil && err == nil {
@@ -238,7 +238,7 @@ func (p Program) needs(f *flags) []permission {
 	in := " in " + f.leaseNamespace
 	switch {
 	case !f.leaderElect:
-	case p.Replicas == AllShare:
+	case p.Replicas == Sharded:
 		all = append(all, "get,list,watch,create,update,delete "+leases+in)
 	default: // a name cannot restrict create
 		all = append(all, "create "+leases+in, "get,update "+leases+" "+p.Name+in)
@@ -315,7 +315,7 @@ func (p Program) complain(controllers []*reconcile.Controller, f *flags) error {
 	switch {
 	case len(controllers) == 0:
 		return option.Wrong("operator.Program.Setup", option.Set, "must return at least one controller")
-	case p.Replicas == AllShare && len(controllers) > 1:
+	case p.Replicas == Sharded && len(controllers) > 1:
 		return option.Wrong("operator.Program.Setup", option.Set,
 			"must return one controller, whose keys the replicas share, and not %d", len(controllers))
 	case f.leaderElect && !elects:

@@ -44,9 +44,9 @@ type Program struct {
 	// can do without, Setup calls [Env.CheckPermissions]. Those for Events and the debug
 	// page are also checked: a missing one is logged. Nil checks none.
 	Needs []string
-	// Replicas defines how replicas divide the work. Defaults to [OneLeads].
+	// Replicas defines how replicas divide the work. Defaults to [LeaderElected].
 	Replicas Replicas
-	// Shards returns the shards that [AllShare] divides the keys into, such as shards with
+	// Shards returns the shards that [Sharded] divides the keys into, such as shards with
 	// other options, or New of package leader/shard/ranges: then each replica lists, watches and caches only
 	// the objects of its own namespaces, and a reconcile finds in the caches the objects in
 	// its key's namespace, and all objects of kinds whose informers have Options.Whole.
@@ -93,12 +93,12 @@ type Program struct {
 type Replicas uint8
 
 const (
-	// OneLeads lets one replica work, while the others stand by with full caches.
-	OneLeads Replicas = iota
-	// AllShare lets all replicas work, each on its share of the keys. The program must have
+	// LeaderElected lets one replica work, while the others stand by with full caches.
+	LeaderElected Replicas = iota
+	// Sharded lets all replicas work, each on its share of the keys. The program must have
 	// exactly one controller.
-	AllShare
-	// AllWork leaves out --leader-elect: each process has its own work, such as that of its
+	Sharded
+	// Independent leaves out --leader-elect: each process has its own work, such as that of its
 	// node.
-	AllWork
+	Independent
 )

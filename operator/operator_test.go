@@ -117,9 +117,9 @@ func TestWhatSetupMadeIsLookedAtBeforeItRuns(t *testing.T) {
 	for says, p := range map[string]operator.Program{
 		"operator.Program.Setup is set: must return at least one controller":         {Setup: none},
 		"must not return nil as controller [0]: reconcile.New has returned an error": {Setup: nothing},
-		"must return one controller, whose keys the replicas share, and not 2":       {Setup: two, Replicas: operator.AllShare},
+		"must return one controller, whose keys the replicas share, and not 2":       {Setup: two, Replicas: operator.Sharded},
 		"no controller has the Leader or the Shards":                                 {Setup: alone},
-		"operator.Program.Shards is set: must return shards": {Setup: none, Replicas: operator.AllShare, Shards: func(leader.Lease, leader.Options) (reconcile.Shards, error) {
+		"operator.Program.Shards is set: must return shards": {Setup: none, Replicas: operator.Sharded, Shards: func(leader.Lease, leader.Options) (reconcile.Shards, error) {
 			return nil, nil
 		}},
 		"operator.Program.Setup is nil: must be a function": {},
@@ -226,7 +226,7 @@ func TestFaultsOfTheProgramAreNamed(t *testing.T) {
 		"must not define --leader-elect-identity, which every program has":                                     {Flags: own("leader-elect-identity")},
 		"must not define --west-kubeconfig, which every program has":                                           {Flags: own("west-kubeconfig"), Clusters: []operator.Cluster{{Name: "west"}}},
 		"must not define --help, which every program has":                                                      {Flags: own("help")},
-		"operator.Program.Shards is set: must be nil unless Replicas is AllShare": {Shards: func(leader.Lease, leader.Options) (reconcile.Shards, error) {
+		"operator.Program.Shards is set: must be nil unless Replicas is Sharded": {Shards: func(leader.Lease, leader.Options) (reconcile.Shards, error) {
 			return nil, nil
 		}},
 		`operator.Program.Needs[0] is "get /metrics": must be verbs, a resource`:                              {Needs: []string{"get /metrics"}},
@@ -255,7 +255,7 @@ func TestFaultsOfTheProgramAreNamed(t *testing.T) {
 	}
 	g := NewWithT(t)
 	var said bytes.Buffer
-	p := operator.Program{Name: "test", Setup: begins, Replicas: operator.AllWork, Flags: own("leader-elect-identity")}
+	p := operator.Program{Name: "test", Setup: begins, Replicas: operator.Independent, Flags: own("leader-elect-identity")}
 	g.Expect(p.Main([]string{"-h"}, &said)).To(Equal(0), "a flag that this program does not have otherwise")
 }
 
@@ -318,7 +318,7 @@ func TestHelpSaysWhatTheProgramDoes(t *testing.T) {
 	}
 	g.Expect(help(operator.Program{Name: "test", Usage: "test: does nothing", Setup: begins})).To(And(
 		HavePrefix("test: does nothing\n"), ContainSubstring("-leader-elect"), ContainSubstring("-startup-timeout")))
-	g.Expect(help(operator.Program{Name: "test", Replicas: operator.AllWork, Setup: begins})).To(And(
+	g.Expect(help(operator.Program{Name: "test", Replicas: operator.Independent, Setup: begins})).To(And(
 		HavePrefix("Usage of test:\n"), Not(ContainSubstring("-leader-elect"))))
 }
 

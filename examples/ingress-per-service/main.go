@@ -17,7 +17,7 @@ func main() {
 	var options ingress.Options
 	os.Exit(operator.Program{
 		Name:     ingress.Name,
-		Replicas: operator.AllShare,
+		Replicas: operator.Sharded,
 		Needs:    []string{"get,list,watch services", "list,watch,create,patch,delete ingresses.networking.k8s.io"},
 		Flags: func(fs *flag.FlagSet) {
 			fs.StringVar(&options.Host, "host", ingress.DefaultHost, "`host`, with {{.Namespace}} and {{.Name}} replaced")

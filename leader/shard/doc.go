@@ -73,7 +73,7 @@
 // package distinguish the two cases by [context.Cause] and errors.Is.
 //
 // A program of package operator does not call this package: it sets
-// Program.Replicas to AllShare.
+// Program.Replicas to Sharded.
 //
 // # How many slots
 //

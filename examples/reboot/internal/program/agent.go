@@ -27,7 +27,7 @@ func Agent() operator.Program {
 		Name:     protocol.AgentManager,
 		Usage:    protocol.AgentManager + ": reboots the node it runs on when the controller has granted it",
 		Needs:    []string{"get,list,watch,patch nodes", "list pods", "create pods/eviction"},
-		Replicas: operator.AllWork,
+		Replicas: operator.Independent,
 		Flags: func(fs *flag.FlagSet) {
 			fs.StringVar(&options.Node, "node", os.Getenv("NODE_NAME"), "`name` of the node (default: $NODE_NAME)")
 			fs.StringVar(&host.BootIDFile, "boot-id-file", machine.DefaultBootIDFile, "`file` that has the kernel's boot id")
