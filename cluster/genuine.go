@@ -51,7 +51,7 @@ func (o *observer) checked(req *http.Request, res *http.Response) (*http.Respons
 	if res.Body != nil {
 		_ = res.Body.Close()
 	}
-	return nil, fmt.Errorf("the answer %d is not the API server's, a proxy or gateway has sent it: %s",
+	return nil, fmt.Errorf("the answer %d is not the API server's: a proxy or gateway has sent it: %s",
 		res.StatusCode, why)
 }
 

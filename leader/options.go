@@ -89,8 +89,8 @@ type Options struct {
 	// Defaults to 1 min.
 	DrainTimeout time.Duration
 
-	// Clock tells the time. Tests set one that is wrong. Defaults to the
-	// system's clock.
+	// Clock is the source of time. Tests use it to simulate clocks that differ.
+	// Defaults to the system's clock.
 	Clock clock.Clock
 }
 

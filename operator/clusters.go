@@ -109,7 +109,7 @@ func (r *remote) ask(ctx context.Context) error {
 	case apierrors.IsForbidden(err), apierrors.IsNotFound(err): //nolint:forbidigo // nothing is concluded about an object
 		return nil // it is there
 	case err == nil && (json.Unmarshal(answer, &of) != nil || of.GitVersion == ""):
-		return errors.New("the answer to GET /version is not the API server's, a proxy or gateway has sent it")
+		return errors.New("the answer to GET /version is not the API server's: a proxy or gateway has sent it")
 	default:
 		return err
 	}

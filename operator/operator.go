@@ -46,12 +46,10 @@ type Program struct {
 	Needs []string
 	// Replicas defines how replicas divide the work. Defaults to [LeaderElected].
 	Replicas Replicas
-	// Shards returns the shards that [Sharded] divides the keys into, such as shards with
-	// other options, or New of package leader/shard/ranges: then each replica lists, watches and caches only
-	// the objects of its own namespaces, and a reconcile finds in the caches the objects in
-	// its key's namespace, and all objects of kinds whose informers have Options.Whole.
-	// member has the durations that the flags set, for [shard.Options].Member. Defaults to
-	// [shard.New].
+	// Shards makes the shards that [Sharded] divides the keys into. Set it for
+	// other options, or use New of package leader/shard/ranges, with which each
+	// replica caches only its own namespaces. member has the durations that the
+	// flags set; pass it on as [shard.Options].Member. Defaults to [shard.New].
 	Shards func(lease leader.Lease, member leader.Options) (reconcile.Shards, error)
 	// Clusters are further clusters. Each adds a flag --<name>-kubeconfig, and is in
 	// [Env.Clusters]. The Lease and the Events are in the first cluster; the writes to all

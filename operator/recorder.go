@@ -115,7 +115,7 @@ func (s *sink) Patch(ctx context.Context, e *eventsv1.Event, patch []byte) (*eve
 // if it is not the API server's own answer: client-go then sends the Event again.
 func unlessForeign(err error) error {
 	if absent.IsForeign(err) {
-		return fmt.Errorf("the answer is not the API server's, a proxy or gateway has sent it: %w", err)
+		return fmt.Errorf("the answer is not the API server's: a proxy or gateway has sent it: %w", err)
 	}
 	return err
 }

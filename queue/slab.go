@@ -30,7 +30,7 @@ func (s *slab[T]) has(i uint32) bool {
 	return int(i>>chunkBits) < len(s.chunks)
 }
 
-// take returns the number of a new value, which is zero.
+// take allocates a zero value and returns its number.
 func (s *slab[T]) take() uint32 {
 	s.live++
 	if n := len(s.free); n > 0 {

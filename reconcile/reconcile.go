@@ -219,7 +219,7 @@ func (t *reconcileContext) endItem(v verdict) inspect.Outcome {
 func (t *reconcileContext) repeat(v verdict, repeats int) inspect.Outcome {
 	logger := klog.FromContext(t)
 	if repeats <= quickRepeats {
-		logger.V(1).Info("reconcile is repeated soon", "repeats", repeats, "conflict", v.stale, "reason", v.reason(repeats))
+		logger.V(1).Info("repeating the reconcile soon", "repeats", repeats, "conflict", v.stale, "reason", v.reason(repeats))
 		t.item.RetryAfter(firstPause << (repeats - 1))
 		if v.stale {
 			return inspect.Conflicted
@@ -230,7 +230,7 @@ func (t *reconcileContext) repeat(v verdict, repeats int) inspect.Outcome {
 	// after a change are more frequent.
 	if t.item.Attempt() > quickRepeats || repeats&(repeats-1) == 0 {
 		if v.stale {
-			logger.Error(v.err, "conflict stays, retrying", "repeats", repeats)
+			logger.Error(v.err, "still conflicting, retrying", "repeats", repeats)
 		} else {
 			logger.Info("reconciler keeps asking for After(0), slowing the key down", "repeats", repeats)
 		}

@@ -138,8 +138,8 @@ func TestAConflictThatStaysIsLoggedCountedAndShown(t *testing.T) {
 		w.Expect(c.Stats().Reconciles[inspect.Failed]).To(BeNumerically(">", 3))
 		w.Expect(keysOf(c)["a"].Failure).To(ContainSubstring("newer"))
 		log := strings.Join(w.logged(), "\n")
-		w.Expect(strings.Count(log, "conflict stays")).To(BeEquivalentTo(c.Stats().Reconciles[inspect.Failed]))
-		w.Expect(log).To(MatchRegexp(`conflict stays.*"causes"="configmaps: added d/a`), "causes survive a conflict")
+		w.Expect(strings.Count(log, "still conflicting")).To(BeEquivalentTo(c.Stats().Reconciles[inspect.Failed]))
+		w.Expect(log).To(MatchRegexp(`still conflicting.*"causes"="configmaps: added d/a`), "causes survive a conflict")
 		w.Expect(stop()).To(Succeed())
 	})
 }
@@ -155,7 +155,7 @@ func TestAConflictAtEveryChangeIsNotQuietForever(t *testing.T) {
 			w.reconciled()
 		}
 		w.Expect(c.Stats().Failing).To(Equal(1))
-		w.Expect(strings.Join(w.logged(), "\n")).To(ContainSubstring("conflict stays"))
+		w.Expect(strings.Join(w.logged(), "\n")).To(ContainSubstring("still conflicting"))
 		w.Expect(stop()).To(Succeed())
 	})
 }

@@ -211,7 +211,7 @@ func TestAllIsWrittenOrNothing(t *testing.T) {
 		f := newFixture(t)
 		t.Setenv("PATH", "")
 		f.Expect(f.run("--group=example.com", "--kind=Widget", "--replace="+checkout)).To(Equal(exitError))
-		f.Expect(f.stderr.String()).To(ContainSubstring("running go mod tidy in the new module, of which nothing was kept"))
+		f.Expect(f.stderr.String()).To(ContainSubstring("running go mod tidy (the new module was discarded)"))
 		f.Expect(f.has()).To(BeEmpty())
 	})
 }

@@ -82,7 +82,7 @@ func tidy(ctx context.Context, folder string, out io.Writer) error {
 	command.Dir, command.Stdout, command.Stderr = folder, out, out
 	command.Env = append(command.Environ(), "GOWORK=off") // the module is in no workspace yet
 	if err := command.Run(); err != nil {
-		return fmt.Errorf("running go mod tidy in the new module, of which nothing was kept: %w", errors.Join(err, ctx.Err()))
+		return fmt.Errorf("running go mod tidy (the new module was discarded): %w", errors.Join(err, ctx.Err()))
 	}
 	return nil
 }

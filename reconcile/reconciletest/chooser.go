@@ -86,7 +86,8 @@ func acts(enabled []apisim.Action) bool {
 	return slices.ContainsFunc(enabled, func(a apisim.Action) bool { return a.Kind == apisim.Work })
 }
 
-// isLate reports whether an actor is late. It becomes late when the plan says so.
+// isLate reports whether the actor is late. If the plan delays it now, isLate
+// records that first.
 func (r *chooser) isLate(a apisim.Action) bool {
 	name := a.String()
 	if _, late := r.delays.actors[name]; late {

@@ -30,7 +30,7 @@ type outcome struct {
 	written    []output        // and those that it has written to
 	inputs     []input         // the objects that it may have read
 	changed    string          // the input that the plan has changed
-	unwoken    *report.Finding // what a restart then wrote
+	unwoken    *report.Finding // the first write of a restart after it: the running program had missed the change
 	counts     map[string]int  // how many objects there were, and were deleted
 	kept       map[string]bool // its objects that existed at a rest, or that others wrote to
 	uses       uses

@@ -25,7 +25,8 @@ type Waiter struct {
 	RV        string
 	// AnyRV says that the first list is all that counts.
 	AnyRV bool
-	// Ready, if set, is all that counts.
+	// Ready, if set, alone decides whether the call is due; the other
+	// conditions are then ignored.
 	Ready func() bool
 	Call  func()
 }

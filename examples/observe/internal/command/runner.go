@@ -102,9 +102,10 @@ func explainStart(program string, err error) error {
 		return fmt.Errorf("starting command %q: arguments and environment are %w: pass the object with --stdin",
 			program, ErrTooLarge)
 	case errors.Is(err, syscall.ENOEXEC):
-		return fmt.Errorf("starting command: %w: the first line of a script is #!/bin/sh or the like", err)
+		return fmt.Errorf("starting command: %w: the first line of a script must be #!/bin/sh or the like", err)
 	case errors.Is(err, syscall.ENOENT):
-		return fmt.Errorf("starting command: %w: or the interpreter in its first line is missing (does it end with CR?)", err)
+		return fmt.Errorf("starting command: %w: the program, or the interpreter in its first line, is missing "+
+			"(does that line end with CR?)", err)
 	default:
 		return fmt.Errorf("starting command: %w", err)
 	}

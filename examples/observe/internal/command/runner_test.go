@@ -102,7 +102,7 @@ func TestWhatIsWrongWithTheFirstLineOfAScriptIsSaid(t *testing.T) {
 	d := newDesk(t)
 	script := filepath.Join(t.TempDir(), "script")
 	for first, says := range map[string]string{
-		"echo hello\n":          "the first line of a script is #!/bin/sh",
+		"echo hello\n":          "the first line of a script must be #!/bin/sh",
 		"#!/bin/sh\r\nexit 0\n": "does it end with CR?",
 	} {
 		d.Expect(os.WriteFile(script, []byte(first), 0o700)).To(Succeed())

@@ -76,8 +76,8 @@ func (a *Agent) tell(
 	return a.told(ctx, node, p, m)
 }
 
-// told brings the reboot about, or takes back that the machine was told: it refuses, or
-// does not go down.
+// told makes the machine reboot. If the machine refuses, or does not go down in
+// time, told withdraws the record that it was told.
 func (a *Agent) told(
 	ctx context.Context, node *corev1.Node, p protocol.Progress, m *memory,
 ) (reconcile.Result, error) {

@@ -93,7 +93,8 @@ func (s Situation) accepted(slot api.Slot, node *corev1.Node, state protocol.Sta
 	}
 }
 
-// permitSeconds ends before the maintenance window does.
+// permitSeconds returns how long a permission is valid: permitTime, or less if the
+// maintenance window closes sooner.
 func (s Situation) permitSeconds() int32 {
 	if s.WindowLeft > 0 && s.WindowLeft < permitTime {
 		return max(1, int32(s.WindowLeft/time.Second))

@@ -79,7 +79,7 @@ type Situation struct {
 	Now time.Time
 }
 
-// ForSlot returns the next step about slot. The node is nil when it was not found.
+// ForSlot returns the next step for slot. node is nil if it was not found.
 func ForSlot(s Situation, slot api.Slot, node *corev1.Node) SlotDecision {
 	if node == nil || node.UID != slot.NodeUID {
 		return SlotDecision{Step: Release, Why: "the node was deleted"}

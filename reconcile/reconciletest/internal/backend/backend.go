@@ -29,7 +29,7 @@ var Namespaces = corev1.SchemeGroupVersion.WithResource("namespaces")
 
 // Server is the server behind a World.
 type Server interface {
-	// Config is the administrator's.
+	// Config returns a rest.Config with the administrator's credentials.
 	Config() *rest.Config
 	// Resources returns the resources that the server serves, in order.
 	Resources() []apisim.Resource
@@ -61,7 +61,7 @@ type Parts[W any] interface {
 // Simulated is the simulated server.
 type Simulated struct{ *apisim.Server }
 
-// Config is the administrator's.
+// Config returns a rest.Config with the administrator's credentials.
 func (s Simulated) Config() *rest.Config { return s.Admin() }
 
 // Objects returns the objects of a resource.
@@ -80,7 +80,8 @@ func (s Simulated) Load(obj runtime.Object) error {
 	return s.Server.Load(obj.DeepCopyObject())
 }
 
-// Begin loads the objects of a case. A namespace that every cluster has gets the labels and annotations of the case's.
+// Begin loads the objects of a case. If a Namespace exists already, as default does,
+// it only gets the labels and annotations of the case's object.
 func Begin(s Server, objects ...runtime.Object) error {
 	for _, obj := range objects {
 		err := s.Load(obj)

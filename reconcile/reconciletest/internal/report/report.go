@@ -43,8 +43,8 @@ type Finding struct {
 	UpTo   int // the lines of the trace that matter; 0: all
 }
 
-// OfCache is the oracle of a cache that differs from the server, and the reason: edited says that the program has
-// modified an object.
+// OfCache returns the oracle and the reason to report for a cache that differs
+// from the server. edited is true if the program has modified a cached object.
 func OfCache(edited bool) (oracle string, why Reason) {
 	if edited {
 		return Mutation, Modified
