@@ -8,7 +8,7 @@
 // into an informer, and [Indexer] shows an informer's cache to generated listers.
 //
 //	cache.ListerWatcher ──NewSharedIndexInformer──▶ cache.SharedIndexInformer
-//	cache.SharedIndexInformer ──Wrap──▶ informer.Informer ──Indexer──▶ cache.Indexer, listers
+//	your own shared informer ──Wrap──▶ informer.Informer ──Indexer──▶ cache.Indexer, listers
 //
 // The contract of shared informers:
 //

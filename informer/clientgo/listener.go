@@ -46,7 +46,7 @@ func (d *delivery) all(yield func(notification) bool) {
 		return
 	}
 	for n := range d.many {
-		if !(d.changes && n.unchanged) && !yield(n) {
+		if (!d.changes || !n.unchanged) && !yield(n) {
 			return
 		}
 	}

@@ -250,7 +250,7 @@ func TestHandlersAreCalledAsByClientGo(t *testing.T) {
 						w.change(true)
 					}
 					w.source.ResetWatch()
-					time.Sleep(5 * time.Minute)
+					<-time.After(5 * time.Minute)
 				case 1: // the watch brings what it missed
 					w.bothDo(func(s *side) { s.add(g, 0) })
 				case 2:
@@ -286,9 +286,9 @@ func TestHandlersAreResyncedAsByClientGo(t *testing.T) {
 			add()
 			w.run(t, g, 60, func(n int) {
 				if n == 0 {
-					time.Sleep(7 * time.Millisecond) // no change at the moment of a resync
+					<-time.After(7 * time.Millisecond) // no change at the moment of a resync
 				}
-				time.Sleep(time.Duration(random.IntN(9)) * 700 * time.Millisecond)
+				<-time.After(time.Duration(1+random.IntN(8)) * 700 * time.Millisecond)
 				switch random.IntN(6) {
 				case 0:
 					add()

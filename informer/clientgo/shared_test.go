@@ -116,7 +116,7 @@ func TestABlockedHandlerHoldsUpNobody(t *testing.T) {
 		for n := range 3000 {
 			from.Add(pod("b", fmt.Sprint(n)))
 		}
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		synctest.Wait()
 		g.Expect(added).To(Equal(3001))
 		g.Expect(fast.HasSynced()).To(BeTrue())
@@ -197,7 +197,8 @@ func TestWrongUseGetsTheAnswerOfClientGo(t *testing.T) {
 		}
 		theirs, ours := answers[0], answers[1]
 		for n := range theirs {
-			g.Expect(ours[n] == "<nil>").To(Equal(theirs[n] == "<nil>"), "%q, %q", ours[n], theirs[n])
+			refused := theirs[n] != "<nil>"
+			g.Expect(ours[n] != "<nil>").To(Equal(refused), "%q, %q", ours[n], theirs[n]) //nolint:ginkgolinter // only whether
 		}
 		for _, n := range []int{1, 3, 4, 5, 6, len(ours) - 2, len(ours) - 1} {
 			g.Expect(ours[n]).To(Equal(theirs[n]))
@@ -261,10 +262,10 @@ func TestObjectsOfOthersAreCopied(t *testing.T) {
 		mine := namedPod("1")
 		changes := watch.NewFakeWithOptions(watch.FakeOptions{ChannelSize: 10})
 		shared := newShared(&cache.ListWatch{
-			ListFunc: func(metav1.ListOptions) (runtime.Object, error) {
+			ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
 				return &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}, Items: []corev1.Pod{*mine}}, nil
 			},
-			WatchFunc: func(opts metav1.ListOptions) (watch.Interface, error) {
+			WatchFuncWithContext: func(_ context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 				if opts.SendInitialEvents != nil {
 					return nil, errors.New("no streaming")
 				}
@@ -389,7 +390,7 @@ func TestAStalledWatchIsReplaced(t *testing.T) {
 		start(t, shared)
 		g.Expect(shared.HasSynced()).To(BeTrue())
 		g.Expect(server.watches.Load()).To(BeEquivalentTo(1))
-		time.Sleep(5*time.Minute + 10*time.Second)
+		<-time.After(5*time.Minute + 10*time.Second)
 		synctest.Wait()
 		g.Expect(server.watches.Load()).To(BeNumerically(">=", 2))
 		status := informers.Status()[0]

@@ -48,7 +48,7 @@ type Settings struct {
 
 // Observer is told what was stored. It is locked while something is stored and told, so
 // the calls below do not overlap. They must not wait for anything.
-type Observer[T any] interface {
+type Observer[T any] interface { //nolint:interfacebloat // what client-go's handlers are told
 	sync.Locker
 
 	// Put tells that an object was stored. The old one is the zero T if there was none.
