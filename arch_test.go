@@ -19,7 +19,8 @@ import (
 
 const module = "github.com/homeostat/homeostat"
 
-// sdk is what an example may stand on: the public packages, the users' test kit aside.
+// sdk is what an example may stand on: the public packages, the users' test kit
+// aside.
 var sdk = []string{
 	"queue", "informer", "patch", "patch/children", "names", "leader", "leader/shard", "leader/shard/ranges", "leader/fence",
 	"cluster",
@@ -123,7 +124,8 @@ func TestFilesOfTheDesignExist(t *testing.T) {
 	}
 }
 
-// The page of the design quotes promises as they stand in the packages, and knows all decisions.
+// The page of the design quotes promises as they stand in the packages, and
+// knows all decisions.
 func TestDesignHasContractsAndDecisions(t *testing.T) {
 	design := read(t, "docs/design.md")
 	quotes := regexp.MustCompile(`(?m)^\| \[[a-z/]+\]\(\.\./([a-z/]+/doc\.go)\) \| (.*) \|$`).FindAllStringSubmatch(design, -1)
@@ -256,11 +258,13 @@ func modules(t *testing.T) (folders []string) {
 	return folders
 }
 
-// door is the one way by which a type shows what only other packages of this module need: a method without
-// parameters that returns an interface of an internal package.
+// door is the one way by which a type shows what only other packages of this
+// module need: a method without parameters that returns an interface of an
+// internal package.
 const door = "Parts"
 
-// TestInternalTypesStandBehindOneDoor: a user cannot name a type of an internal package, so none stands in what users see.
+// TestInternalTypesStandBehindOneDoor: a user cannot name a type of an internal
+// package, so none stands in what users see.
 func TestInternalTypesStandBehindOneDoor(t *testing.T) {
 	doors := 0
 	for _, p := range list(t) {
@@ -303,7 +307,8 @@ func TestInternalTypesStandBehindOneDoor(t *testing.T) {
 	}
 }
 
-// internalImports returns the internal packages of this module that a file imports, by their names in it.
+// internalImports returns the internal packages of this module that a file
+// imports, by their names in it.
 func internalImports(file *ast.File) map[string]string {
 	names := map[string]string{}
 	for _, spec := range file.Imports {
@@ -320,7 +325,8 @@ func internalImports(file *ast.File) map[string]string {
 	return names
 }
 
-// exported returns what users see of a file: signatures and types, without what is not exported in them.
+// exported returns what users see of a file: signatures and types, without what
+// is not exported in them.
 func exported(file *ast.File) map[string]ast.Node {
 	seen := map[string]ast.Node{}
 	for _, declaration := range file.Decls {

@@ -16,9 +16,11 @@ import (
 	"testing"
 )
 
-// Every exported function of a public package, and every type with methods of its own, has an Example with output. One of
-// a type stands for its constructors, and the other way round. What needs a *testing.T cannot have one: its use stands in
-// a test in example_test.go, or in code that a document shows.
+// Every exported function of a public package, and every type with methods of
+// its own, has an Example with output. One of a type stands for its
+// constructors, and the other way round. What needs a *testing.T cannot have
+// one: its use stands in a test in example_test.go, or in code that a document
+// shows.
 func TestEveryExportedFunctionHasAnExample(t *testing.T) {
 	checked, shownInDocs := 0, codeOfDocuments(t)
 	for _, folder := range publicPackages(t) {
@@ -103,7 +105,8 @@ func codeOfDocuments(t *testing.T) string {
 	return strings.Join(slices.Sorted(maps.Values(text)), "\n")
 }
 
-// documented returns the documentation of a package, and the text of its example_test.go files.
+// documented returns the documentation of a package, and the text of its
+// example_test.go files.
 func documented(t *testing.T, folder string) (p *doc.Package, inTests string) {
 	t.Helper()
 	set := token.NewFileSet()

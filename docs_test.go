@@ -41,8 +41,8 @@ var (
 	link       = regexp.MustCompile(`\]\(([^)\s]+)\)|(?:href|src|srcset)="([^"]+)"`)
 )
 
-// Every Go and YAML snippet in the documents, and every other one that is marked, is a verbatim part of a file that
-// is compiled or applied by tests.
+// Every Go and YAML snippet in the documents, and every other one that is
+// marked, is a verbatim part of a file that is compiled or applied by tests.
 func TestSnippetsAreTakenFromCodeThatRuns(t *testing.T) {
 	sources := map[string]string{}
 	marked := 0
@@ -68,7 +68,8 @@ func TestSnippetsAreTakenFromCodeThatRuns(t *testing.T) {
 	}
 }
 
-// isGo reports whether a snippet without a language is Go, declarations or statements, an ellipsis aside.
+// isGo reports whether a snippet without a language is Go, declarations or
+// statements, an ellipsis aside.
 func isGo(code string) bool {
 	code = strings.ReplaceAll(code, "…", "")
 	for _, text := range []string{"package p\n" + code, "package p\nfunc f() {\n" + code + "\n}"} {
@@ -107,7 +108,8 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-// Commands that the documents tell people to type exist: targets of make, and packages that go runs and tests.
+// Commands that the documents tell people to type exist: targets of make, and
+// packages that go runs and tests.
 func TestCommandsExist(t *testing.T) {
 	makefile := read(t, "Makefile") + read(t, "internal/proof/lab.mk")
 	command := regexp.MustCompile("(?:^ *|`|&& )(make|go run|go test|go build) ([^`#|]*)")
@@ -146,7 +148,8 @@ func TestWorkflowsCallCommandsOfTheMakefile(t *testing.T) {
 	}
 }
 
-// Metrics that the documents name exist, and docs/operating.md has all of them, with their help.
+// Metrics that the documents name exist, and docs/operating.md has all of them,
+// with their help.
 func TestMetricsOfThePagesExist(t *testing.T) {
 	helps := helpOfMetrics(t)
 	name := regexp.MustCompile(`\b(homeostat|workqueue|controller_runtime|rest_client|leader_election)_[a-z_]+[a-z]\b`)
@@ -261,7 +264,8 @@ func checkSnippet(sources map[string]string, source string, s snippet) error {
 	return nil
 }
 
-// containsLines reports whether code is a run of whole lines of text, however it is indented there.
+// containsLines reports whether code is a run of whole lines of text, however
+// it is indented there.
 func containsLines(text, code string) bool {
 	lines, part := strings.Split(text, "\n"), strings.Split(strings.TrimSuffix(code, "\n"), "\n")
 	for i := range len(lines) - len(part) + 1 {
@@ -396,7 +400,8 @@ func read(t *testing.T, name string) string {
 	return string(text)
 }
 
-// Names of tests, and files of the repository, that a document quotes exist. A name may be the beginning of several.
+// Names of tests, and files of the repository, that a document quotes exist. A
+// name may be the beginning of several.
 func TestQuotedTestsAndFilesExist(t *testing.T) {
 	tests, checked := testNames(t), 0
 	for _, p := range pages(t) {

@@ -15,7 +15,8 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "rewrite the marked snippets of the documents")
 
-// make generate takes the snippets that name a part of a file from there again, and those of a text file.
+// make generate takes the snippets that name a part of a file from there again,
+// and those of a text file.
 func TestRewriteSnippets(t *testing.T) {
 	if !*rewrite {
 		t.Skip("make generate rewrites the documents; a test run only checks them")
@@ -47,12 +48,13 @@ func TestRewriteSnippets(t *testing.T) {
 	}
 }
 
-// whole reports whether a snippet of a file is all of it: of a text that is made from measurements, such as
-// docs/benchmarks/costs.txt.
+// whole reports whether a snippet of a file is all of it: of a text that is
+// made from measurements, such as docs/benchmarks/costs.txt.
 func whole(file string) bool { return strings.HasSuffix(file, ".txt") }
 
-// excerpt returns the parts of a file that names, separated by commas, name: a region in any file, and in a Go file a
-// declaration with its comment, or the body of an Example. Of a text file it returns all.
+// excerpt returns the parts of a file that names, separated by commas, name: a
+// region in any file, and in a Go file a declaration with its comment, or the
+// body of an Example. Of a text file it returns all.
 func excerpt(file, text, names string) (string, error) {
 	if whole(file) {
 		return text, nil
@@ -74,7 +76,8 @@ func excerpt(file, text, names string) (string, error) {
 	return strings.Join(parts, "\n"), nil
 }
 
-// region returns the lines between "// region name" or "# region name" and the next endregion.
+// region returns the lines between "// region name" or "# region name" and the
+// next endregion.
 func region(text, name string) (string, bool) {
 	begin := regexp.MustCompile(`(?m)^[ \t]*(//|#) region ` + regexp.QuoteMeta(name) + `\n`).FindStringIndex(text)
 	if begin == nil {

@@ -40,10 +40,12 @@ import (
 	"github.com/homeostat/homeostat/status"
 )
 
-// optionError is the form of an error about an option: package, type, field, value, way out.
+// optionError is the form of an error about an option: package, type, field,
+// value, way out.
 var optionError = regexp.MustCompile(`^(?:.*: )?([a-z]+\.[A-Z]\w*)\.([A-Z]\w*)([\[.]\S*)? is (nil|set|true|-?[\d.]+\w*|NaN|".*"|\[.*\]|map\[.*\]|\w+(\(\d+\))?): .+`)
 
-// optionType is a type of options: what is wrong with each of its fields, and those whose every value is taken.
+// optionType is a type of options: what is wrong with each of its fields, and
+// those whose every value is taken.
 type optionType struct {
 	refuse func(o any) error // gets a pointer to the options
 	good   any               // what its required fields need; a struct
@@ -53,7 +55,8 @@ type optionType struct {
 
 var clients = fake.NewClientset()
 
-// optionTypes are all types of options of the public packages, whose fields are set by users.
+// optionTypes are all types of options of the public packages, whose fields are
+// set by users.
 var optionTypes = map[string]optionType{
 	"queue.Options": {
 		refuse: func(o any) error {
@@ -230,8 +233,8 @@ var optionTypes = map[string]optionType{
 	"actors.KubeletOptions": {taken: "Start"},
 }
 
-// Every wrong value of every field of every type of options is named in one form, and what a field takes without a
-// check is written down.
+// Every wrong value of every field of every type of options is named in one
+// form, and what a field takes without a check is written down.
 func TestEveryWrongOptionIsNamedInOneForm(t *testing.T) {
 	left := maps.Clone(optionTypes)
 	for name, fields := range typesOfOptions(t) {
@@ -261,8 +264,8 @@ func TestEveryWrongOptionIsNamedInOneForm(t *testing.T) {
 	}
 }
 
-// checkRefusal wants an error, each line in the form, and one about the field; or about a field of its value, whose
-// type is named then.
+// checkRefusal wants an error, each line in the form, and one about the field;
+// or about a field of its value, whose type is named then.
 func checkRefusal(t *testing.T, err error, of, field string) {
 	t.Helper()
 	if err == nil {
@@ -283,7 +286,8 @@ func checkRefusal(t *testing.T, err error, of, field string) {
 	}
 }
 
-// pointerTo returns a pointer to a copy of a struct, with another value of one field.
+// pointerTo returns a pointer to a copy of a struct, with another value of one
+// field.
 func pointerTo(value any, field string, other any) any {
 	p := reflect.New(reflect.TypeOf(value))
 	p.Elem().Set(reflect.ValueOf(value))
@@ -297,7 +301,8 @@ func pointerTo(value any, field string, other any) any {
 	return p.Interface()
 }
 
-// typesOfOptions returns the fields of all types of options of the public packages, sorted, by the types' names.
+// typesOfOptions returns the fields of all types of options of the public
+// packages, sorted, by the types' names.
 func typesOfOptions(t *testing.T) map[string][]string {
 	t.Helper()
 	all := map[string][]string{}

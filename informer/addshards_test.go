@@ -193,8 +193,8 @@ type behind struct {
 	late time.Duration
 }
 
-// behind returns a client of a server whose lists are those of the first one, and whose
-// watches open after late.
+// behind returns a client of a server whose lists are those of the first one,
+// and whose watches open after late.
 func (d *divided) behind(late time.Duration) *kubernetes.Clientset {
 	config := d.sim.Config("behind")
 	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return &behind{RoundTripper: rt, late: late} })
@@ -247,7 +247,8 @@ func TestTheFirstShardsHaveWhatIsThereWhenTheyAreAdded(t *testing.T) {
 	})
 }
 
-// The first list is one that the server answers as new as it is: there is nothing to compare it with.
+// The first list is one that the server answers as new as it is: there is
+// nothing to compare it with.
 func TestTheFirstShardsAreListedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDivided(t, nil)
@@ -352,7 +353,8 @@ func TestShardsAreNotAddedToAnInformerThatEndsMeanwhile(t *testing.T) {
 	})
 }
 
-// A list that shows how new the server is need not bring what the cache does not keep.
+// A list that shows how new the server is need not bring what the cache does
+// not keep.
 func TestOnlyTheAddedShardsAreListedToBeTheLatest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, a := newDivided(t, &apisim.Options{Shards: true}), &asked{}

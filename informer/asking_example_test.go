@@ -37,7 +37,8 @@ func ExampleInformer_Status() {
 	// <nil>
 }
 
-// A cache is late. These wait until it is as new as a write, as the server is about one object, and as the server is.
+// A cache is late. These wait until it is as new as a write, as the server is
+// about one object, and as the server is.
 func ExampleInformer_WaitFor() {
 	clientset := fake.NewClientset()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -61,7 +62,8 @@ func ExampleInformer_WaitFor() {
 	// <nil>
 }
 
-// What is shared was modified all the same. A controller finds that after each reconcile, and a test at its end.
+// What is shared was modified all the same. A controller finds that after each
+// reconcile, and a test at its end.
 func ExampleInformer_CheckMutations() {
 	clientset := fake.NewClientset(pod("shop", "web-1"))
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

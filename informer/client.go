@@ -23,20 +23,21 @@ import (
 	"github.com/homeostat/homeostat/internal/bound"
 )
 
-// Object is any API object: *corev1.Pod, *unstructured.Unstructured, the Go type of a
-// custom resource and so on.
+// Object is any API object: *corev1.Pod, *unstructured.Unstructured, the Go
+// type of a custom resource and so on.
 type Object interface {
 	metav1.Object
 	runtime.Object
 }
 
-// Client reads objects of one kind, in one namespace or in all. Generated clients such as
-// clientset.CoreV1().Pods("") implement it, as do fake clients and those made with
-// client-go's package gentype. It must be safe for concurrent use.
+// Client reads objects of one kind, in one namespace or in all. Generated
+// clients such as clientset.CoreV1().Pods("") implement it, as do fake clients
+// and those made with client-go's package gentype. It must be safe for
+// concurrent use.
 //
-// The compiler's "cannot infer T and L" means that the argument is not a Client. For
-// example, clientset.CoreV1().Pods is a function: call it, or pass it to [ForNamespaces].
-// Wrap a dynamic or a metadata client in [Untyped].
+// The compiler's "cannot infer T and L" means that the argument is not a
+// Client. For example, clientset.CoreV1().Pods is a function: call it, or pass
+// it to [ForNamespaces]. Wrap a dynamic or a metadata client in [Untyped].
 type Client[T Object, L runtime.Object] interface {
 	Get(ctx context.Context, name string, opts metav1.GetOptions) (T, error)
 	List(ctx context.Context, opts metav1.ListOptions) (L, error)
@@ -51,8 +52,8 @@ type untypedClient[T Object, L runtime.Object] interface {
 	Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
 }
 
-// Untyped returns c, a client of client-go's package dynamic or metadata, as a Client:
-// for any kind without its Go type, or for metadata only:
+// Untyped returns c, a client of client-go's package dynamic or metadata, as a
+// Client: for any kind without its Go type, or for metadata only:
 //
 //	informer.For(informer.Untyped(dynamicClient.Resource(gvr)), nil)
 //	informer.For(informer.Untyped(metadataClient.Resource(gvr)), nil)
@@ -87,9 +88,11 @@ type source struct {
 	reach reach
 	// server is the URL of the API server; empty if the client does not tell.
 	server string
-	// scope is the one that the client says, as those of cluster.Kind do; else empty.
+	// scope is the one that the client says, as those of cluster.Kind do; else
+	// empty.
 	scope meta.RESTScopeName
-	// resource is the one that the client reads; empty as far as the client does not tell.
+	// resource is the one that the client reads; empty as far as the client
+	// does not tell.
 	resource schema.GroupVersionResource
 	list     func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error)
 	watch    func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
@@ -98,15 +101,17 @@ type source struct {
 	client string // its Go type
 	// fake says that the client is a fake and cannot stream lists.
 	fake bool
-	// itemwise reads object by object what the client reads; nil if that is not known.
+	// itemwise reads object by object what the client reads; nil if that is not
+	// known.
 	itemwise *itemwise
-	// returnsShared says that the client may retain the objects that it returns, so they are
-	// copied before they are modified.
+	// returnsShared says that the client may retain the objects that it
+	// returns, so they are copied before they are modified.
 	returnsShared bool
 	// follows is a *follow.Client[T]; then there is nothing else.
 	follows any
-	// dropin is a *dropin.Client[T]. sends then says that the last call has sent a request,
-	// and unstreamed that its ListerWatcher says that it cannot stream lists.
+	// dropin is a *dropin.Client[T]. sends then says that the last call has
+	// sent a request, and unstreamed that its ListerWatcher says that it cannot
+	// stream lists.
 	dropin     any
 	sends      *atomic.Bool
 	unstreamed bool
@@ -114,8 +119,9 @@ type source struct {
 	err error
 }
 
-// sourceOf returns the source of a client, with all that it shows of itself. It sends no
-// request. A nil client is a source with an error, which Validate returns.
+// sourceOf returns the source of a client, with all that it shows of itself. It
+// sends no request. A nil client is a source with an error, which Validate
+// returns.
 func sourceOf[T Object, L runtime.Object](c Client[T, L]) source {
 	if bound.IsNil(unwrapped(c)) {
 		return source{err: errNoClient}
@@ -157,8 +163,8 @@ func sourceOf[T Object, L runtime.Object](c Client[T, L]) source {
 	return of
 }
 
-// genuine returns the answer to a request for a list, or an error if it cannot be the API
-// server's.
+// genuine returns the answer to a request for a list, or an error if it cannot
+// be the API server's.
 func (of source) genuine(list runtime.Object, err error) (runtime.Object, error) {
 	if err == nil && !of.isSimulated() {
 		err = absent.List(list)
@@ -202,15 +208,16 @@ func returnsShared(client any) bool {
 	return isFake(client) || !strings.HasPrefix(packageOf(unwrapped(client)), "k8s.io/client-go/")
 }
 
-// Clients of client-go do not say what they read. What follows, and nothing else, reads
-// their unexported fields. It assumes of client-go v0.37:
+// Clients of client-go do not say what they read. What follows, and nothing
+// else, reads their unexported fields. It assumes of client-go v0.37:
 //
-//   - What a generated client embeds, and its fake, have a field "resource": a plural
-//     name beside a method GetClient, or a schema.GroupVersionResource. So have the
-//     clients of packages dynamic and metadata and their fakes, and a "namespace".
-//     Clients that were generated before package gentype have a field "ns" instead.
-//   - Clients have a field "client" that leads to a rest.RESTClient, and that has the
-//     URL of the server in a field "base".
+//   - What a generated client embeds, and its fake, have a field "resource": a
+//     plural name beside a method GetClient, or a schema.GroupVersionResource.
+//     So have the clients of packages dynamic and metadata and their fakes, and
+//     a "namespace". Clients that were generated before package gentype have a
+//     field "ns" instead.
+//   - Clients have a field "client" that leads to a rest.RESTClient, and that
+//     has the URL of the server in a field "base".
 //
 // Otherwise the resource is derived from the Go type of a built-in kind, or
 // unknown, and so is the server; tests fail then.
@@ -298,8 +305,8 @@ func serverOf(client any) string {
 	return ""
 }
 
-// restClientIn returns the REST client in the fields of a client of package metadata,
-// nil if there is none.
+// restClientIn returns the REST client in the fields of a client of package
+// metadata, nil if there is none.
 func restClientIn(client any) *rest.RESTClient {
 	const deepest = 6 // pointers, interfaces and structs around it
 	v := reflect.ValueOf(client)
@@ -359,7 +366,8 @@ func generatedOf(client any) rest.Interface {
 	return c.GetClient()
 }
 
-// packageOf returns the import path of the type of x, or of the type that x points to.
+// packageOf returns the import path of the type of x, or of the type that x
+// points to.
 func packageOf(x any) string {
 	t := reflect.TypeOf(x)
 	for t != nil && t.Kind() == reflect.Pointer {
@@ -382,7 +390,8 @@ type reach struct {
 type certainty uint8
 
 const (
-	// unknown is the reach of a client that shows nothing, such as one written by hand.
+	// unknown is the reach of a client that shows nothing, such as one written
+	// by hand.
 	unknown certainty = iota
 	// embedded is the reach of a client that another type embeds. For example, that
 	// type may add a selector: then objects are missing though they exist.
@@ -421,8 +430,8 @@ func reachOf(client any) reach {
 	return reach{}
 }
 
-// isUntyped reports whether client is of client-go's packages dynamic and metadata, or
-// their fake.
+// isUntyped reports whether client is of client-go's packages dynamic and
+// metadata, or their fake.
 func isUntyped(client any) bool {
 	of := packageOf(client)
 	return strings.HasPrefix(of, "k8s.io/client-go/dynamic") || strings.HasPrefix(of, "k8s.io/client-go/metadata")

@@ -27,7 +27,8 @@ import (
 //nolint:gochecknoglobals // one for the process
 var stubMark = "unreadable:" + rand.Text() + ":"
 
-// refusal is why an object cannot be cached: a cause as in [Problem], and the details.
+// refusal is why an object cannot be cached: a cause as in [Problem], and the
+// details.
 type refusal struct {
 	cause string
 	error
@@ -110,8 +111,8 @@ func identityOf(object Object) metav1.ObjectMeta {
 	}
 }
 
-// objectDecoder is the decoder of a REST client that decodes lists, and those of events,
-// object by object: one that Go cannot decode becomes a stub.
+// objectDecoder is the decoder of a REST client that decodes lists, and those
+// of events, object by object: one that Go cannot decode becomes a stub.
 type objectDecoder struct {
 	runtime.ClientNegotiator
 
@@ -126,8 +127,9 @@ func newObjectDecoder[T Object](version schema.GroupVersion) objectDecoder {
 	return objectDecoder{runtime.NewClientNegotiator(codecs, version), decodeObject[T]}
 }
 
-// decodeObject returns an object, or a stub of it. Without the object's name, nobody knows
-// which one cannot be decoded, and that is an error. An object of a list may lack its kind.
+// decodeObject returns an object, or a stub of it. Without the object's name,
+// nobody knows which one cannot be decoded, and that is an error. An object of
+// a list may lack its kind.
 func decodeObject[T Object](raw []byte, of metav1.TypeMeta) (runtime.Object, error) {
 	object := example[T]().(runtime.Object)
 	into := any(object)
@@ -203,8 +205,8 @@ func (l *objectList) DeepCopyObject() runtime.Object {
 // kindStatus is the kind of the server's errors.
 const kindStatus = "Status"
 
-// isStatus reports whether an answer is one of the server's errors. A kind of another
-// group may have the same name.
+// isStatus reports whether an answer is one of the server's errors. A kind of
+// another group may have the same name.
 func isStatus(of metav1.TypeMeta) bool {
 	return of.Kind == kindStatus && (of.APIVersion == "v1" || of.APIVersion == "")
 }
@@ -267,7 +269,8 @@ func (d objectDecoder) decodeList(data []byte) (runtime.Object, error) {
 	return list, nil
 }
 
-// unmarshal decodes JSON as client-go does. A panic of a type's own method is an error.
+// unmarshal decodes JSON as client-go does. A panic of a type's own method is
+// an error.
 func unmarshal(raw []byte, into any) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -277,8 +280,8 @@ func unmarshal(raw []byte, into any) (err error) {
 	return utiljson.Unmarshal(raw, into)
 }
 
-// metadataIn returns the metadata of an object as far as they can be decoded, and false if
-// its name, or what else a stub needs, cannot be.
+// metadataIn returns the metadata of an object as far as they can be decoded,
+// and false if its name, or what else a stub needs, cannot be.
 func metadataIn(raw []byte) (metadata metav1.ObjectMeta, ok bool) {
 	object, _ := rawMembers(raw)
 	if unmarshalMember(object, "metadata", &metadata) == nil {
@@ -318,8 +321,8 @@ func (f *fault) Error() string {
 	return f.path + ": " + text
 }
 
-// faultIn returns the first and deepest value in raw that does not fit its type in t; nil
-// if all fit.
+// faultIn returns the first and deepest value in raw that does not fit its type
+// in t; nil if all fit.
 func faultIn(t reflect.Type, raw json.RawMessage, path string) *fault {
 	if unmarshal(raw, reflect.New(t).Interface()) == nil {
 		return nil
@@ -335,7 +338,8 @@ func faultIn(t reflect.Type, raw json.RawMessage, path string) *fault {
 	return cmp.Or(faultInside(t, raw, path), whole)
 }
 
-// faultInside is faultIn for the members of a struct or a map and the elements of a list.
+// faultInside is faultIn for the members of a struct or a map and the elements
+// of a list.
 func faultInside(t reflect.Type, raw json.RawMessage, path string) *fault {
 	var members map[string]json.RawMessage
 	var elements []json.RawMessage

@@ -94,8 +94,9 @@ func (d *divided[T]) isPast(c tree.Change[T]) bool {
 	return d.isOutdated(c) || d.store.unreadable.isNewer(c.New.Key, c.New.Object.GetResourceVersion())
 }
 
-// isOutdated is isPast for an item of a list: store.readable replaces one whose newer
-// state is unreadable by what is cached, which must not be taken for deleted.
+// isOutdated is isPast for an item of a list: store.readable replaces one whose
+// newer state is unreadable by what is cached, which must not be taken for
+// deleted.
 func (d *divided[T]) isOutdated(c tree.Change[T]) bool {
 	return isBack(c) || c.Old == nil && d.cover.IsOutdated(c.New.Key, c.New.Object.GetResourceVersion())
 }

@@ -208,7 +208,8 @@ func TestWithoutShardsNothingIsKept(t *testing.T) {
 	g.Expect(content(d)).To(BeEmpty())
 }
 
-// A server that was restored may tell of an earlier state, which only a list beside the watch makes one to leave out.
+// A server that was restored may tell of an earlier state, which only a list
+// beside the watch makes one to leave out.
 func TestAfterTheDivisionNothingIsTooOld(t *testing.T) {
 	g, d := filled(t)
 	var part partial.Cache[*corev1.ConfigMap] = d

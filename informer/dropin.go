@@ -19,8 +19,9 @@ import (
 	"github.com/homeostat/homeostat/internal/bound"
 )
 
-// sourceOfListerWatcher returns the source of a shared informer, whose ListerWatcher does
-// not show what it does: whether it sends requests is known only after each call.
+// sourceOfListerWatcher returns the source of a shared informer, whose
+// ListerWatcher does not show what it does: whether it sends requests is known
+// only after each call.
 func sourceOfListerWatcher[T Object](c *dropin.Client[T]) source {
 	of := source{
 		dropin: c, sends: &atomic.Bool{}, reach: reach{certainty: certain},
@@ -44,8 +45,8 @@ func sourceOfListerWatcher[T Object](c *dropin.Client[T]) source {
 // isSimulated reports whether no API server answers, as far as that is known.
 func (of source) isSimulated() bool { return of.fake || of.sends != nil && !of.sends.Load() }
 
-// mayShare reports whether others may have the objects that the source returns: then they
-// are copied before they are modified.
+// mayShare reports whether others may have the objects that the source returns:
+// then they are copied before they are modified.
 func (of source) mayShare() bool { return of.returnsShared || of.sends != nil && !of.sends.Load() }
 
 // isRequest reports whether a REST client of client-go has asked first.
@@ -63,8 +64,8 @@ func (a *askedBy) isRequest() bool {
 	}
 }
 
-// unpacked returns a list of the objects of a list, each of which has its own memory,
-// transformed and sharing equal parts with other objects.
+// unpacked returns a list of the objects of a list, each of which has its own
+// memory, transformed and sharing equal parts with other objects.
 func (r *reflectorStore[T]) unpacked(list k8sruntime.Object) (k8sruntime.Object, error) {
 	items, err := meta.ExtractListWithAlloc(list)
 	if err != nil {
@@ -92,9 +93,9 @@ func (r *reflectorStore[T]) unpacked(list k8sruntime.Object) (k8sruntime.Object,
 	}}, nil
 }
 
-// observed is the contents of a store whose changes an observer is told of in the step
-// in which they are stored, with what client-go tells its handlers: also what has not
-// changed.
+// observed is the contents of a store whose changes an observer is told of in
+// the step in which they are stored, with what client-go tells its handlers:
+// also what has not changed.
 type observed[T Object] struct {
 	store *store[T]
 	to    dropin.Observer[T]
@@ -185,8 +186,8 @@ func oldOf[T Object](c tree.Change[T]) (old T) {
 // CaughtUp implements [contents].
 func (o observed[T]) CaughtUp(rv string) { o.to.CaughtUp(rv) }
 
-// direct is a store that a shared informer shows as a [cache.Store], to which its users
-// may write.
+// direct is a store that a shared informer shows as a [cache.Store], to which
+// its users may write.
 type direct[T Object] struct{ store *store[T] }
 
 // Put implements [dropin.Store].

@@ -72,7 +72,8 @@ func ExampleInformer_Handle() {
 	// <nil>
 }
 
-// A snapshot does not change while the cache does: what is counted first and listed then is the same.
+// A snapshot does not change while the cache does: what is counted first and
+// listed then is the same.
 func ExampleSnapshot() {
 	clientset := fake.NewClientset(pod("shop", "web-1"), pod("bank", "db-1"))
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -174,8 +175,8 @@ func ExampleUntyped() {
 	// <nil>
 }
 
-// Two caches of one kind with different selectors have names, so that logs, metrics and the causes of a reconcile tell
-// them apart.
+// Two caches of one kind with different selectors have names, so that logs,
+// metrics and the causes of a reconcile tell them apart.
 func ExampleFor_twoOfOneKind() {
 	labelled := func(name, role string) *corev1.Pod {
 		p := pod("shop", name)
@@ -200,7 +201,8 @@ func ExampleFor_twoOfOneKind() {
 	// Pod copies 2
 }
 
-// A cache of metadata only, for a controller that needs the labels of many large objects.
+// A cache of metadata only, for a controller that needs the labels of many
+// large objects.
 func ExampleUntyped_metadata() {
 	scheme := runtime.NewScheme()
 	_ = metav1.AddMetaToScheme(scheme)

@@ -141,7 +141,8 @@ func TestTheDeletionOfARecreatedObjectIsThatOfTheCachedOne(t *testing.T) {
 	}, stream(hold, added(versioned("a", "1", "5")), listEnd("10"), deleted(versioned("a", "2", "20"))))
 }
 
-// A server that lets watches expire at once is not asked for everything again and again.
+// A server that lets watches expire at once is not asked for everything again
+// and again.
 func TestTheListAfterAnExpiredWatchComesAfterAPause(t *testing.T) {
 	expired := event("ERROR", failure(http.StatusGone, metav1.StatusReasonExpired))
 	began := time.Now()

@@ -22,7 +22,8 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// gateway is a server with twenty ConfigMaps, and something between it and its clients.
+// gateway is a server with twenty ConfigMaps, and something between it and its
+// clients.
 type gateway struct {
 	*WithT
 	sim    *apisim.Server

@@ -48,12 +48,13 @@ func For[T Object, L runtime.Object](c Client[T, L], o *Options) *Informer[T] {
 }
 
 // ForNamespaces returns an informer that lists and watches each of
-// Options.Namespaces separately, so that permissions in these namespaces are enough:
+// Options.Namespaces separately, so that permissions in these namespaces are
+// enough:
 //
 //	pods := informer.ForNamespaces(clientset.CoreV1().Pods, &informer.Options{Namespaces: []string{"a", "b"}})
 //
-// It starts nothing, see [For]. of is called immediately for each namespace, or with
-// "" for all namespaces if Options.Namespaces is empty, and by
+// It starts nothing, see [For]. of is called immediately for each namespace, or
+// with "" for all namespaces if Options.Namespaces is empty, and by
 // [Informer.SetNamespaces] for new ones.
 func ForNamespaces[C Client[T, L], T Object, L runtime.Object](of func(namespace string) C, o *Options) *Informer[T] {
 	connect := func(namespace string) source {
@@ -123,10 +124,10 @@ func (i *Informer[T]) Name() string { return i.identity.Name() }
 // options are wrong; all other errors are logged and retried. If cached objects
 // were modified in place, it returns a [MutationError] for each of them.
 //
-// Calls may overlap: the first one starts the watch, with the values of its context,
-// and the last one to end stops it and returns after every goroutine has ended.
-// After that the informer can be run again. When no Run is active and no handler is
-// registered, the cache is cleared.
+// Calls may overlap: the first one starts the watch, with the values of its
+// context, and the last one to end stops it and returns after every goroutine
+// has ended. After that the informer can be run again. When no Run is active
+// and no handler is registered, the cache is cleared.
 //
 // Until a concurrent call has joined the others, HasSynced and WaitForSync answer
 // for the others alone. That matters if one of them keeps only the objects of some
@@ -166,9 +167,9 @@ func (i *Informer[T]) WaitForSync(ctx context.Context) error {
 	return nil
 }
 
-// Get returns the newest object of key, and whether there is one: false may also
-// mean that the cache has not synced, or that the object is not in scope. The object
-// is shared; do not modify it. It allocates nothing.
+// Get returns the newest object of key, and whether there is one: false may
+// also mean that the cache has not synced, or that the object is not in scope.
+// The object is shared; do not modify it. It allocates nothing.
 func (i *Informer[T]) Get(key types.NamespacedName) (object T, ok bool) {
 	if it := i.store.table.Get(key); it != nil {
 		return it.Object, true
@@ -185,9 +186,10 @@ func (i *Informer[T]) Snapshot() Snapshot[T] { return i.store.snapshot() }
 // remove is called. Objects that are cached already are replayed first, as Added,
 // before Handle returns.
 //
-// Calls do not overlap and come in the order of the changes. h must not block, since
-// the watch waits for it. A call that has begun may still be running when remove
-// returns. If h panics, the panic is logged and counted, and h misses the event.
+// Calls do not overlap and come in the order of the changes. h must not block,
+// since the watch waits for it. A call that has begun may still be running when
+// remove returns. If h panics, the panic is logged and counted, and h misses
+// the event.
 //
 // Handlers stay registered when Run ends. They keep the cache from being cleared,
 // and when it runs again they receive whatever has changed in the meantime. remove
@@ -200,12 +202,12 @@ func (i *Informer[T]) Handle(h func(Event[T])) (remove func()) {
 	}
 }
 
-// SetNamespaces makes an informer of [ForNamespaces] watch these namespaces, or all
-// if none are given. Watches of namespaces that stay continue. Objects of removed
-// namespaces are delivered to handlers as Deleted before SetNamespaces returns, though
-// they may exist: Matches is false for them by then. A controller does not reconcile
-// them. HasSynced is false until new namespaces have been listed. It must not be
-// called by a handler.
+// SetNamespaces makes an informer of [ForNamespaces] watch these namespaces, or
+// all if none are given. Watches of namespaces that stay continue. Objects of
+// removed namespaces are delivered to handlers as Deleted before SetNamespaces
+// returns, though they may exist: Matches is false for them by then. A
+// controller does not reconcile them. HasSynced is false until new namespaces
+// have been listed. It must not be called by a handler.
 //
 // Errors: wrong names; an informer that was not made with ForNamespaces.
 func (i *Informer[T]) SetNamespaces(namespaces ...string) error {
@@ -242,10 +244,10 @@ func (i *Informer[T]) WaitFor(ctx context.Context, resourceVersion string) error
 		i.Name(), resourceVersion, i.LastResourceVersion(), context.Cause(ctx))
 }
 
-// WaitForLatest returns when the cache is at least as new as the server was at the
-// time of the call. The watch alone does not show that: if no object changes, it is
-// silent for a minute. With Options.Independent it leaves out the namespaces that have
-// not been listed yet.
+// WaitForLatest returns when the cache is at least as new as the server was at
+// the time of the call. The watch alone does not show that: if no object
+// changes, it is silent for a minute. With Options.Independent it leaves out
+// the namespaces that have not been listed yet.
 //
 // It lists the objects page by page and retains only their resourceVersions. It
 // stops listing when the watch has caught up.
@@ -254,9 +256,9 @@ func (i *Informer[T]) WaitFor(ctx context.Context, resourceVersion string) error
 // informer fails at once.
 func (i *Informer[T]) WaitForLatest(ctx context.Context) error { return i.waitForLatest(ctx, nil) }
 
-// WaitForObject returns when, for the object of key, the cache is at least as new as
-// the server was at the time of the call: the cache then has the object, or none if
-// the server had none in scope.
+// WaitForObject returns when, for the object of key, the cache is at least as
+// new as the server was at the time of the call: the cache then has the object,
+// or none if the server had none in scope.
 //
 // It sends one request, and none if key is outside the informer's namespaces.
 //
@@ -292,15 +294,16 @@ func (i *Informer[T]) inScope(key types.NamespacedName) bool {
 	return i.feed.watchesNamespace(key.Namespace) && i.scope.admits(key)
 }
 
-// Matches reports whether obj is in the informer's scope: its namespaces and shards,
-// its label selector and its field selector; and whether that is known. Matches does
-// not look at the cache.
+// Matches reports whether obj is in the informer's scope: its namespaces and
+// shards, its label selector and its field selector; and whether that is known.
+// Matches does not look at the cache.
 //
-// A server selects by values of its own: for example, the field status.successful of
-// a Job is its status.succeeded, and spec.hostNetwork of a Pod without one is "false".
-// They are known for the kinds of Kubernetes 1.36, and for fields of other kinds, which
-// are as in the object. They are not known of an object with metadata only, of a Go
-// type that may lack the field, and of a field that the server may have learnt since.
+// A server selects by values of its own: for example, the field
+// status.successful of a Job is its status.succeeded, and spec.hostNetwork of a
+// Pod without one is "false". They are known for the kinds of Kubernetes 1.36,
+// and for fields of other kinds, which are as in the object. They are not known
+// of an object with metadata only, of a Go type that may lack the field, and of
+// a field that the server may have learnt since.
 func (i *Informer[T]) Matches(obj metav1.Object) (matches, known bool) {
 	if !i.feed.watchesNamespace(obj.GetNamespace()) || !i.scope.labels.Matches(labels.Set(obj.GetLabels())) {
 		return false, true
@@ -315,8 +318,8 @@ func (i *Informer[T]) Resource() schema.GroupResource {
 	return resourceFor[T](i.feed.currentSources()[0]).GroupResource()
 }
 
-// mapping returns the kind, the resource and the scope of the objects, as far as they
-// are known, and an error if Options.Kind is not what the client reads.
+// mapping returns the kind, the resource and the scope of the objects, as far
+// as they are known, and an error if Options.Kind is not what the client reads.
 func (i *Informer[T]) mapping() (meta.RESTMapping, error) {
 	first := i.feed.currentSources()[0]
 	m := meta.RESTMapping{Resource: resourceFor[T](first)}

@@ -45,8 +45,8 @@ func TestE2EInformer(t *testing.T) {
 	t.Run("the server dies", func(t *testing.T) { serverThatDies(ctx, t, cluster, client) })
 }
 
-// Credentials that were deleted, a permission that was taken away, a version that is no longer served, and a
-// server that is away.
+// Credentials that were deleted, a permission that was taken away, a version
+// that is no longer served, and a server that is away.
 func TestE2EOutages(t *testing.T) {
 	g := NewWithT(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 9*time.Minute)
@@ -329,7 +329,8 @@ func serverThatDies(ctx context.Context, t *testing.T, cluster *e2e.Cluster, cli
 	g.Expect(strings.Join(keys(in), " ")).To(ContainSubstring("default/stays"))
 }
 
-// The storage of a real server is replaced by a copy that was made before the last writes.
+// The storage of a real server is replaced by a copy that was made before the
+// last writes.
 func TestE2EARestoredServerIsListedAgain(t *testing.T) {
 	g := NewWithT(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)

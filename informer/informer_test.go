@@ -173,7 +173,8 @@ func TestSeen(t *testing.T) {
 	})
 }
 
-// Waiters are notified in the order in which they began to wait, so that simulations are deterministic.
+// Waiters are notified in the order in which they began to wait, so that
+// simulations are deterministic.
 func TestSeenIsToldInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)

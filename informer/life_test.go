@@ -316,7 +316,8 @@ func TestRunReturnsAfterTheListThatIsUnderWay(t *testing.T) {
 	})
 }
 
-// The last user leaves while a handler is at work: the watch ends after that, and another begins.
+// The last user leaves while a handler is at work: the watch ends after that,
+// and another begins.
 func TestAUserThatComesWhileTheLastOneLeavesGetsAWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
@@ -343,7 +344,8 @@ func TestAUserThatComesWhileTheLastOneLeavesGetsAWatch(t *testing.T) {
 	})
 }
 
-// A handler that is called for a long time keeps the watch from being read, not from being ended.
+// A handler that is called for a long time keeps the watch from being read, not
+// from being ended.
 func TestAWatchIsSilentWhileAHandlerIsAtWork(t *testing.T) {
 	handled := make(chan struct{}) // the change is not sent before
 	with(t, func(x *fixture) {

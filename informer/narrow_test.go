@@ -44,7 +44,8 @@ func (a *asked) note(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// since returns the watches that were opened after the first n, and how many lists there were after the first m.
+// since returns the watches that were opened after the first n, and how many
+// lists there were after the first m.
 func (a *asked) since(watches, lists int) (after []url.Values, listed int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -152,7 +153,8 @@ func TestTheFirstNarrowingAsksWhetherTheServerSelects(t *testing.T) {
 	}
 }
 
-// One that has just been opened is left open for a moment, or the reflector would list everything.
+// One that has just been opened is left open for a moment, or the reflector
+// would list everything.
 func TestAWatchIsNotNarrowedTooSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, a := newDivided(t, &apisim.Options{Shards: true}), &asked{}
@@ -191,7 +193,8 @@ type back struct {
 
 	requests *asked
 	remove   func()
-	// slow is how long a request takes, and expired says that the next watch is answered with 410.
+	// slow is how long a request takes, and expired says that the next watch is
+	// answered with 410.
 	slow    atomic.Int64
 	expired atomic.Bool
 }
@@ -263,7 +266,8 @@ func (b *back) hasAll(ctx context.Context) {
 	b.stop()
 }
 
-// The watch that was wide has been stopped then, and the next one was asked for without it.
+// The watch that was wide has been stopped then, and the next one was asked for
+// without it.
 func TestAShardThatComesBackWhileTheWatchIsOpenedWithoutItGetsItsEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBack(t, &apisim.Options{Shards: true})
@@ -291,7 +295,8 @@ func TestAShardThatComesBackSoonCostsNoWatch(t *testing.T) {
 	})
 }
 
-// What the next watch does not bring must not be missing from the list before it either.
+// What the next watch does not bring must not be missing from the list before
+// it either.
 func TestAShardThatComesBackWhileEverythingIsListedAgainGetsItsEvents(t *testing.T) {
 	for name, o := range map[string]*apisim.Options{
 		"streamed": {Shards: true}, "listed": {Shards: true, NoStreamingLists: true},
@@ -345,7 +350,8 @@ func TestAShardThatComesBackWhileTheServerIsAway(t *testing.T) {
 	})
 }
 
-// stalled is the body of a watch over a connection that is stalled: it is not closed before its request ends.
+// stalled is the body of a watch over a connection that is stalled: it is not
+// closed before its request ends.
 type stalled struct {
 	io.ReadCloser
 

@@ -22,8 +22,8 @@ import (
 	"github.com/homeostat/homeostat/internal/test/e2e"
 )
 
-// The server stores and lists an object that is almost as deep as JSON may be, and a client that decodes the list, or
-// the event, as a whole refuses it.
+// The server stores and lists an object that is almost as deep as JSON may be,
+// and a client that decodes the list, or the event, as a whole refuses it.
 func TestE2EANestedObjectStopsNothing(t *testing.T) {
 	g, ctx := NewWithT(t), t.Context()
 	server, err := e2e.Start(ctx, nil)
@@ -86,7 +86,8 @@ func TestE2EANestedObjectStopsNothing(t *testing.T) {
 		g.Expect(in.Status().Lists).To(BeNumerically("<=", 2), name)
 	}
 
-	// One level more, and the server stores what it cannot read itself: nobody can list the kind.
+	// One level more, and the server stores what it cannot read itself: nobody
+	// can list the kind.
 	g.Expect(create("fatal", maps(deepestMaps+1))).NotTo(Succeed())
 	g.Expect(requests.Get().AbsPath(path).Do(ctx).Error()).To(HaveOccurred())
 	for name, in := range caches {

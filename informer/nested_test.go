@@ -110,7 +110,8 @@ func withNested(t *testing.T, spec map[string]any, f func(x *jobs, in cachedJobs
 	}
 }
 
-// An object with 10,000 levels is what decoders of JSON take. A list adds two levels, and an event one.
+// An object with 10,000 levels is what decoders of JSON take. A list adds two
+// levels, and an event one.
 func TestANestedObjectIsReadAsDeepAsItGoes(t *testing.T) {
 	deep := map[string]any{"nested": "nested 9998"}
 	withNested(t, deep, func(x *jobs, in cachedJobs) {

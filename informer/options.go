@@ -119,11 +119,12 @@ type Options struct {
 	// size.
 	PageSize int64
 
-	// WatchNamespaceAbove is for informers made with [Referenced]: above this number of
-	// references in one namespace, one watch of the namespace takes the place of one watch
-	// for each name, if the permissions are there: list and watch, without names. What it
-	// brings and nothing refers to is dropped at once. At half of the number, the objects are
-	// watched by name again. Defaults to 100.
+	// WatchNamespaceAbove is for informers made with [Referenced]: above this
+	// number of references in one namespace, one watch of the namespace takes
+	// the place of one watch for each name, if the permissions are there: list
+	// and watch, without names. What it brings and nothing refers to is dropped
+	// at once. At half of the number, the objects are watched by name again.
+	// Defaults to 100.
 	WatchNamespaceAbove int
 
 	// BackoffBase is the first pause between failed attempts to list or watch. The

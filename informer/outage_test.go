@@ -21,8 +21,8 @@ import (
 	"github.com/homeostat/homeostat/informer"
 )
 
-// changing answers the first streaming list, whose watch ends after five seconds, and then as the
-// function that was set last.
+// changing answers the first streaming list, whose watch ends after five
+// seconds, and then as the function that was set last.
 type changing struct {
 	mu   sync.Mutex // guards next
 	next transportFunc
@@ -41,7 +41,8 @@ func (l *changing) answer(_ int, r *http.Request) (*http.Response, error) {
 	return next(r)
 }
 
-// open answers a watch that brings nothing for as long as the client listens, and lists without objects.
+// open answers a watch that brings nothing for as long as the client listens,
+// and lists without objects.
 func open(r *http.Request) (*http.Response, error) {
 	if r.URL.Query().Get("watch") == "" {
 		return answered(r, http.StatusOK, runtime.ContentTypeJSON,
@@ -88,7 +89,8 @@ var outages = map[string]transportFunc{
 	"Forbidden (watches)": onlyLists,
 }
 
-// beginning runs an informer of Pods on a server whose first watch ends after five seconds.
+// beginning runs an informer of Pods on a server whose first watch ends after
+// five seconds.
 func beginning(t *testing.T, next transportFunc, f func(g *WithT, server *changing, pods *informer.Informer[*corev1.Pod])) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

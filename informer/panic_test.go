@@ -16,7 +16,8 @@ import (
 	"github.com/homeostat/homeostat/informer"
 )
 
-// A panic or a Goexit of a handler used to end the process, as "unlock of unlocked mutex".
+// A panic or a Goexit of a handler used to end the process, as "unlock of
+// unlocked mutex".
 func TestAHandlerThatPanicsMissesThatEvent(t *testing.T) {
 	handlerFails(t, func(name string) { panic("no " + name) })
 }
@@ -25,7 +26,8 @@ func TestAHandlerThatEndsItsGoroutineMissesThatEvent(t *testing.T) {
 	handlerFails(t, func(string) { runtime.Goexit() })
 }
 
-// handlerFails calls fail in a handler about b, in the first list, and about c and d, one after the other.
+// handlerFails calls fail in a handler about b, in the first list, and about c
+// and d, one after the other.
 func handlerFails(t *testing.T, fail func(name string)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -81,7 +83,8 @@ func TestAHandlerThatEndsTheGoroutineOfHandleIsRemoved(t *testing.T) {
 	})
 }
 
-// The log and the status say which object, also of a deletion, and what has ended the watch.
+// The log and the status say which object, also of a deletion, and what has
+// ended the watch.
 func TestAFailureOfAHandlerIsNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)

@@ -73,7 +73,8 @@ type request struct {
 }
 
 var (
-	// errNoBookmark makes the reflector send a plain list instead of a streaming one.
+	// errNoBookmark makes the reflector send a plain list instead of a
+	// streaming one.
 	errNoBookmark = errors.New("the server has not sent the bookmark that ends a streaming list")
 	// errNoAnswer ends a request without an answer.
 	errNoAnswer = errors.New("the server has not answered in time")
@@ -137,9 +138,9 @@ func (p *progress) failed(ctx context.Context, err error) {
 	p.complain(err, "list or watch failed, retrying")
 }
 
-// complain logs an error: at V(0) if it is new or has lasted for twice as long. A watch
-// that ends with its server, which another one replaces, is none until it has lasted. The
-// caller holds mu.
+// complain logs an error: at V(0) if it is new or has lasted for twice as long.
+// A watch that ends with its server, which another one replaces, is none until
+// it has lasted. The caller holds mu.
 func (p *progress) complain(err error, message string) {
 	phase, cause := p.request.phase.String(), causeOf(err)
 	details := []any{"phase", phase, "waiting", p.waitingFor(), "namespace", p.source.namespace}
@@ -178,8 +179,8 @@ func (p *progress) opened(w watch.Interface, timeout *int64) {
 	p.wakeGuard()
 }
 
-// endedEarly reports whether the last watch ended long before its timeout, or outlived
-// it: not as a server that works ends one.
+// endedEarly reports whether the last watch ended long before its timeout, or
+// outlived it: not as a server that works ends one.
 func (p *progress) endedEarly() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -253,8 +254,8 @@ func (p *progress) state() (opened time.Time, err error) {
 	return p.request.opened, p.err
 }
 
-// failing returns the error of the last request that was answered, nil if it succeeded.
-// A streaming list that fails is followed by a plain one.
+// failing returns the error of the last request that was answered, nil if it
+// succeeded. A streaming list that fails is followed by a plain one.
 func (p *progress) failing() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -316,7 +317,8 @@ func earlier(a, b time.Time) time.Time {
 }
 
 const (
-	// firstRepeat is after how long a trouble is logged again; the interval doubles.
+	// firstRepeat is after how long a trouble is logged again; the interval
+	// doubles.
 	firstRepeat = 2 * time.Second
 	// mostTroubles are remembered.
 	mostTroubles = 32
@@ -361,14 +363,14 @@ func (t *troubles) isDue(text string, now time.Time) bool {
 const (
 	// firstWarning is how long a request may be unanswered until that is logged.
 	firstWarning = 1500 * time.Millisecond
-	// syncWarning is how long the first list may take before the log says what it is
-	// waiting for. The message is repeated at doubled intervals.
+	// syncWarning is how long the first list may take before the log says what
+	// it is waiting for. The message is repeated at doubled intervals.
 	syncWarning = 10 * time.Second
 	// streamIdle is how long a streaming list may bring neither an object nor its
 	// final bookmark before a plain list replaces it.
 	streamIdle = 30 * time.Second
-	// watchIdle is how long a watch may bring neither an event nor a bookmark before it
-	// is reopened, if the server sends bookmarks.
+	// watchIdle is how long a watch may bring neither an event nor a bookmark
+	// before it is reopened, if the server sends bookmarks.
 	watchIdle = 5 * time.Minute
 	// endGrace is how much longer than its timeout a watch may be open.
 	endGrace = 30 * time.Second

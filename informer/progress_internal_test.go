@@ -35,8 +35,8 @@ func TestATroubleIsLoggedWhenItIsNewAndThenAtDoubledIntervals(t *testing.T) {
 	}
 }
 
-// A server that is replaced takes its watches with it. If none answers, that is an error, and one line, whichever
-// request fails and in whatever words.
+// A server that is replaced takes its watches with it. If none answers, that is
+// an error, and one line, whichever request fails and in whatever words.
 func TestAWatchThatEndsWithItsServerIsNoErrorUntilThatLasts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)

@@ -89,12 +89,14 @@ func (s *specReader[T]) connect() (specs *wire.Specs, client *gentype.Client[T],
 	return specs, clientOf[T](through, s.source.resource.Resource, s.source.namespace), ""
 }
 
-// clientOf returns the parts of a generated client of a built-in kind that opens watches.
+// clientOf returns the parts of a generated client of a built-in kind that
+// opens watches.
 func clientOf[T Object](c rest.Interface, resource, namespace string) *gentype.Client[T] {
 	return gentype.NewClient[T](resource, c, metav1.ParameterCodec, namespace, nil, gentype.PrefersProtobuf[T]())
 }
 
-// fullDecode says why specs that have not changed are decoded: empty if they are not.
+// fullDecode says why specs that have not changed are decoded: empty if they
+// are not.
 func (s *specReader[T]) fullDecode() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,9 +110,9 @@ func (s *specReader[T]) fullDecode() string {
 // spec; any other object is returned as it is.
 //
 // Its spec may be memory of the object in the cache. Sharing writes to received
-// objects, except to parts shared with the cached object: so if the
-// cache has a different one meanwhile, the object gets the spec of that one if it is
-// equal, and is copied otherwise.
+// objects, except to parts shared with the cached object: so if the cache has a
+// different one meanwhile, the object gets the spec of that one if it is equal,
+// and is copied otherwise.
 func (s *specReader[T]) take(received T) (object T, sum wire.Fingerprint, err error) {
 	o, ok := any(received).(wire.Object)
 	if !ok || s.specs == nil {
@@ -148,8 +150,8 @@ func (r *reflectorStore[T]) Transformer() cache.TransformFunc {
 	}
 }
 
-// prepare returns obj as an item to store: transformed, and sharing equal parts with
-// other objects.
+// prepare returns obj as an item to store: transformed, and sharing equal parts
+// with other objects.
 func (r *reflectorStore[T]) prepare(obj any) (*tree.Item[T], error) {
 	object, spec, err := r.typed(obj)
 	if err != nil {
@@ -187,8 +189,9 @@ func wrongType[T Object](obj any) error {
 	return fmt.Errorf("the server sent a %T, not a %s", obj, reflect.TypeFor[T]())
 }
 
-// transform modifies an object by the options before any part of it is shared, so that
-// dropped parts are garbage at once. It returns a stub if Transform panics.
+// transform modifies an object by the options before any part of it is shared,
+// so that dropped parts are garbage at once. It returns a stub if Transform
+// panics.
 func (r *reflectorStore[T]) transform(object T) (transformed T, err error) {
 	if whyStub(object) != nil {
 		return object, nil
@@ -220,8 +223,8 @@ func (r *reflectorStore[T]) transform(object T) (transformed T, err error) {
 	return object, nil
 }
 
-// transformInPlace is transform for an object of a list, which then shares equal parts
-// with other objects.
+// transformInPlace is transform for an object of a list, which then shares
+// equal parts with other objects.
 func (r *reflectorStore[T]) transformInPlace(object T) error {
 	transformed, err := r.transform(object)
 	if err != nil {

@@ -72,8 +72,8 @@ func podOn(node, version, phase string) *corev1.Pod {
 	}
 }
 
-// secondNode runs an informer, makes the cache's state a different one from what was
-// sent, sends an update, and returns where that has its spec from.
+// secondNode runs an informer, makes the cache's state a different one from
+// what was sent, sends an update, and returns where that has its spec from.
 func secondNode(t *testing.T, o *Options, update *corev1.Pod) string {
 	t.Helper()
 	var node string
@@ -143,7 +143,8 @@ func TestTheSpecOfAStateThatWasReplacedIsCopied(t *testing.T) {
 		g := NewWithT(t)
 		pods := For(fake.NewClientset().CoreV1().Pods(""), &Options{MutationCheck: checkNever})
 		r := newReflectorStore(&pods.feed.sink, pods.feed.sources[0], klog.Background())
-		// An update comes while the cache has the state was, whose spec it has, too.
+		// An update comes while the cache has the state was, whose spec it has,
+		// too.
 		known := wire.State{}
 		r.specs.specs = wire.NewSpecs(kind, func(types.NamespacedName) wire.State { return known })
 		stored, err := r.prepare(received(t, r.specs.specs, was))
@@ -315,8 +316,9 @@ func (s *silent) Read([]byte) (int, error) {
 	}
 }
 
-// cutWatch runs an informer whose streaming list ends, and whose server then cannot be
-// reached for a while, and returns what was asked until an event has come afterwards.
+// cutWatch runs an informer whose streaming list ends, and whose server then
+// cannot be reached for a while, and returns what was asked until an event has
+// come afterwards.
 func cutWatch(t *testing.T, err error) (asked []string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -415,7 +417,8 @@ func TestOnlyClientsOfClientGoAreKnown(t *testing.T) {
 	}
 }
 
-// opened opens watches of server, one after the other, and returns what Status says of it, and what was asked.
+// opened opens watches of server, one after the other, and returns what Status
+// says of it, and what was asked.
 func opened(
 	t *testing.T, o *Options, client func(*kubernetes.Clientset) typedcorev1.PodInterface, times int, server tripper,
 ) (why string, asked []string, err error) {

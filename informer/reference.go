@@ -28,43 +28,46 @@ type reference[T Object] struct {
 	// wrong says why there can be no such object; nothing is sent then.
 	wrong error
 
-	// storing is held while the object is stored. A handler that is called meanwhile must
-	// not wait for another change of the same object, as everywhere.
+	// storing is held while the object is stored. A handler that is called
+	// meanwhile must not wait for another change of the same object, as
+	// everywhere.
 	storing sync.Mutex
-	// dropped says that the object is no longer stored. It is written under both mutexes.
+	// dropped says that the object is no longer stored. It is written under
+	// both mutexes.
 	dropped bool
-	// dropping says that it soon will not be, unless it is held again. References.mu guards
-	// it.
+	// dropping says that it soon will not be, unless it is held again.
+	// References.mu guards it.
 	dropping bool
 
 	// References.mu guards the fields below.
 	holds  int
 	unheld time.Time // when holds became 0
-	// listed says that the state at the server was stored and delivered, and epoch at which
-	// References.epoch it was asked for.
+	// listed says that the state at the server was stored and delivered, and
+	// epoch at which References.epoch it was asked for.
 	listed bool
 	epoch  int
-	// received is the resourceVersion up to which all was received, and delivered that up
-	// to which handlers have been called.
+	// received is the resourceVersion up to which all was received, and
+	// delivered that up to which handlers have been called.
 	received, delivered string
-	// breaks counts the ends of watches after which the server may be a restored one, and
-	// sure is what it was when the last list was asked for. While they differ, received and
-	// delivered may be resourceVersions that the server has lost.
+	// breaks counts the ends of watches after which the server may be a
+	// restored one, and sure is what it was when the last list was asked for.
+	// While they differ, received and delivered may be resourceVersions that
+	// the server has lost.
 	breaks, sure int
 	// resumes says that the next watch may begin at received.
 	resumes bool
 	busy    bool // a request is under way, or will be soon
 	watch   *referenceWatch
-	// shares says that the watch of its namespace watches the object, or did until it came
-	// to its end in time. Then watch is nil.
+	// shares says that the watch of its namespace watches the object, or did
+	// until it came to its end in time. Then watch is nil.
 	shares bool
-	// gap says that its watch may have begun after received: what happened between them is
-	// missing until the object has been listed.
+	// gap says that its watch may have begun after received: what happened
+	// between them is missing until the object has been listed.
 	gap bool
 
-	// err is the last failure, nil after a success; failing is when the first one was, and
-	// failures counts them. refused says that the server's answer will stay as it is until
-	// somebody changes something.
+	// err is the last failure, nil after a success; failing is when the first
+	// one was, and failures counts them. refused says that the server's answer
+	// will stay as it is until somebody changes something.
 	err      error
 	refused  bool
 	failing  time.Time
@@ -96,7 +99,8 @@ func (w *referenceWatch) markActive() { w.active.Store(time.Now().UnixNano()) }
 
 func (w *referenceWatch) lastActivity() time.Time { return time.Unix(0, w.active.Load()) }
 
-// stalls returns when the watch is to be replaced if it brings nothing: zero for never.
+// stalls returns when the watch is to be replaced if it brings nothing: zero
+// for never.
 func (w *referenceWatch) stalls() (at time.Time) {
 	if w.bookmarks.Load() {
 		at = w.lastActivity().Add(watchIdle)
@@ -112,8 +116,9 @@ func (w *referenceWatch) stop() {
 	})
 }
 
-// problem returns why nothing is known, or may be known soon, of the object: nil unless
-// somebody has to do something, or the failure has lasted. References.mu is held.
+// problem returns why nothing is known, or may be known soon, of the object:
+// nil unless somebody has to do something, or the failure has lasted.
+// References.mu is held.
 func (f *reference[T]) problem() error {
 	switch {
 	case f.wrong != nil:
@@ -156,8 +161,9 @@ func problemOf(key types.NamespacedName, err error, since time.Time) Problem {
 	}
 }
 
-// isRefusal reports whether an error stays until somebody changes something: a missing
-// permission, a kind that is not served, an answer that Go cannot decode.
+// isRefusal reports whether an error stays until somebody changes something: a
+// missing permission, a kind that is not served, an answer that Go cannot
+// decode.
 func isRefusal(err error) bool {
 	switch causeOf(err) {
 	case causeForbidden, causeNotServed:
@@ -222,7 +228,8 @@ func (r *References[T]) holds(key types.NamespacedName) bool {
 	return r.refs[key] != nil
 }
 
-// state reports whether it is known that the object of key exists, or that it does not.
+// state reports whether it is known that the object of key exists, or that it
+// does not.
 func (r *References[T]) state(key types.NamespacedName) (known bool, err error) {
 	if err := r.in.Unreadable(key); err != nil {
 		return false, err
@@ -268,7 +275,8 @@ func (r *References[T]) notify(key types.NamespacedName) {
 	}
 }
 
-// renew makes the state of all references unknown until they have been listed again.
+// renew makes the state of all references unknown until they have been listed
+// again.
 func (r *References[T]) renew() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -276,7 +284,8 @@ func (r *References[T]) renew() {
 	r.session.wakeUp()
 }
 
-// onSeen calls call when everything up to rv has been delivered of the object of key.
+// onSeen calls call when everything up to rv has been delivered of the object
+// of key.
 func (r *References[T]) onSeen(key types.NamespacedName, rv string, call func()) (cancel func()) {
 	r.mu.Lock()
 	f := r.refs[key]
@@ -295,12 +304,14 @@ func (r *References[T]) onSeen(key types.NamespacedName, rv string, call func())
 	}
 }
 
-// hasSeen reports whether everything up to rv has been delivered. References.mu is held.
+// hasSeen reports whether everything up to rv has been delivered. References.mu
+// is held.
 func (f *reference[T]) hasSeen(rv string) bool {
 	return f.listed && f.sure == f.breaks && !versions.Older(f.delivered, rv)
 }
 
-// due removes the waiters whose call is due, and returns them. References.mu is held.
+// due removes the waiters whose call is due, and returns them. References.mu is
+// held.
 func (f *reference[T]) due(all bool) (due []*referenceWaiter) {
 	f.waiters = slices.DeleteFunc(f.waiters, func(w *referenceWaiter) bool {
 		is := all || f.hasSeen(w.rv)
@@ -318,14 +329,14 @@ type referenceSource[T Object] struct {
 
 	// References.mu guards the fields below.
 	used int // by how many references
-	// shared is the watch of the namespace, a reference without a name; nil while the
-	// references are few.
+	// shared is the watch of the namespace, a reference without a name; nil
+	// while the references are few.
 	shared *reference[T]
 	told   bool // that the namespace must not be watched
 }
 
-// sourceOf returns the source of a namespace for one more reference. References.mu is
-// held.
+// sourceOf returns the source of a namespace for one more reference.
+// References.mu is held.
 func (r *References[T]) sourceOf(namespace string) *referenceSource[T] {
 	s := r.sources[namespace]
 	if s == nil {
@@ -351,8 +362,8 @@ func (r *References[T]) leaveSource(namespace string) {
 	}
 }
 
-// forget removes the object of key, of which nothing is known any longer, or which does
-// not exist.
+// forget removes the object of key, of which nothing is known any longer, or
+// which does not exist.
 func (s *store[T]) forget(key types.NamespacedName) {
 	s.writing.Lock()
 	defer s.delivery.run()

@@ -16,16 +16,18 @@ import (
 	"github.com/homeostat/homeostat/internal/simhook"
 )
 
-// References keeps a read-only copy of those objects of one kind that other objects refer
-// to: memory and permissions follow what is referred to, and not the size of the cluster.
-// Make one with [Referenced], and say what refers to it with reconcile.References.
+// References keeps a read-only copy of those objects of one kind that other
+// objects refer to: memory and permissions follow what is referred to, and not
+// the size of the cluster. Make one with [Referenced], and say what refers to
+// it with reconcile.References.
 //
-// Each object is listed and watched by its name, so the verbs list and watch on that name
-// are enough. An object that does not exist is watched, too. A reference that cannot be
-// watched, for example because that is forbidden, concerns only the keys that refer to it,
-// and is tried again until it can.
+// Each object is listed and watched by its name, so the verbs list and watch on
+// that name are enough. An object that does not exist is watched, too. A
+// reference that cannot be watched, for example because that is forbidden,
+// concerns only the keys that refer to it, and is tried again until it can.
 //
-// It is safe for concurrent use. The objects it returns are shared; do not modify them.
+// It is safe for concurrent use. The objects it returns are shared; do not
+// modify them.
 type References[T Object] struct {
 	// in has the store, its handlers and the names. It watches nothing itself.
 	in      *Informer[T]
@@ -42,15 +44,16 @@ type References[T Object] struct {
 	handlers []*func(types.NamespacedName)  // of states
 }
 
-// Referenced returns a cache of those objects that reconcile.References says other objects
-// refer to. of returns the client of a namespace, as for [ForNamespaces]:
+// Referenced returns a cache of those objects that reconcile.References says
+// other objects refer to. of returns the client of a namespace, as for
+// [ForNamespaces]:
 //
 //	secrets := informer.Referenced(clientset.CoreV1().Secrets, nil)
 //
-// For a kind without namespaces, of is called with "". It starts nothing; a controller
-// with a trigger made by reconcile.References runs it. A nil o means the defaults.
-// Namespaces, selectors, Whole, IndexLabels and PageSize are for informers of whole kinds,
-// and are refused.
+// For a kind without namespaces, of is called with "". It starts nothing; a
+// controller with a trigger made by reconcile.References runs it. A nil o means
+// the defaults. Namespaces, selectors, Whole, IndexLabels and PageSize are for
+// informers of whole kinds, and are refused.
 func Referenced[C Client[T, L], T Object, L runtime.Object](of func(namespace string) C, o *Options) *References[T] {
 	in := ForNamespaces(of, o)
 	r := &References[T]{
@@ -80,7 +83,8 @@ func (r *References[T]) validate() error {
 	return check.Err()
 }
 
-// wrong returns everything that is wrong with the options and the client, joined, or nil.
+// wrong returns everything that is wrong with the options and the client,
+// joined, or nil.
 func (r *References[T]) wrong() error {
 	if err := r.in.Parts().Validate(); err != nil {
 		return err
@@ -101,10 +105,10 @@ func (r *References[T]) Name() string { return r.in.Name() }
 // [Informer.Resource].
 func (r *References[T]) Resource() schema.GroupResource { return r.in.Resource() }
 
-// Get returns the newest object of key, and whether there is one. In the reconcile of an
-// object that refers to key, false means that there was no such object when the watch
-// last heard of it. For any other key it means nothing. The object is shared; do not
-// modify it. It allocates nothing.
+// Get returns the newest object of key, and whether there is one. In the
+// reconcile of an object that refers to key, false means that there was no such
+// object when the watch last heard of it. For any other key it means nothing.
+// The object is shared; do not modify it. It allocates nothing.
 func (r *References[T]) Get(key types.NamespacedName) (object T, ok bool) {
 	if r.reads != nil && key.Name != "" {
 		r.reads.Read(r, key, r.Kind()+" "+strings.TrimPrefix(key.String(), "/"))
@@ -112,13 +116,14 @@ func (r *References[T]) Get(key types.NamespacedName) (object T, ok bool) {
 	return r.in.Get(key)
 }
 
-// Snapshot returns all objects that are held: those referred to and those that have been
-// until a minute ago. That an object is missing there proves nothing. It copies and
-// allocates nothing.
+// Snapshot returns all objects that are held: those referred to and those that
+// have been until a minute ago. That an object is missing there proves nothing.
+// It copies and allocates nothing.
 func (r *References[T]) Snapshot() Snapshot[T] { return r.in.Snapshot() }
 
-// Handle calls h for every change from now on, as [Informer.Handle] does. An object to
-// which nothing refers any longer is delivered as Deleted, though it may exist.
+// Handle calls h for every change from now on, as [Informer.Handle] does. An
+// object to which nothing refers any longer is delivered as Deleted, though it
+// may exist.
 func (r *References[T]) Handle(h func(Event[T])) (remove func()) {
 	added := r.in.store.delivery.add(h, r.in.store.snapshot)
 	return func() {
@@ -138,9 +143,10 @@ func (r *References[T]) CheckMutations(keys ...types.NamespacedName) error {
 	return r.in.CheckMutations(keys...)
 }
 
-// IsDeleted reports whether the server has no object of key, by one request, or none if
-// the answer must be false: an object is cached, or nothing refers to key, or its watch
-// has no first list. false means that it is not known. It is always false for fakes.
+// IsDeleted reports whether the server has no object of key, by one request, or
+// none if the answer must be false: an object is cached, or nothing refers to
+// key, or its watch has no first list. false means that it is not known. It is
+// always false for fakes.
 func (r *References[T]) IsDeleted(ctx context.Context, key types.NamespacedName) bool {
 	if known, err := r.state(key); !known || err != nil || r.in.mayExist(key) {
 		return false
@@ -149,9 +155,9 @@ func (r *References[T]) IsDeleted(ctx context.Context, key types.NamespacedName)
 	return err == nil && comparable && !r.in.mayExist(key) && r.holds(key)
 }
 
-// Status returns the state of the cache. References is how many objects are held, and
-// Problems names those that cannot be watched. It never waits for a handler or for the
-// server.
+// Status returns the state of the cache. References is how many objects are
+// held, and Problems names those that cannot be watched. It never waits for a
+// handler or for the server.
 func (r *References[T]) Status() Status {
 	s := r.in.Status()
 	r.mu.Lock()

@@ -25,8 +25,9 @@ import (
 	"github.com/homeostat/homeostat/internal/test/e2e"
 )
 
-// A Role for the verbs list and watch on one name is enough, and what it does not allow is the error of that
-// reference alone, until it is allowed. 1,000 references cost little.
+// A Role for the verbs list and watch on one name is enough, and what it does
+// not allow is the error of that reference alone, until it is allowed. 1,000
+// references cost little.
 func TestE2EReferences(t *testing.T) {
 	g := NewWithT(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 9*time.Minute)

@@ -13,7 +13,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// A controller of ConfigMaps, each of which names a Secret: only those Secrets are cached.
+// A controller of ConfigMaps, each of which names a Secret: only those Secrets
+// are cached.
 func ExampleReferenced() {
 	clientset := fake.NewClientset(
 		&corev1.ConfigMap{

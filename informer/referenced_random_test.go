@@ -21,8 +21,8 @@ import (
 
 var referenceSteps = flag.Int("reference-steps", 20_000, "steps of the random world of references")
 
-// referenceModel says in plain words what a cache of references is to show: what the
-// server has, of what is held.
+// referenceModel says in plain words what a cache of references is to show:
+// what the server has, of what is held.
 type referenceModel struct {
 	*referenceWorld
 
@@ -143,7 +143,8 @@ func (m *referenceModel) delete(key types.NamespacedName) {
 	m.mu.Unlock()
 }
 
-// expectSeen checks that the cache is no older than a write when it says that it has seen it.
+// expectSeen checks that the cache is no older than a write when it says that
+// it has seen it.
 func (m *referenceModel) expectSeen(key types.NamespacedName, rv string, counter int) {
 	restores := m.restores
 	m.secrets.Parts().OnSeen(key, rv, func() {
@@ -168,8 +169,8 @@ func (m *referenceModel) expectSeen(key types.NamespacedName, rv string, counter
 	})
 }
 
-// backUpOrRestore restores the server to the last backup, which may be too old, or makes one. A server is down while it
-// is restored.
+// backUpOrRestore restores the server to the last backup, which may be too old,
+// or makes one. A server is down while it is restored.
 func (m *referenceModel) backUpOrRestore() {
 	if m.restore == nil || m.random.IntN(2) == 0 {
 		m.backup, m.restore = m.server.Version(), maps.Clone(m.exists)

@@ -32,7 +32,8 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// referenceWorld is a simulated server, and a cache of Secrets that are referred to.
+// referenceWorld is a simulated server, and a cache of Secrets that are
+// referred to.
 type referenceWorld struct {
 	*WithT
 

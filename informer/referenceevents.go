@@ -146,9 +146,9 @@ func (r *References[T]) ended(f *reference[T], w *referenceWatch, err error) {
 	r.mu.Unlock()
 }
 
-// end is ended for a caller that holds mu. A watch that has come to its end in time is
-// resumed. After any other end the object is listed: a server that was restored would
-// resume at a state that it has lost.
+// end is ended for a caller that holds mu. A watch that has come to its end in
+// time is resumed. After any other end the object is listed: a server that was
+// restored would resume at a state that it has lost.
 func (r *References[T]) end(f *reference[T], w *referenceWatch, err error) {
 	w.stop()
 	if f.watch != w {

@@ -14,22 +14,23 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// A namespace with many references has one watch that they share. It begins at the state
-// of now, and each reference joins it when it would open a watch of its own: it is then
-// listed once more by its name. So no list of the whole namespace is read, and nothing
-// else changes for a reference: its state, its errors and what waits for it stay its own.
-// If the shared watch cannot be opened, the references are watched by their names. When it
-// is no longer needed, they go on by name where they are.
+// A namespace with many references has one watch that they share. It begins at
+// the state of now, and each reference joins it when it would open a watch of
+// its own: it is then listed once more by its name. So no list of the whole
+// namespace is read, and nothing else changes for a reference: its state, its
+// errors and what waits for it stay its own. If the shared watch cannot be
+// opened, the references are watched by their names. When it is no longer
+// needed, they go on by name where they are.
 
-// askAgain is when a watch of a namespace is tried again that is not allowed. It may stay
-// so for ever: a Role for names is enough.
+// askAgain is when a watch of a namespace is tried again that is not allowed.
+// It may stay so for ever: a Role for names is enough.
 const askAgain = 10 * time.Minute
 
 // isShared reports whether f is the watch of a namespace.
 func (f *reference[T]) isShared() bool { return f.key.Name == "" }
 
-// isAwaited reports whether references wait until it is known whether they can share f.
-// References.mu is held.
+// isAwaited reports whether references wait until it is known whether they can
+// share f. References.mu is held.
 func (f *reference[T]) isAwaited() bool {
 	return f != nil && f.holds > 0 && f.watch == nil && f.err == nil
 }
@@ -39,7 +40,8 @@ func (f *reference[T]) isWatchedBy(w *referenceWatch) bool {
 	return f.watch == w || f.shares && f.through.shared.watch == w
 }
 
-// watched returns all references, and before them the watches that they share. mu is held.
+// watched returns all references, and before them the watches that they share.
+// mu is held.
 func (r *References[T]) watched() iter.Seq[*reference[T]] {
 	return func(yield func(*reference[T]) bool) {
 		for _, s := range r.sources {
@@ -55,8 +57,9 @@ func (r *References[T]) watched() iter.Seq[*reference[T]] {
 	}
 }
 
-// countUsers begins or ends the need for a shared watch after a change of the number of
-// references. Between the half of the limit and the limit, all stays as it is. mu is held.
+// countUsers begins or ends the need for a shared watch after a change of the
+// number of references. Between the half of the limit and the limit, all stays
+// as it is. mu is held.
 func (r *References[T]) countUsers(s *referenceSource[T], namespace string) {
 	limit := r.in.options.WatchNamespaceAbove
 	switch f := s.shared; {
@@ -84,8 +87,9 @@ func (r *References[T]) dropShared(s *referenceSource[T]) {
 	}
 }
 
-// part leaves those that share f without a watch. If nothing is missing of one and resumes
-// is true, its own watch begins where the shared one was. mu is held.
+// part leaves those that share f without a watch. If nothing is missing of one
+// and resumes is true, its own watch begins where the shared one was. mu is
+// held.
 func (r *References[T]) part(f *reference[T], resumes bool) {
 	for _, of := range r.refs {
 		if of.shares && of.through == f.through {
@@ -116,7 +120,8 @@ func (r *References[T]) join(f *reference[T]) bool {
 	return true
 }
 
-// bringShared opens a watch of a namespace, at the state of now unless it can be resumed.
+// bringShared opens a watch of a namespace, at the state of now unless it can
+// be resumed.
 func (r *References[T]) bringShared(s *referenceSession[T], f *reference[T]) error {
 	if f.through.source.fake {
 		return r.watch(s, f, "")
@@ -157,7 +162,8 @@ func (r *References[T]) request(ctx context.Context, f *reference[T], o metav1.L
 	return list, err
 }
 
-// openedShared notes how an attempt to open the watch of a namespace has ended. mu is held.
+// openedShared notes how an attempt to open the watch of a namespace has ended.
+// mu is held.
 func (r *References[T]) openedShared(f *reference[T]) {
 	if !f.refused {
 		f.through.told = f.through.told && f.err != nil
@@ -171,8 +177,8 @@ func (r *References[T]) openedShared(f *reference[T]) {
 	}
 }
 
-// target returns the reference to which an event of the watch w of f belongs; nil if it
-// is not referred to, or does not share f.
+// target returns the reference to which an event of the watch w of f belongs;
+// nil if it is not referred to, or does not share f.
 func (r *References[T]) target(f *reference[T], key types.NamespacedName) *reference[T] {
 	if key == f.key || !f.isShared() {
 		if key != f.key {
@@ -188,8 +194,9 @@ func (r *References[T]) target(f *reference[T], key types.NamespacedName) *refer
 	return nil
 }
 
-// advanceShared notes that the watch w of the namespace has come to rv. bookmark says that
-// nothing has happened until then to any of those of which nothing is missing.
+// advanceShared notes that the watch w of the namespace has come to rv.
+// bookmark says that nothing has happened until then to any of those of which
+// nothing is missing.
 func (r *References[T]) advanceShared(f *reference[T], w *referenceWatch, rv string, bookmark bool) {
 	r.mu.Lock()
 	if f.watch != w {

@@ -34,7 +34,8 @@ func newSharing(t *testing.T, names ...string) *referenceWorld {
 	w.create("foreign", "1")
 	w.hold(names...)
 	lapse(untilEachWatchEnded)
-	// The shared watch neither ends during the test nor has it just begun: how long it lasts is up to chance.
+	// The shared watch neither ends during the test nor has it just begun: how
+	// long it lasts is up to chance.
 	for since := time.Duration(0); since < 2*time.Minute || since > 4*time.Minute; {
 		lapse(time.Minute)
 		since = time.Since(w.secrets.Status().WatchSince)
@@ -184,7 +185,8 @@ func TestWhatHappensWhileASharedWatchIsCutIsDelivered(t *testing.T) {
 	}
 }
 
-// A bookmark of the shared watch says nothing of an object that has joined it and has not been listed since.
+// A bookmark of the shared watch says nothing of an object that has joined it
+// and has not been listed since.
 func TestOwnWritesAreSeenWhileAReferenceJoinsASharedWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newReferenceWorld(t, &informer.Options{WatchNamespaceAbove: 2})
@@ -257,7 +259,8 @@ func TestASharedWatchRunsAgain(t *testing.T) {
 	})
 }
 
-// Watches of a fake begin where they are opened, so a list that fails after that is repeated.
+// Watches of a fake begin where they are opened, so a list that fails after
+// that is repeated.
 func TestAReferenceOfAFakeIsListedAfterItsWatchWasOpenedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)

@@ -22,8 +22,9 @@ import (
 )
 
 const (
-	// mostOpening references are listed or begin to be watched at once, and at most one
-	// each openingPause: a server that has come back is not asked for everything at once.
+	// mostOpening references are listed or begin to be watched at once, and at
+	// most one each openingPause: a server that has come back is not asked for
+	// everything at once.
 	mostOpening  = 16
 	openingPause = 10 * time.Millisecond
 	// referenceTimeout bounds each request for a list.
@@ -37,7 +38,8 @@ var (
 	errWatchEnd = errors.New("the watch broke off")
 )
 
-// referenceSession is the time from the first call of run to the end of the last one.
+// referenceSession is the time from the first call of run to the end of the
+// last one.
 type referenceSession[T Object] struct {
 	ctx     context.Context //nolint:containedctx // it outlives the call of run that began it
 	cancel  context.CancelFunc
@@ -65,8 +67,8 @@ func (s *referenceSession[T]) wakeUp() {
 	}
 }
 
-// run watches what is held until ctx ends, and returns the mutations that were found if it
-// was the last user.
+// run watches what is held until ctx ends, and returns the mutations that were
+// found if it was the last user.
 func (r *References[T]) run(ctx context.Context, joined func()) error {
 	if err := r.wrong(); err != nil {
 		return err
@@ -143,7 +145,8 @@ func (r *References[T]) leave(ctx context.Context, s *referenceSession[T]) error
 	return err
 }
 
-// schedule begins what is due, and drops what is no longer held, until the session ends.
+// schedule begins what is due, and drops what is no longer held, until the
+// session ends.
 func (r *References[T]) schedule(s *referenceSession[T]) {
 	for {
 		next, unheld := r.begin(s, time.Now())
@@ -205,8 +208,8 @@ func compareReferences[T Object](a, b *reference[T]) int {
 	return tree.CompareKeys(a.key, b.key)
 }
 
-// nextOf returns when something is to be done about a reference: zero for never. mu is
-// held.
+// nextOf returns when something is to be done about a reference: zero for
+// never. mu is held.
 func (r *References[T]) nextOf(f *reference[T]) (at time.Time) {
 	if f.dropping || f.dropped {
 		return time.Time{}
@@ -242,8 +245,8 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// open lists and watches what is ready, until nothing is. If a handler ends the goroutine,
-// another one goes on.
+// open lists and watches what is ready, until nothing is. If a handler ends the
+// goroutine, another one goes on.
 func (r *References[T]) open(s *referenceSession[T]) {
 	var f *reference[T]
 	err := errGoexit
@@ -347,8 +350,8 @@ func (r *References[T]) failed(f *reference[T], err error) {
 	f.again = time.Now().Add(wait.Jitter(pause/2, 1))
 }
 
-// bring lists a reference, unless its watch can be resumed, and opens its watch, unless
-// one is open.
+// bring lists a reference, unless its watch can be resumed, and opens its
+// watch, unless one is open.
 func (r *References[T]) bring(s *referenceSession[T], f *reference[T]) error {
 	if f.isShared() {
 		return r.bringShared(s, f)
@@ -385,8 +388,9 @@ func (r *References[T]) bring(s *referenceSession[T], f *reference[T]) error {
 	return nil
 }
 
-// confirm stores the state of the object of key as the server has it now, and returns
-// when handlers have been called. comparable is false for fakes, which prove nothing.
+// confirm stores the state of the object of key as the server has it now, and
+// returns when handlers have been called. comparable is false for fakes, which
+// prove nothing.
 func (r *References[T]) confirm(ctx context.Context, key types.NamespacedName) (comparable bool, err error) {
 	r.mu.Lock()
 	f, s := r.refs[key], r.session
@@ -413,8 +417,9 @@ func (r *References[T]) confirm(ctx context.Context, key types.NamespacedName) (
 	}
 }
 
-// list asks the server for the newest state of a reference and stores it, unless a watch
-// has brought a newer one. delivered is closed when the handlers have been called.
+// list asks the server for the newest state of a reference and stores it,
+// unless a watch has brought a newer one. delivered is closed when the handlers
+// have been called.
 func (r *References[T]) list(ctx context.Context, f *reference[T]) (rv string, delivered chan struct{}, err error) {
 	r.mu.Lock()
 	asked := listing{epoch: r.epoch, breaks: f.breaks, received: f.received}
@@ -462,8 +467,8 @@ func (f *reference[T]) selecting(opts metav1.ListOptions) metav1.ListOptions {
 	return opts
 }
 
-// storeList stores what a list at rv has found of a reference, nil if there is no such
-// object.
+// storeList stores what a list at rv has found of a reference, nil if there is
+// no such object.
 func (r *References[T]) storeList(
 	f *reference[T], found runtime.Object, rv string, asked listing, delivered chan struct{},
 ) error {

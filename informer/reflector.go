@@ -34,19 +34,20 @@ type sink[T Object] struct {
 	counted  *counters
 	store    *store[T]
 	marks    versions.Marks
-	// brought has the namespaces whose objects a source has brought, if it does not show
-	// which it reads.
+	// brought has the namespaces whose objects a source has brought, if it does
+	// not show which it reads.
 	brought *sync.Map
-	// complete reports whether all watches have stored and delivered their first list.
+	// complete reports whether all watches have stored and delivered their
+	// first list.
 	complete func() bool
 }
 
-// updateSynced follows the first list of a watch, and each change of the watches, of
-// the shards and of the users.
+// updateSynced follows the first list of a watch, and each change of the
+// watches, of the shards and of the users.
 func (s *sink[T]) updateSynced() { s.marks.SetSynced(s.complete) }
 
-// reflectorStore puts the objects that one source lists and watches into the store. It
-// is the store of client-go's Reflector.
+// reflectorStore puts the objects that one source lists and watches into the
+// store. It is the store of client-go's Reflector.
 type reflectorStore[T Object] struct {
 	sink     *sink[T]
 	source   source
@@ -60,7 +61,8 @@ type reflectorStore[T Object] struct {
 	watched  watched
 	clockMu  sync.Mutex // guards clock
 	clock    serverClock
-	// consistent says that the last list was as new as the server when it was asked for.
+	// consistent says that the last list was as new as the server when it was
+	// asked for.
 	consistent atomic.Bool
 	// lists counts the lists under way: the reflector may leave one behind.
 	lists  calls
@@ -249,7 +251,8 @@ func (r *reflectorStore[T]) selects(opts *metav1.ListOptions) {
 	opts.FieldSelector = r.sink.options.FieldSelector
 }
 
-// IsWatchListSemanticsUnSupported reports whether the reflector must not stream lists.
+// IsWatchListSemanticsUnSupported reports whether the reflector must not stream
+// lists.
 func (r *reflectorStore[T]) IsWatchListSemanticsUnSupported() bool {
 	return r.source.fake || r.source.unstreamed
 }

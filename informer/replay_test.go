@@ -78,8 +78,8 @@ func TestWhatWasDeletedBeforeAShardCameIsFound(t *testing.T) {
 	}
 }
 
-// The server is asked again until it has told all of it; one that has nothing to tell ends the watch
-// in its time.
+// The server is asked again until it has told all of it; one that has nothing
+// to tell ends the watch in its time.
 func TestAWatchOfThePastThatBreaksIsOpenedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()

@@ -19,26 +19,26 @@ var errRestored = errors.New("the server's resourceVersions have gone back, as a
 const (
 	// checkTimeout bounds the request that a resumed watch waits for.
 	checkTimeout = 5 * time.Second
-	// timelyEnd is how long before its timeout a watch may end and still count as ended
-	// by a server that works.
+	// timelyEnd is how long before its timeout a watch may end and still count
+	// as ended by a server that works.
 	timelyEnd = 5 * time.Second
 )
 
-// serverClock is what a reflectorStore knows of the server's resourceVersions. They count
-// the writes, so they only rise, until the server's storage is restored from a backup.
-// Then the server does not tell: a watch that resumes from a later resourceVersion
-// brings nothing until the server has come there again, and never what it wrote in
-// between.
+// serverClock is what a reflectorStore knows of the server's resourceVersions.
+// They count the writes, so they only rise, until the server's storage is
+// restored from a backup. Then the server does not tell: a watch that resumes
+// from a later resourceVersion brings nothing until the server has come there
+// again, and never what it wrote in between.
 type serverClock struct {
-	// restored says that the server has gone back, and that the list which follows from
-	// that has not come yet.
+	// restored says that the server has gone back, and that the list which
+	// follows from that has not come yet.
 	restored bool
 	// unsure says that a watch broke off: the server may have been restored since.
 	unsure bool
 }
 
-// noteRestored notes that the server is at rv, although it was at seen before. It ends
-// the watch, so that the reflector lists everything again.
+// noteRestored notes that the server is at rv, although it was at seen before.
+// It ends the watch, so that the reflector lists everything again.
 func (r *reflectorStore[T]) noteRestored(seen, rv string) {
 	if r.isNewlyRestored(seen, rv) {
 		r.watched.stop()
@@ -97,13 +97,15 @@ func (r *reflectorStore[T]) listedAt(rv string) versions.Occasion {
 	return versions.Relist
 }
 
-// isBefore reports whether rv is before what the watch has brought, which it returns.
+// isBefore reports whether rv is before what the watch has brought, which it
+// returns.
 func (r *reflectorStore[T]) isBefore(rv string) (seen string, before bool) {
 	seen = r.sink.marks.Of(r.source.namespace)
 	return seen, r.comparable() && rv != "" && versions.Older(rv, seen)
 }
 
-// comparable reports whether the resourceVersions of all events and lists are in order.
+// comparable reports whether the resourceVersions of all events and lists are
+// in order.
 func (r *reflectorStore[T]) comparable() bool {
 	return !r.source.isSimulated() && r.source.follows == nil
 }
@@ -117,8 +119,8 @@ func (r *reflectorStore[T]) brokeOff() {
 	}
 }
 
-// checked returns w, which was resumed at seen, unless the server is not as new as that.
-// A check without an answer is repeated when the next watch is opened.
+// checked returns w, which was resumed at seen, unless the server is not as new
+// as that. A check without an answer is repeated when the next watch is opened.
 func (r *reflectorStore[T]) checked(ctx context.Context, w watch.Interface, seen string) (watch.Interface, error) {
 	r.clockMu.Lock()
 	unsure := r.clock.unsure

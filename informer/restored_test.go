@@ -24,7 +24,8 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// restoredFixture is a server whose storage can be restored, and an informer of ConfigMaps "a" to "c".
+// restoredFixture is a server whose storage can be restored, and an informer of
+// ConfigMaps "a" to "c".
 type restoredFixture struct {
 	*WithT
 	t     *testing.T
@@ -137,7 +138,8 @@ func TestACacheThatIsAheadOfItsRestoredServerIsListedAgain(t *testing.T) {
 	}
 }
 
-// Of several API servers, the one that a client comes to after a broken connection may be late. It has lost nothing.
+// Of several API servers, the one that a client comes to after a broken
+// connection may be late. It has lost nothing.
 func TestAServerThatIsLateIsNotARestoredOne(t *testing.T) {
 	for name, o := range map[string]*apisim.Options{"streaming": nil, "plain": {NoStreamingLists: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -160,7 +162,8 @@ func TestAServerThatIsLateIsNotARestoredOne(t *testing.T) {
 	}
 }
 
-// Numbers of that length are none that can be compared as integers, and more than any that the cache has seen.
+// Numbers of that length are none that can be compared as integers, and more
+// than any that the cache has seen.
 func TestAResourceVersionBeyond64BitsIsNotSeenYet(t *testing.T) {
 	inRestoredFixture(t, nil, func(x *restoredFixture) {
 		for _, rv := range []string{"9223372036854775808", "18446744073709551617", "99999999999999999999999"} {
@@ -189,7 +192,8 @@ func TestAnotherObjectOfTheSameResourceVersionIsSeenAfterARestore(t *testing.T) 
 	})
 }
 
-// A watch that ends when it should, or is ended by the program, is of a server that works.
+// A watch that ends when it should, or is ended by the program, is of a server
+// that works.
 func TestOnlyAWatchThatBreaksOffIsChecked(t *testing.T) {
 	inRestoredFixture(t, nil, func(x *restoredFixture) {
 		var lists atomic.Int32

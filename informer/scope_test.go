@@ -277,7 +277,8 @@ func TestTheResourceIsThatOfTheGoTypeWhereTheClientDoesNotTell(t *testing.T) {
 	g.Expect(clientgo.Wrap[*unstructured.Unstructured](factory.Core().V1().Nodes().Informer(), nil).Resource()).To(BeZero())
 }
 
-// What clients are wrapped in has fields of its own, some by the names of client-go's.
+// What clients are wrapped in has fields of its own, some by the names of
+// client-go's.
 type (
 	numbered struct {
 		typedcorev1.NodeInterface

@@ -88,7 +88,8 @@ func TestAPlainListSaysWhoSelects(t *testing.T) {
 	}
 }
 
-// What is listed and watched for shards is in the informer's scope, and in these shards.
+// What is listed and watched for shards is in the informer's scope, and in
+// these shards.
 func TestRequestsForShardsSelect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, a := newDivided(t, &apisim.Options{Shards: true}), &asked{}
@@ -118,7 +119,8 @@ func TestRequestsForShardsSelect(t *testing.T) {
 	})
 }
 
-// Objects of other shards cost nothing but their bytes, also with clients that decode them.
+// Objects of other shards cost nothing but their bytes, also with clients that
+// decode them.
 func TestObjectsOfOtherShardsAreNotTransformed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDivided(t, nil)
@@ -178,7 +180,8 @@ func TestPagesAreNotListedAhead(t *testing.T) {
 	})
 }
 
-// The stream that breaks would have been as new as the server; what is listed instead is from its cache.
+// The stream that breaks would have been as new as the server; what is listed
+// instead is from its cache.
 func TestTheFirstShardsAreTheLatestAfterAStreamThatDoesNotEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDivided(t, nil)

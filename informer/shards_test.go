@@ -155,7 +155,8 @@ func (d *divided) stored(shards ...int) map[types.NamespacedName]string {
 	return have
 }
 
-// add adds a shard in the background: when that is done, the cache has what was there.
+// add adds a shard in the background: when that is done, the cache has what was
+// there.
 func (d *divided) add(ctx context.Context, shard int) {
 	ctx, cancel := context.WithCancel(ctx)
 	d.mu.Lock()
@@ -284,7 +285,8 @@ func TestShardsOfAnInformer(t *testing.T) {
 	}
 }
 
-// A client does not say whether its kind has namespaces: objects without one are in each shard.
+// A client does not say whether its kind has namespaces: objects without one
+// are in each shard.
 func TestObjectsOfAKindOfUnknownScopeMayHaveNoNamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
@@ -346,8 +348,9 @@ func TestInformersThatAreWholeAllTheSame(t *testing.T) {
 	})
 }
 
-// At rest the cache is what the server has of the shards that were added, whatever has
-// come in which order: handlers were told the same, and no state has come back.
+// At rest the cache is what the server has of the shards that were added,
+// whatever has come in which order: handlers were told the same, and no state
+// has come back.
 func TestShardsComeAndGoBesideTheWatch(t *testing.T) {
 	seeds := 30
 	if testing.Short() {
@@ -398,7 +401,8 @@ func shardsComeAndGo(t *testing.T, seed uint64) {
 	d.Expect(d.told).To(BeEmpty())
 }
 
-// They existed before, and are not of the first list: Initial is for what every user waits for.
+// They existed before, and are not of the first list: Initial is for what every
+// user waits for.
 func TestObjectsOfMoreShardsAreDeliveredAsAdded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDivided(t, nil)
@@ -446,7 +450,8 @@ func TestAUserOfAllObjectsWaitsForTheHandlers(t *testing.T) {
 	})
 }
 
-// Objects without a namespace, and those that a client is bound to, are in every shard: another replica would lack them.
+// Objects without a namespace, and those that a client is bound to, are in
+// every shard: another replica would lack them.
 func TestInformersThatCannotBeDivided(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)

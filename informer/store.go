@@ -40,7 +40,8 @@ type contents[T Object] interface {
 	CaughtUp(rv string)
 }
 
-// whole is the contents of a namespace in a store that keeps all objects, "" for all.
+// whole is the contents of a namespace in a store that keeps all objects, ""
+// for all.
 type whole[T Object] struct {
 	store     *store[T]
 	namespace string
@@ -79,8 +80,8 @@ func newStore[T Object](o *Options, id *identity) *store[T] {
 
 func (s *store[T]) snapshot() Snapshot[T] { return Snapshot[T]{s.latest.Load()} }
 
-// share makes object use the memory of equal parts of its cached state, or else of other
-// objects.
+// share makes object use the memory of equal parts of its cached state, or else
+// of other objects.
 func (s *store[T]) share(object T) {
 	switch it := s.table.Get(bound.KeyOf(object)); {
 	case s.sharer == nil:
@@ -108,8 +109,8 @@ func (s *store[T]) putLocked(c tree.Change[T]) {
 	}
 }
 
-// storeChange stores a change and reports whether it could be stored. The caller holds
-// writing, and calls delivery.run when it has let go of it.
+// storeChange stores a change and reports whether it could be stored. The
+// caller holds writing, and calls delivery.run when it has let go of it.
 func (s *store[T]) storeChange(c tree.Change[T]) bool {
 	why, next := whyStub(c.New.Object), (*state[T])(nil)
 	if why == nil {
@@ -197,8 +198,9 @@ func (s *store[T]) clearIfUnused() {
 	s.unreadable.removeIf(func(*UnreadableError) bool { return true })
 }
 
-// addIndex adds the index that of returns for the known objects, and returns its number.
-// Objects for which the index panics stay, but not in the index, and are unreadable.
+// addIndex adds the index that of returns for the known objects, and returns
+// its number. Objects for which the index panics stay, but not in the index,
+// and are unreadable.
 func (s *store[T]) addIndex(of func(known []tree.Change[T]) tree.Index[T]) int {
 	s.writing.Lock()
 	defer s.delivery.run()
@@ -229,10 +231,10 @@ func (s *store[T]) publish(next *state[T], b batch[T]) {
 	s.delivery.enqueue(b)
 }
 
-// publishList publishes the state in which items, which are sorted, are the whole
-// content of the namespaces within. A list beside the watch may be older than what is
-// known of an unreadable object: then rv is its resourceVersion, else empty. The caller
-// holds writing.
+// publishList publishes the state in which items, which are sorted, are the
+// whole content of the namespaces within. A list beside the watch may be older
+// than what is known of an unreadable object: then rv is its resourceVersion,
+// else empty. The caller holds writing.
 func (s *store[T]) publishList(
 	within func(string) bool, items []*tree.Item[T], how versions.Occasion, rv string, done func(),
 ) {
@@ -255,9 +257,9 @@ func (s *store[T]) publishChanges(next *state[T], changes []tree.Change[T], how 
 	s.publish(next, batch[T]{events: events, done: done})
 }
 
-// list puts items, which are sorted, into the table as the whole content of the namespaces
-// within, and returns the state that has them, what has changed, and what was refused. rv
-// is that of publishList. The caller holds writing.
+// list puts items, which are sorted, into the table as the whole content of the
+// namespaces within, and returns the state that has them, what has changed, and
+// what was refused. rv is that of publishList. The caller holds writing.
 func (s *store[T]) list(
 	within func(string) bool, items []*tree.Item[T], how versions.Occasion, rv string,
 ) (*state[T], []tree.Change[T], []refusedItem[T]) {

@@ -40,7 +40,8 @@ func TestAnUnreadableEventOfARecreatedObjectEndsTheOldOne(t *testing.T) {
 	}
 }
 
-// The resourceVersion of a list may be before what the watch, or another list, has brought.
+// The resourceVersion of a list may be before what the watch, or another list,
+// has brought.
 func TestAnOlderListEndsNoUnreadableState(t *testing.T) {
 	for name, older := range map[string][]*corev1.ConfigMap{
 		"with an earlier state": {configMapAt("x", 6)}, "from before the object": nil,
@@ -58,7 +59,8 @@ func TestAnOlderListEndsNoUnreadableState(t *testing.T) {
 	}
 }
 
-// What is cached of an unreadable object is not deleted by a list from before its unreadable state.
+// What is cached of an unreadable object is not deleted by a list from before
+// its unreadable state.
 func TestAnOlderListDeletesNothingThatIsUnreadable(t *testing.T) {
 	for name, older := range map[string]*corev1.ConfigMap{
 		"with a state between": configMapAt("x", 6), "with the state that is cached": configMapAt("x", 3),
@@ -116,7 +118,8 @@ func TestAFaultIsAsDeepAsTheTypesSay(t *testing.T) {
 	}
 }
 
-// A list that could be read the second time was damaged on its way: the client goes on to send its own requests.
+// A list that could be read the second time was damaged on its way: the client
+// goes on to send its own requests.
 func TestOnlyAnUndecodableObjectTurnsReadingObjectByObjectOn(t *testing.T) {
 	for name, c := range map[string]struct {
 		items string

@@ -112,7 +112,8 @@ type jobs struct {
 // history is how many events the server remembers.
 const history = 5
 
-// withJobs calls f with a server that has the jobs d/a and d/b, of which b has spec. The informer is made by f.
+// withJobs calls f with a server that has the jobs d/a and d/b, of which b has
+// spec. The informer is made by f.
 func withJobs(t *testing.T, o *apisim.Options, spec map[string]any, f func(x *jobs)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -222,7 +223,8 @@ func keyOfJob(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: "d", Name: name}
 }
 
-// proven reports whether the cache proves that the object is deleted: it is asked as often as a mass deletion does.
+// proven reports whether the cache proves that the object is deleted: it is
+// asked as often as a mass deletion does.
 func (x *jobs) proven(name string) (proven bool) {
 	for range 20 {
 		proven = x.in.IsDeleted(x.t.Context(), keyOfJob(name))
@@ -299,7 +301,8 @@ type generatedJobs struct {
 	*gentype.ClientWithList[*job, *jobList]
 }
 
-// jobInterface is that which client-gen makes for it, and shownJobs is what people put around it.
+// jobInterface is that which client-gen makes for it, and shownJobs is what
+// people put around it.
 type (
 	jobInterface interface {
 		informer.Client[*job, *jobList]
@@ -392,7 +395,8 @@ func TestARecreatedObjectThatIsUnreadableEndsTheOldOne(t *testing.T) {
 	})
 }
 
-// A list that comes after a gap takes the last good state of an object for no deletion.
+// A list that comes after a gap takes the last good state of an object for no
+// deletion.
 func TestAListKeepsTheLastGoodStateOfAnUnreadableObject(t *testing.T) {
 	withJobs(t, &apisim.Options{}, good, func(x *jobs) {
 		x.run(x.client.In(""), nil)
@@ -414,8 +418,9 @@ func TestAListKeepsTheLastGoodStateOfAnUnreadableObject(t *testing.T) {
 	})
 }
 
-// offline ends the watch, and lets no request through until the returned function has been called; then the history
-// is gone, so that the objects are listed again.
+// offline ends the watch, and lets no request through until the returned
+// function has been called; then the history is gone, so that the objects are
+// listed again.
 func (x *jobs) offline() (online func()) {
 	x.off.Store(true)
 	x.mu.Lock()
@@ -434,7 +439,8 @@ func (x *jobs) offline() (online func()) {
 	}
 }
 
-// What is known already is not logged again, and a newer state is as bad as the first one.
+// What is known already is not logged again, and a newer state is as bad as the
+// first one.
 func TestAnUnreadableStateIsLoggedOnceAndBeginsOnce(t *testing.T) {
 	withJobs(t, &apisim.Options{}, bad, func(x *jobs) {
 		x.run(x.client.In(""), nil)
@@ -736,7 +742,8 @@ func TestUnreadableMetadata(t *testing.T) {
 	})
 }
 
-// A client that does more than send the request is not replaced: nobody knows what it does.
+// A client that does more than send the request is not replaced: nobody knows
+// what it does.
 func TestAClientWithAListOfItsOwnIsNotReplaced(t *testing.T) {
 	withJobs(t, &apisim.Options{}, bad, func(x *jobs) {
 		in := informer.For(ownJobs{x.plain()}, nil)

@@ -107,7 +107,8 @@ func TestFaultsAreVisible(t *testing.T) {
 	}
 }
 
-// However a gap in the watch comes about, what was deleted in it is delivered, once.
+// However a gap in the watch comes about, what was deleted in it is delivered,
+// once.
 func TestNoGapLosesADeletion(t *testing.T) {
 	forbidden := refuse(http.StatusForbidden, metav1.StatusReasonForbidden)
 	unknown := refuse(http.StatusNotFound, metav1.StatusReasonNotFound)

@@ -19,8 +19,8 @@ import (
 	"github.com/homeostat/homeostat/internal/keyspace"
 )
 
-// The reflector counts the time of a watch from the end of its first list, and lists
-// everything again after a short one.
+// The reflector counts the time of a watch from the end of its first list, and
+// lists everything again after a short one.
 func TestAWatchThatHasJustListedIsNotEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
@@ -43,7 +43,8 @@ func TestAWatchThatHasJustListedIsNotEnded(t *testing.T) {
 	})
 }
 
-// However long the watch has been open: shards that come are not waited for that long.
+// However long the watch has been open: shards that come are not waited for
+// that long.
 func TestAWatchThatHasBeenOpenForLongIsEndedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
@@ -60,7 +61,8 @@ func TestAWatchThatHasBeenOpenForLongIsEndedAtOnce(t *testing.T) {
 	})
 }
 
-// A timer that fires again and again would keep the reflector, and run on after Run.
+// A timer that fires again and again would keep the reflector, and run on after
+// Run.
 func TestAWatchIsNotNarrowedAfterTheLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
@@ -147,8 +149,8 @@ func TestAWatchIsNarrowedAsSoonAsItMayBeEnded(t *testing.T) {
 	})
 }
 
-// complaining is a watch that reports an error when it is stopped, as those of client-go
-// may.
+// complaining is a watch that reports an error when it is stopped, as those of
+// client-go may.
 type complaining struct {
 	events  chan watch.Event
 	stopped *int
@@ -211,7 +213,8 @@ func TestTheContextOfAWatchThatIsNotOpenedEnds(t *testing.T) {
 	}
 }
 
-// The rest of an answer to a list may take any time, that of a call that opens a watch may not.
+// The rest of an answer to a list may take any time, that of a call that opens
+// a watch may not.
 func TestADeadlineIsThatOfTheFirstByte(t *testing.T) {
 	for rest, cause := range map[time.Duration]error{0: nil, time.Minute: errNoAnswer} {
 		synctest.Test(t, func(t *testing.T) {

@@ -25,28 +25,31 @@ import (
 
 // Cluster is a further cluster of a [Program].
 type Cluster struct {
-	// Name is a DNS label, such as "west". The flag --west-kubeconfig names the cluster
-	// then, [Env.Clusters] has it as "west", and a need such as "list pods on west" is
-	// about it.
+	// Name is a DNS label, such as "west". The flag --west-kubeconfig names the
+	// cluster then, [Env.Clusters] has it as "west", and a need such as "list
+	// pods on west" is about it.
 	Name string
-	// Optional lets the program work in the other clusters, and be ready, while this one
-	// does not answer, refuses a permission, or lacks a kind, and even while its
-	// kubeconfig cannot be read: /readyz names what is wrong and stays 200, and the
-	// program asks again until all is well. All controllers of the cluster must have
-	// reconcile.Options.Optional: they start by themselves, without a restart. Defaults to
-	// false: the program ends at its start if the cluster does not answer in time.
+	// Optional lets the program work in the other clusters, and be ready, while
+	// this one does not answer, refuses a permission, or lacks a kind, and even
+	// while its kubeconfig cannot be read: /readyz names what is wrong and
+	// stays 200, and the program asks again until all is well. All controllers
+	// of the cluster must have reconcile.Options.Optional: they start by
+	// themselves, without a restart. Defaults to false: the program ends at its
+	// start if the cluster does not answer in time.
 	Optional bool
 }
 
 const (
-	// answerWithin is how long a server may take for one answer at the start, and later
-	// for the question whether it is there.
+	// answerWithin is how long a server may take for one answer at the start,
+	// and later for the question whether it is there.
 	answerWithin = 15 * time.Second
 	// askEvery is how often a further cluster is asked whether it is there.
 	askEvery = 30 * time.Second
-	// askAgain is how soon a server is asked again after a failure. It doubles each time.
+	// askAgain is how soon a server is asked again after a failure. It doubles
+	// each time.
 	askAgain = 250 * time.Millisecond
-	// askAgainEvery is how often a further cluster is asked at least while it fails.
+	// askAgainEvery is how often a further cluster is asked at least while it
+	// fails.
 	askAgainEvery = 10 * time.Second
 )
 
@@ -87,8 +90,8 @@ func (r *remote) watch(ctx context.Context) {
 	}
 }
 
-// ask returns what is wrong with the cluster: first what the program needs, and once all
-// of that was there, whether it answers.
+// ask returns what is wrong with the cluster: first what the program needs, and
+// once all of that was there, whether it answers.
 func (r *remote) ask(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
@@ -205,8 +208,8 @@ func (p Program) watchClusters(ctx context.Context, env Env, files map[string]*k
 // readers are controllers, which read from servers.
 type readers []*reconcile.Controller
 
-// dispensable returns the resources that only optional controllers watch, on the server
-// of a cluster.
+// dispensable returns the resources that only optional controllers watch, on
+// the server of a cluster.
 func (r readers) dispensable(server string) []schema.GroupResource {
 	needed := map[schema.GroupResource]bool{}
 	for _, i := range inspect.Informers(r...) {
@@ -223,8 +226,8 @@ func (r readers) dispensable(server string) []schema.GroupResource {
 	return all
 }
 
-// required returns a controller that is not optional and reads from the server, nil if
-// there is none.
+// required returns a controller that is not optional and reads from the server,
+// nil if there is none.
 func (r readers) required(server string) *reconcile.Controller {
 	for _, c := range r {
 		if !c.Status(0).Optional && c.Informers()[0].Server == server {

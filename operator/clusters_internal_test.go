@@ -150,7 +150,8 @@ func TestAClusterIsWatchedForAsLongAsTheProgramRuns(t *testing.T) {
 	})
 }
 
-// A kind that one controller needs is needed, however many others can do without it.
+// A kind that one controller needs is needed, however many others can do
+// without it.
 func TestOnlyKindsThatNoControllerNeedsAreDispensable(t *testing.T) {
 	g := NewWithT(t)
 	client := kubernetes.NewForConfigOrDie(&rest.Config{Host: "https://edge"})

@@ -26,7 +26,8 @@ import (
 
 func everything(authorizationv1.ResourceAttributes) bool { return true }
 
-// blackHole accepts connections and never answers. accepted is closed when it has the first one.
+// blackHole accepts connections and never answers. accepted is closed when it
+// has the first one.
 func blackHole(t *testing.T) (url string, accepted <-chan struct{}) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
@@ -44,7 +45,8 @@ func blackHole(t *testing.T) (url string, accepted <-chan struct{}) {
 	return "http://" + l.Addr().String(), first
 }
 
-// alive is a simulated API server with the Namespace n on an address, until it dies.
+// alive is a simulated API server with the Namespace n on an address, until it
+// dies.
 func alive(t *testing.T, address string) (die func()) {
 	g := NewWithT(t)
 	sim, err := apisim.New(nil)
@@ -98,7 +100,8 @@ func runs(t *testing.T, p operator.Program, setup func(operator.Env, chan<- stri
 
 func (r *running) readyz() (string, error) { return answer(r.address, "/readyz")() }
 
-// homeAndEdge makes a controller of what is at home, and an optional one of each further cluster.
+// homeAndEdge makes a controller of what is at home, and an optional one of
+// each further cluster.
 func homeAndEdge(env operator.Env, ran chan<- string) ([]*reconcile.Controller, error) {
 	all, err := podController(func() { ran <- "home" })
 	for name, c := range env.Clusters {
@@ -161,7 +164,8 @@ func TestAControllerOfAnOptionalClusterIsOptional(t *testing.T) {
 		`controller "wrong", which reads from cluster edge: that one is optional`))
 }
 
-// Dead clusters that the program needs are asked at the same time: none waits until another is given up.
+// Dead clusters that the program needs are asked at the same time: none waits
+// until another is given up.
 func TestClustersAreAskedSideBySide(t *testing.T) {
 	g := NewWithT(t)
 	one, first := blackHole(t)
@@ -183,7 +187,8 @@ func TestClustersAreAskedSideBySide(t *testing.T) {
 	g.Eventually(ended, patience).Should(Receive(BeZero()), said.String)
 }
 
-// A kind that only an optional controller watches may be missing: it is not the wrong kind that ends a program.
+// A kind that only an optional controller watches may be missing: it is not the
+// wrong kind that ends a program.
 func TestAKindThatOnlyOptionalControllersWatchMayBeMissing(t *testing.T) {
 	g := NewWithT(t)
 	setup := func(optional bool) func(operator.Env, chan<- string) ([]*reconcile.Controller, error) {

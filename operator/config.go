@@ -18,13 +18,14 @@ import (
 // ($KUBECONFIG, ~/.kube/config). It sends no request. The caller owns the config;
 // pass it to [cluster.New], whose clients are not throttled.
 //
-// Every client made from it reads a changed kubeconfig again, within ten seconds, and
-// within a second after the server has refused a request: tokens, passwords and
-// certificates may be replaced while the program runs. The server stays the one of
-// the start: a kubeconfig that names another needs a restart, since nothing proves
-// that both are the same cluster. Files and plugins that client-go itself reads again,
-// such as the token of a Pod, are left to it. Connections for exec, attach and
-// port-forward use an inline client certificate as it was at the start.
+// Every client made from it reads a changed kubeconfig again, within ten
+// seconds, and within a second after the server has refused a request: tokens,
+// passwords and certificates may be replaced while the program runs. The server
+// stays the one of the start: a kubeconfig that names another needs a restart,
+// since nothing proves that both are the same cluster. Files and plugins that
+// client-go itself reads again, such as the token of a Pod, are left to it.
+// Connections for exec, attach and port-forward use an inline client
+// certificate as it was at the start.
 //
 // Errors: an unreadable kubeconfig, or no cluster configured.
 func Config(kubeconfig string) (*rest.Config, error) {
@@ -32,8 +33,8 @@ func Config(kubeconfig string) (*rest.Config, error) {
 	return config, err
 }
 
-// connect returns the config for [Config], and the kubeconfig that it follows, which is
-// nil in a Pod.
+// connect returns the config for [Config], and the kubeconfig that it follows,
+// which is nil in a Pod.
 func connect(file string) (*rest.Config, *kubeconfig, error) {
 	if file == "" {
 		config, err := rest.InClusterConfig()

@@ -15,7 +15,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// A slow API server needs longer durations, and its operator must not build the program anew for that.
+// A slow API server needs longer durations, and its operator must not build the
+// program anew for that.
 func TestTheDurationsOfTheLeaseAreFlags(t *testing.T) {
 	file := answers(t, func(authorizationv1.ResourceAttributes) bool { return true })
 	var got leader.Options

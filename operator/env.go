@@ -18,27 +18,30 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// Env provides what controllers are made from. Tests of a Setup make one with [NewEnv]. Its
-// methods are safe for concurrent use.
+// Env provides what controllers are made from. Tests of a Setup make one with
+// [NewEnv]. Its methods are safe for concurrent use.
 type Env struct {
 	// Context ends when the process is told to stop, before the controllers have
 	// drained. It carries the logger.
 	Context context.Context
-	// Cluster is the cluster that the flags name. Writes of a reconcile through it are
-	// seen. With --leader-elect writes are refused unless this replica leads, hence also
-	// during Setup.
+	// Cluster is the cluster that the flags name. Writes of a reconcile through
+	// it are seen. With --leader-elect writes are refused unless this replica
+	// leads, hence also during Setup.
 	Cluster *cluster.Cluster
-	// Clusters are those of Program.Clusters, by name. They are fenced like Cluster.
+	// Clusters are those of Program.Clusters, by name. They are fenced like
+	// Cluster.
 	Clusters map[string]*cluster.Cluster
-	// Events records Kubernetes Events in the cluster that the flags name, reported
-	// by Program.Name. It is safe for concurrent use, and does not wait for the server.
+	// Events records Kubernetes Events in the cluster that the flags name,
+	// reported by Program.Name. It is safe for concurrent use, and does not
+	// wait for the server.
 	Events events.EventRecorder
 	// Leader is nil without --leader-elect.
 	Leader reconcile.Leader
 	// Shards is nil without --leader-elect and [Sharded].
 	Shards reconcile.Shards
-	// Metrics takes the program's own collectors; /metrics serves them. If MustRegister
-	// cannot accept one, the program ends after Setup, with an error that names it.
+	// Metrics takes the program's own collectors; /metrics serves them. If
+	// MustRegister cannot accept one, the program ends after Setup, with an
+	// error that names it.
 	Metrics prometheus.Registerer
 
 	asks asker
@@ -50,12 +53,13 @@ func (e Env) Options() *reconcile.Options {
 	return &reconcile.Options{Leader: e.Leader, Shards: e.Shards, Events: e.Events}
 }
 
-// CheckPermissions is the function [CheckPermissions] for permissions that Setup can
-// do without, with the clusters of the environment: needs have the form of
-// [Program.Needs].
+// CheckPermissions is the function [CheckPermissions] for permissions that
+// Setup can do without, with the clusters of the environment: needs have the
+// form of [Program.Needs].
 //
-// Errors: as for the function; only [ErrPermission] means that the server has refused. An
-// optional cluster that does not answer is given up after 15 seconds.
+// Errors: as for the function; only [ErrPermission] means that the server has
+// refused. An optional cluster that does not answer is given up after 15
+// seconds.
 //
 //	if err := env.CheckPermissions("list,watch secrets"); errors.Is(err, operator.ErrPermission) { … }
 func (e Env) CheckPermissions(needs ...string) error {
@@ -102,8 +106,8 @@ func (e Env) reach(configs map[string]*rest.Config) (Env, error) {
 	return e, err
 }
 
-// check asks every server that the program cannot do without whether it has the kinds
-// that controllers need, all servers at the same time.
+// check asks every server that the program cannot do without whether it has the
+// kinds that controllers need, all servers at the same time.
 func (e Env) check(timeout time.Duration, controllers []*reconcile.Controller) error {
 	clusters := maps.Clone(e.Clusters)
 	clusters[first] = e.Cluster

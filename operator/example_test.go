@@ -118,9 +118,10 @@ func ExampleFencingPolicy() {
 	// true true
 }
 
-// Further clusters have flags of their own, and needs may be on one of them. The
-// writes to all of them are fenced by the Lease in the first one. An optional cluster
-// may be away: its controllers wait for it, and the others work.
+// Further clusters have flags of their own, and needs may be on one of them.
+// The writes to all of them are fenced by the Lease in the first one. An
+// optional cluster may be away: its controllers wait for it, and the others
+// work.
 func ExampleProgram_clusters() {
 	program := operator.Program{
 		Name:     "labeller",
@@ -165,8 +166,8 @@ func ExampleEnv_CheckPermissions() {
 	// 1 <nil>
 }
 
-// ownMain is a program with a main of its own, which takes the pieces that it wants.
-// config is that of operator.Config(*kubeconfig).
+// ownMain is a program with a main of its own, which takes the pieces that it
+// wants. config is that of operator.Config(*kubeconfig).
 func ownMain(ctx context.Context, config *rest.Config, stderr io.Writer) error {
 	log := operator.Logger(stderr, true, 0)
 	ctx = logr.NewContext(ctx, log)

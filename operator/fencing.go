@@ -14,10 +14,11 @@ import (
 	"github.com/homeostat/homeostat/leader/fence"
 )
 
-// FencingPolicy is for [Program.FencingPolicy]: it returns, as a manifest for kubectl, the
-// policy of [fence.YAML] for everything that Needs allow a replica of p to write. The
-// replicas' Pods use serviceAccount, as namespace/name, and the Lease is in its namespace.
-// Comments name the writes that the policy does not cover.
+// FencingPolicy is for [Program.FencingPolicy]: it returns, as a manifest for
+// kubectl, the policy of [fence.YAML] for everything that Needs allow a replica
+// of p to write. The replicas' Pods use serviceAccount, as namespace/name, and
+// the Lease is in its namespace. Comments name the writes that the policy does
+// not cover.
 //
 // Errors: a service account without a namespace; no write among Needs; those of
 // [fence.YAML].
@@ -55,9 +56,9 @@ func FencingPolicy(p Program, serviceAccount string) (string, error) {
 	return head.String() + manifest, nil
 }
 
-// written returns the resources that permissions let the leader write in the cluster of
-// its Lease, as [fence.Options] has them, and its writes elsewhere. Events and reviews
-// are those of every replica.
+// written returns the resources that permissions let the leader write in the
+// cluster of its Lease, as [fence.Options] has them, and its writes elsewhere.
+// Events and reviews are those of every replica.
 func written(permissions []permission) (resources []string, elsewhere []permission) {
 	all := map[string]bool{}
 	for _, p := range permissions {

@@ -14,7 +14,8 @@ import (
 	"github.com/homeostat/homeostat/operator"
 )
 
-// printed returns what a program prints on standard output, what it says, and its exit code.
+// printed returns what a program prints on standard output, what it says, and
+// its exit code.
 func printed(t *testing.T, p operator.Program, args ...string) (out, said string, code int) {
 	t.Helper()
 	g, before := NewWithT(t), os.Stdout

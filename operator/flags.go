@@ -39,7 +39,8 @@ type flags struct {
 	policyFor      string         // the service account to print the policy for
 }
 
-// usageError is an error of the command line: whoever starts the program can mend it.
+// usageError is an error of the command line: whoever starts the program can
+// mend it.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
@@ -183,8 +184,8 @@ func (p Program) validate() error {
 	return errors.Join(check.Err(), err)
 }
 
-// validate returns all faults of the command line of p, joined. rest are the arguments
-// that are no flags, of which there must be none.
+// validate returns all faults of the command line of p, joined. rest are the
+// arguments that are no flags, of which there must be none.
 func (f *flags) validate(p Program, rest []string) error {
 	var errs []error
 	if len(rest) > 0 {
@@ -241,8 +242,8 @@ func (f *flags) validateLease(p Program) error {
 	return nil
 }
 
-// validateClusters returns the faults of Clusters. It is called before flags are named
-// after them.
+// validateClusters returns the faults of Clusters. It is called before flags
+// are named after them.
 func (p Program) validateClusters() error {
 	check := option.Of("operator.Program")
 	names := p.clusterNames()

@@ -24,7 +24,8 @@ func TestTheHelpNamesProfilesOnlyIfTheProgramServesThem(t *testing.T) {
 	}
 }
 
-// The command line has checked the durations already: those that nobody may have show whether the shards get them.
+// The command line has checked the durations already: those that nobody may
+// have show whether the shards get them.
 func TestTheSDKsShardsHaveTheDurationsOfTheFlags(t *testing.T) {
 	g := NewWithT(t)
 	home, err := cluster.New(&rest.Config{Host: "https://home"}, nil)

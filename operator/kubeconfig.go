@@ -47,8 +47,8 @@ type login struct {
 	config *rest.Config
 
 	mu sync.Mutex // guards connections
-	// connections replace those of the start if the certificates have changed; clients
-	// that share one then share one now.
+	// connections replace those of the start if the certificates have changed;
+	// clients that share one then share one now.
 	connections map[*http.Transport]http.RoundTripper
 }
 
@@ -76,8 +76,9 @@ func readKubeconfig(file string) (*kubeconfig, error) {
 	return k, nil
 }
 
-// laterKubeconfig is a kubeconfig that could not be read yet. Until it can be, requests
-// fail. They are made for a server that does not exist, whose name says which is meant.
+// laterKubeconfig is a kubeconfig that could not be read yet. Until it can be,
+// requests fail. They are made for a server that does not exist, whose name
+// says which is meant.
 func laterKubeconfig(name, file string, err error) *kubeconfig {
 	k := &kubeconfig{
 		rules: clientcmd.NewDefaultClientConfigLoadingRules(), unread: true,
@@ -107,7 +108,8 @@ func (k *kubeconfig) problems(check string) []inspect.Problem {
 	return []inspect.Problem{p}
 }
 
-// errOtherServer is the error of a kubeconfig that named a different server at the start.
+// errOtherServer is the error of a kubeconfig that named a different server at
+// the start.
 var errOtherServer = errors.New("the kubeconfig names another server now")
 
 // config returns the config of the start, whose clients follow the file. Plugins
@@ -134,8 +136,8 @@ func (k *kubeconfig) load() (*rest.Config, error) {
 	return clientcmd.NewNonInteractiveClientConfig(*raw, context, nil, k.rules).ClientConfig()
 }
 
-// follow reads the file again, unless that was done less than an interval ago, or is
-// being done.
+// follow reads the file again, unless that was done less than an interval ago,
+// or is being done.
 func (k *kubeconfig) follow(req *http.Request, interval time.Duration) {
 	if !k.reading.TryLock() {
 		return
@@ -179,8 +181,8 @@ func (k *kubeconfig) use(req *http.Request, config *rest.Config) {
 	klog.FromContext(req.Context()).Info("read changed credentials from the kubeconfig", "server", config.Host)
 }
 
-// sameLogin reports whether two configs have the same credentials. A token in a file
-// is read by client-go.
+// sameLogin reports whether two configs have the same credentials. A token in a
+// file is read by client-go.
 func sameLogin(a, b *rest.Config) bool {
 	return sameConnection(a, b) && a.BearerTokenFile == b.BearerTokenFile &&
 		(a.BearerToken == b.BearerToken || a.BearerTokenFile != "") &&
@@ -242,7 +244,8 @@ type follower struct {
 // WrappedRoundTripper lets client-go look through the follower.
 func (f *follower) WrappedRoundTripper() http.RoundTripper { return f.next }
 
-// RoundTrip sends a request. If the server refuses it, later requests may do better.
+// RoundTrip sends a request. If the server refuses it, later requests may do
+// better.
 func (f *follower) RoundTrip(req *http.Request) (*http.Response, error) {
 	interval := readEvery
 	if f.isUnread() {

@@ -36,7 +36,8 @@ import (
 	"github.com/homeostat/homeostat/operator"
 )
 
-// gatekeeper is a TLS server that lets in those who are known now, and notes who they were.
+// gatekeeper is a TLS server that lets in those who are known now, and notes
+// who they were.
 type gatekeeper struct {
 	*httptest.Server
 
@@ -54,7 +55,8 @@ func newGatekeeper(t *testing.T, known string) *gatekeeper {
 	return k
 }
 
-// who is how a client shows itself: a token, a password, another user, a certificate.
+// who is how a client shows itself: a token, a password, another user, a
+// certificate.
 func who(r *http.Request) string {
 	name := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if user, password, ok := r.BasicAuth(); ok {
@@ -270,7 +272,8 @@ func TestCredentialsAreKeptWhileTheFileHasNoOthersForThisServer(t *testing.T) {
 	g.Expect(other.seen).To(BeEmpty())
 }
 
-// The context that was current at the start is that of the program, whatever kubectl config use-context does to the file.
+// The context that was current at the start is that of the program, whatever
+// kubectl config use-context does to the file.
 func TestTheContextOfTheStartStays(t *testing.T) {
 	server := newGatekeeper(t, "a")
 	synctest.Test(t, func(t *testing.T) {

@@ -28,18 +28,20 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// Exit codes. A program that is wrong in itself ends with exitError: no other command
-// line would help.
+// Exit codes. A program that is wrong in itself ends with exitError: no other
+// command line would help.
 const (
 	exitError = 1
 	exitUsage = 2
 )
 
-// Main runs the program until SIGTERM or SIGINT and returns its exit code: 0 after a drain, 1
-// after an error or if p itself is wrong, 2 for a wrong command line. args are without the program's name; logs and
-// errors are written to stderr; only a requested policy is written to standard output.
+// Main runs the program until SIGTERM or SIGINT and returns its exit code: 0
+// after a drain, 1 after an error or if p itself is wrong, 2 for a wrong
+// command line. args are without the program's name; logs and errors are
+// written to stderr; only a requested policy is written to standard output.
 //
-// It sets klog's logger and the memory limit of the process ([LimitMemory]): call it once.
+// It sets klog's logger and the memory limit of the process ([LimitMemory]):
+// call it once.
 func (p Program) Main(args []string, stderr io.Writer) int {
 	f, err := p.parse(args, stderr)
 	if errors.Is(err, flag.ErrHelp) {
@@ -231,7 +233,8 @@ func (p Program) replicate(env Env, home *cluster.Cluster, f *flags) (Env, error
 	return env, err
 }
 
-// needs are the permissions that these flags require, and those that the program can do without.
+// needs are the permissions that these flags require, and those that the
+// program can do without.
 func (p Program) needs(f *flags) []permission {
 	const leases = "leases." + coordinationv1.GroupName
 	all := slices.Clone(p.Needs)
@@ -261,8 +264,8 @@ func (p Program) needs(f *flags) []permission {
 	return permissions
 }
 
-// connectAll returns the config of each cluster by its name, and the kubeconfig that it
-// follows, which is nil in a Pod.
+// connectAll returns the config of each cluster by its name, and the kubeconfig
+// that it follows, which is nil in a Pod.
 func (p Program) connectAll(f *flags) (map[string]*rest.Config, map[string]*kubeconfig, error) {
 	configs, followed := map[string]*rest.Config{}, map[string]*kubeconfig{}
 	files := map[string]string{first: f.kubeconfig}
@@ -284,8 +287,8 @@ func (p Program) connectAll(f *flags) (map[string]*rest.Config, map[string]*kube
 	return configs, followed, nil
 }
 
-// complainOfReaders returns which controllers keep the program from doing without an
-// optional cluster.
+// complainOfReaders returns which controllers keep the program from doing
+// without an optional cluster.
 func (p Program) complainOfReaders(env Env, controllers []*reconcile.Controller) error {
 	var errs []error
 	required := map[string]bool{serverOf(env.Cluster): true}

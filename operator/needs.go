@@ -13,15 +13,16 @@ import (
 	"github.com/homeostat/homeostat/internal/option"
 )
 
-// permission is one verb on one resource of one cluster, in one namespace if that is
-// set.
+// permission is one verb on one resource of one cluster, in one namespace if
+// that is set.
 type permission struct {
 	authorizationv1.ResourceAttributes
 	cluster string
-	// mayBeMissing says that the namespace may not exist, or not grant it: see tenants.
+	// mayBeMissing says that the namespace may not exist, or not grant it: see
+	// tenants.
 	mayBeMissing bool
-	// byName says that it is needed for names that are not known at the start, so the server
-	// cannot be asked for it.
+	// byName says that it is needed for names that are not known at the start,
+	// so the server cannot be asked for it.
 	byName  bool
 	without string // what there is not without it; empty if the program cannot do without it
 }
@@ -38,8 +39,8 @@ func (p permission) path() string {
 	return resource
 }
 
-// String reads like the need, such as "patch deployments.apps in namespace shop". It
-// does not name the cluster: the error about it does.
+// String reads like the need, such as "patch deployments.apps in namespace
+// shop". It does not name the cluster: the error about it does.
 func (p permission) String() string {
 	resource := p.path()
 	if p.Name != "" {
@@ -80,14 +81,16 @@ func parseNeeds(needs, clusters []string) ([]permission, error) {
 var errNeed = errors.New("must be verbs, a resource and perhaps a name, a namespace and a cluster, such as " +
 	`"list,watch pods", "get secrets in kube-system" or "list,watch secrets by name"`)
 
-// resources are a resource, perhaps a group and perhaps a subresource. Paths, such as
-// /metrics, are none.
+// resources are a resource, perhaps a group and perhaps a subresource. Paths,
+// such as /metrics, are none.
 var resources = regexp.MustCompile(`^([a-z0-9-]+|\*)(?:\.([a-z0-9.-]+|\*))?(?:/([a-z0-9-]+|\*))?$`)
 
-// parseNeed reads a need: verbs, a resource, and then, each at most once, a name or "by
-// name", "in" a namespace and "on" a cluster. It returns a permission for each verb.
+// parseNeed reads a need: verbs, a resource, and then, each at most once, a
+// name or "by name", "in" a namespace and "on" a cluster. It returns a
+// permission for each verb.
 //
-// Errors: errNeed, to which the caller adds the need; a cluster that is not declared.
+// Errors: errNeed, to which the caller adds the need; a cluster that is not
+// declared.
 func parseNeed(need string, clusters []string) ([]permission, error) {
 	words := strings.Split(need, " ")
 	if len(words) < 2 || slices.Contains(words, "") {

@@ -27,7 +27,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// answers is an API server that says what may be done, has Pods, and knows nothing else.
+// answers is an API server that says what may be done, has Pods, and knows
+// nothing else.
 func answers(t *testing.T, allowed func(asked authorizationv1.ResourceAttributes) bool) (kubeconfigFile string) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/api/v1" {

@@ -21,13 +21,14 @@ import (
 	"github.com/homeostat/homeostat/internal/event"
 )
 
-// NewEnv returns an environment for tests of a Setup, on the API server of config. It
-// has a Cluster, a Metrics registry of its own, and Events, but no Leader and no
-// Clusters. For example, each boot of a reconciletest.Case makes one of the Context and
-// the Config of its Env.
+// NewEnv returns an environment for tests of a Setup, on the API server of
+// config. It has a Cluster, a Metrics registry of its own, and Events, but no
+// Leader and no Clusters. For example, each boot of a reconciletest.Case makes
+// one of the Context and the Config of its Env.
 //
-// An Event is sent at once, by the goroutine that records it, so a test sees it as soon
-// as Eventf returns, and nothing has to be stopped. A failure is logged.
+// An Event is sent at once, by the goroutine that records it, so a test sees it
+// as soon as Eventf returns, and nothing has to be stopped. A failure is
+// logged.
 //
 // Errors: those of cluster.New.
 func NewEnv(ctx context.Context, config *rest.Config) (Env, error) {

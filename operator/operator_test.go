@@ -175,7 +175,8 @@ func TestAnErrorBesideEndsTheProgram(t *testing.T) {
 	g.Expect(p.Main([]string{"--kubeconfig=" + kubeconfigOf(t, "http://127.0.0.1:1"), "--listen-addr="}, &said)).To(BeZero())
 }
 
-// A cancelled context says why nothing more was done. It must not stand for what failed meanwhile.
+// A cancelled context says why nothing more was done. It must not stand for
+// what failed meanwhile.
 func TestAnErrorAfterTheSignalIsNotLost(t *testing.T) {
 	failed := errors.New("the certificate was not written")
 	for name, c := range map[string]struct {

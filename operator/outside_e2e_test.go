@@ -69,7 +69,8 @@ func TestE2EOutside(t *testing.T) {
 	t.Run("dead clusters beside a living one", func(t *testing.T) { deadClusters(t, server) })
 }
 
-// gadgetController reports the Gadgets that it reconciles, and those that were deleted.
+// gadgetController reports the Gadgets that it reconciles, and those that were
+// deleted.
 func gadgetController(env operator.Env, ran chan<- string) ([]*reconcile.Controller, error) {
 	in := informer.For(informer.Untyped(env.Cluster.Dynamic().Resource(gadgets)), &informer.Options{Kind: "Gadget"})
 	c, err := reconcile.New("gadgets", in, reconcile.Func[*unstructured.Unstructured](
@@ -110,8 +111,9 @@ func kindInstalledLater(ctx context.Context, t *testing.T, server *e2e.Cluster) 
 	g.Expect(uids).To(HaveLen(2), "another CustomResourceDefinition of that name")
 }
 
-// kubeconfigWith writes a kubeconfig of the server with the credentials of config, in the file that is given, and
-// with its token beside it if outside is true.
+// kubeconfigWith writes a kubeconfig of the server with the credentials of
+// config, in the file that is given, and with its token beside it if outside is
+// true.
 func kubeconfigWith(g *WithT, file string, config *rest.Config, outside bool) {
 	user := &clientcmdapi.AuthInfo{
 		Token: config.BearerToken, ClientCertificateData: config.CertData, ClientKeyData: config.KeyData,
@@ -133,8 +135,9 @@ func kubeconfigWith(g *WithT, file string, config *rest.Config, outside bool) {
 	write(g, file, string(text))
 }
 
-// kubeconfigReplaced deletes the account of a program and gives it another one, then a certificate. The controller of
-// ConfigMaps writes with the one that it has.
+// kubeconfigReplaced deletes the account of a program and gives it another one,
+// then a certificate. The controller of ConfigMaps writes with the one that it
+// has.
 func kubeconfigReplaced(ctx context.Context, t *testing.T, server *e2e.Cluster) {
 	for name, outside := range map[string]bool{"inline": false, "a file of its own": true} {
 		t.Run(name, func(t *testing.T) {

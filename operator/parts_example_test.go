@@ -76,7 +76,8 @@ func ExampleNewEnv() {
 	// Output: owners <nil>
 }
 
-// reviewing is an API server that grants permissions on one resource, and knows nothing else.
+// reviewing is an API server that grants permissions on one resource, and knows
+// nothing else.
 func reviewing(resource string) *httptest.Server {
 	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		review := authorizationv1.SelfSubjectAccessReview{}
@@ -91,7 +92,8 @@ func reviewing(resource string) *httptest.Server {
 	}))
 }
 
-// A program with a main of its own can name missing permissions, too, before anything runs.
+// A program with a main of its own can name missing permissions, too, before
+// anything runs.
 func ExampleCheckPermissions() {
 	server := reviewing("pods")
 	defer server.Close()
@@ -175,7 +177,8 @@ func ExampleRecorder() {
 	// Output: POST /apis/events.k8s.io/v1/namespaces/shop/events
 }
 
-// The metrics name no objects; everything else is for those whom the API server lets see it.
+// The metrics name no objects; everything else is for those whom the API server
+// lets see it.
 func ExampleAuthorize() {
 	c, err := cluster.New(&rest.Config{Host: "https://api.example.com"}, nil)
 	if err != nil {

@@ -20,22 +20,23 @@ import (
 	"github.com/homeostat/homeostat/internal/absent"
 )
 
-// preflightInterval is how often a server is asked at least while it does not answer at the start.
+// preflightInterval is how often a server is asked at least while it does not
+// answer at the start.
 const preflightInterval = 2 * time.Second
 
 // ErrPermission is the error of [CheckPermissions] if the server has said that a
 // permission is missing.
 var ErrPermission = errors.New("missing permission")
 
-// CheckPermissions returns nil when the API server has confirmed that this process has
-// every permission in needs, which have the form of [Program.Needs] without a cluster.
-// A server that does not answer is asked again until the timeout. It sends one
-// SelfSubjectAccessReview per permission, all at the same time, and none for those by
-// name.
+// CheckPermissions returns nil when the API server has confirmed that this
+// process has every permission in needs, which have the form of [Program.Needs]
+// without a cluster. A server that does not answer is asked again until the
+// timeout. It sends one SelfSubjectAccessReview per permission, all at the same
+// time, and none for those by name.
 //
-// Errors: every missing permission, each with [ErrPermission], joined; a server that
-// did not answer in time; the end of ctx; a malformed need. Concurrency: it is safe for
-// concurrent use.
+// Errors: every missing permission, each with [ErrPermission], joined; a server
+// that did not answer in time; the end of ctx; a malformed need. Concurrency:
+// it is safe for concurrent use.
 func CheckPermissions(ctx context.Context, c *cluster.Cluster, timeout time.Duration, needs ...string) error {
 	permissions, err := parseNeeds(needs, nil)
 	if err != nil {
@@ -57,8 +58,8 @@ type asker struct {
 // none is for programs that can do without no cluster.
 func none(string) bool { return false }
 
-// check returns every missing permission, joined, and logs those that the program can
-// do without.
+// check returns every missing permission, joined, and logs those that the
+// program can do without.
 func (a asker) check(ctx context.Context, needs []permission) error {
 	by := map[string][]permission{}
 	for _, need := range needs {
@@ -105,8 +106,8 @@ func persist(ctx context.Context, c *cluster.Cluster, timeout time.Duration, ask
 	}
 }
 
-// within asks a server once. A server that accepts connections and says nothing must not
-// use up all the time.
+// within asks a server once. A server that accepts connections and says nothing
+// must not use up all the time.
 func within(ctx context.Context, ask func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
@@ -121,8 +122,8 @@ func answered(err error) bool {
 		errors.Is(err, cluster.ErrKind)
 }
 
-// pageNotFound reports whether something other than the API server has answered with
-// status 404, such as a proxy that does not yet know the server.
+// pageNotFound reports whether something other than the API server has answered
+// with status 404, such as a proxy that does not yet know the server.
 func pageNotFound(err error) bool {
 	return absent.IsForeign(err) && apierrors.IsNotFound(err) //nolint:forbidigo // it is what proves nothing
 }

@@ -26,17 +26,18 @@ const (
 )
 
 // Recorder returns a recorder that sends Events to the cluster, reported by
-// component, which is a name such as "website-operator" or "example.com/website". It
-// needs permission to create and patch events of events.k8s.io. A note of more than
-// 1,024 bytes is cut and ends with "…"; a reason or an action has at most 128 bytes.
-// Without that the API server would refuse the Event, and it would be lost.
+// component, which is a name such as "website-operator" or
+// "example.com/website". It needs permission to create and patch events of
+// events.k8s.io. A note of more than 1,024 bytes is cut and ends with "…"; a
+// reason or an action has at most 128 bytes. Without that the API server would
+// refuse the Event, and it would be lost.
 //
 // Returns: r is safe for concurrent use, and does not wait for the server. stop
 // sends the Events recorded so far, for at most 5 seconds, and ends the recorder;
 // the end of ctx does not. Call it after the controllers have ended.
 //
-// Errors: c is nil; a component that the API server does not take; client-go could not
-// start sending.
+// Errors: c is nil; a component that the API server does not take; client-go
+// could not start sending.
 func Recorder(
 	ctx context.Context, c *cluster.Cluster, component string,
 ) (r events.EventRecorder, stop func(), err error) {
@@ -111,8 +112,9 @@ func (s *sink) Patch(ctx context.Context, e *eventsv1.Event, patch []byte) (*eve
 	return got, unlessForeign(err)
 }
 
-// unlessForeign returns err so that client-go does not take it for a refusal of the Event
-// if it is not the API server's own answer: client-go then sends the Event again.
+// unlessForeign returns err so that client-go does not take it for a refusal of
+// the Event if it is not the API server's own answer: client-go then sends the
+// Event again.
 func unlessForeign(err error) error {
 	if absent.IsForeign(err) {
 		return fmt.Errorf("the answer is not the API server's: a proxy or gateway has sent it: %w", err)

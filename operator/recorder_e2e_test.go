@@ -17,7 +17,8 @@ import (
 	"github.com/homeostat/homeostat/operator"
 )
 
-// Events that are too long for the API server arrive, cut; also for objects whose names are no names of Events.
+// Events that are too long for the API server arrive, cut; also for objects
+// whose names are no names of Events.
 func TestE2EEventsOfAnyLengthArrive(t *testing.T) {
 	g := NewWithT(t)
 	server, err := e2e.Start(t.Context(), nil)

@@ -77,7 +77,8 @@ func TestTheEndWaitsForEventsForALimitedTime(t *testing.T) {
 	})
 }
 
-// client-go drops what a server has refused: a warning that was lost because its cause was long helps nobody.
+// client-go drops what a server has refused: a warning that was lost because
+// its cause was long helps nobody.
 func TestWhatIsTooLongForAnEventIsCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)

@@ -33,9 +33,9 @@ func registerOwn(registry prometheus.Registerer, problems func() []inspect.Probl
 	return errors.Join(errs...)
 }
 
-// clashes gathers once, and returns an error that names the metrics that two collectors
-// serve: each scrape would fail because of them, and show nothing. A collector that fails
-// by itself may work later.
+// clashes gathers once, and returns an error that names the metrics that two
+// collectors serve: each scrape would fail because of them, and show nothing. A
+// collector that fails by itself may work later.
 func clashes(g prometheus.Gatherer) error {
 	_, err := g.Gather()
 	if err == nil {
@@ -55,8 +55,8 @@ func clashes(g prometheus.Gatherer) error {
 		"than those of docs/operating.md, or each scrape would fail", errors.Join(all...))
 }
 
-// registerer names collectors that cannot be registered, and keeps MustRegister from
-// panicking.
+// registerer names collectors that cannot be registered, and keeps MustRegister
+// from panicking.
 type registerer struct {
 	to prometheus.Registerer
 

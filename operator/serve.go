@@ -27,25 +27,26 @@ type Server struct {
 	// Address to listen on, such as ":8080", which the kubelet can reach. If empty,
 	// nothing is served.
 	Address string
-	// Cluster is asked which clients may see the page and the profiles. It is required
-	// with an Address.
+	// Cluster is asked which clients may see the page and the profiles. It is
+	// required with an Address.
 	Cluster *cluster.Cluster
 	// Metrics takes the collectors of the controllers, and is served on /metrics.
 	// Defaults to a new registry.
 	Metrics *prometheus.Registry
-	// Profiles is the handler returned by profiles.Handler, served on /debug/pprof/ to
-	// clients that may see the page. Nil serves none, and leaves 300 kB out of the
-	// program.
+	// Profiles is the handler returned by profiles.Handler, served on
+	// /debug/pprof/ to clients that may see the page. Nil serves none, and
+	// leaves 300 kB out of the program.
 	Profiles http.Handler
-	// ReadyWithoutCaches makes the process ready before its caches are filled, once the
-	// controllers run; see status.Options.ReadyWithoutCaches.
+	// ReadyWithoutCaches makes the process ready before its caches are filled,
+	// once the controllers run; see status.Options.ReadyWithoutCaches.
 	ReadyWithoutCaches bool
-	// MetricsAuth shows the metrics only to clients that may "get" /metrics, as the page.
-	// Defaults to false: they name no objects, and every client that can connect reads them.
+	// MetricsAuth shows the metrics only to clients that may "get" /metrics, as
+	// the page. Defaults to false: they name no objects, and every client that
+	// can connect reads them.
 	MetricsAuth bool
-	// CertFile and KeyFile are PEM files by which everything is served over TLS. They are
-	// read again when they change, as those of a mounted Secret do. Default to none: plain
-	// HTTP.
+	// CertFile and KeyFile are PEM files by which everything is served over
+	// TLS. They are read again when they change, as those of a mounted Secret
+	// do. Default to none: plain HTTP.
 	CertFile, KeyFile string
 }
 
@@ -54,9 +55,9 @@ type Server struct {
 // everything has ended; if the listener fails, the controllers stop. Without an
 // Address it only runs the controllers.
 //
-// Errors: those of [reconcile.RunAll] and [status.ServeOn], joined; an Address that
-// cannot be listened on, or one without a Cluster; files that are no pair; collectors in Metrics that clash
-// with the program's.
+// Errors: those of [reconcile.RunAll] and [status.ServeOn], joined; an Address
+// that cannot be listened on, or one without a Cluster; files that are no pair;
+// collectors in Metrics that clash with the program's.
 func (s *Server) Run(ctx context.Context, controllers ...*reconcile.Controller) error {
 	return s.RunSetup(ctx, func(context.Context) ([]*reconcile.Controller, error) { return controllers, nil })
 }
@@ -224,8 +225,8 @@ func reportProblems(ctx context.Context, source func() []inspect.Problem) {
 // frontKey is the key of the front in a context.
 type frontKey struct{}
 
-// starting says what the start of the process waits for about a server or a step, and
-// with an empty format that it waits no longer.
+// starting says what the start of the process waits for about a server or a
+// step, and with an empty format that it waits no longer.
 func starting(ctx context.Context, about, format string, args ...any) {
 	f, ok := ctx.Value(frontKey{}).(*front)
 	if !ok {
@@ -250,11 +251,11 @@ func (s *Server) authorize() func(*http.Request) error {
 	return Authorize(s.Cluster)
 }
 
-// Authorize returns a status.Options.Authorize that shows the metrics, which name no
-// objects, to every client, and everything else only to clients whose token the API
-// server authenticates and allows to "get" the path. It is safe for concurrent use; c
-// needs the permissions of a [status.ReviewClient]. Without a cluster every request is
-// refused.
+// Authorize returns a status.Options.Authorize that shows the metrics, which
+// name no objects, to every client, and everything else only to clients whose
+// token the API server authenticates and allows to "get" the path. It is safe
+// for concurrent use; c needs the permissions of a [status.ReviewClient].
+// Without a cluster every request is refused.
 //
 // Errors: those of [status.Reviewed].
 func Authorize(c *cluster.Cluster) func(*http.Request) error {

@@ -12,14 +12,15 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// tenantsEvery is how often the permissions of namespaces that may be missing are asked for.
+// tenantsEvery is how often the permissions of namespaces that may be missing
+// are asked for.
 const tenantsEvery = 30 * time.Second
 
 // mostTenants are named in the problems.
 const mostTenants = 10
 
-// tenants asks for the permissions of namespaces that may be missing, and names those
-// that are. See [Program.Needs].
+// tenants asks for the permissions of namespaces that may be missing, and names
+// those that are. See [Program.Needs].
 type tenants struct {
 	asks  asker
 	needs []permission
@@ -28,7 +29,8 @@ type tenants struct {
 	missing []bool     // by the place in needs
 }
 
-// watchTenants asks for the needs of namespaces that may be missing until stop is called.
+// watchTenants asks for the needs of namespaces that may be missing until stop
+// is called.
 func (p Program) watchTenants(ctx context.Context, asks asker, needs []permission) (stop func()) {
 	required := func(need permission) bool { return !need.mayBeMissing }
 	t := &tenants{asks: asks, needs: slices.DeleteFunc(slices.Clone(needs), required)}

@@ -117,7 +117,8 @@ func (u *unreadable) Get(context.Context, string, metav1.GetOptions) (*corev1.Co
 	return nil, u.away
 }
 
-// An answer without fields tells neither that the object was deleted nor that it has changed.
+// An answer without fields tells neither that the object was deleted nor that
+// it has changed.
 func TestASuccessThatIsNotTheServersExplainsNoRefusal(t *testing.T) {
 	for _, page := range absenttest.Successes() {
 		t.Run(page.Name, func(t *testing.T) {
@@ -145,7 +146,8 @@ func TestASuccessThatIsNotTheServersExplainsNoRefusal(t *testing.T) {
 	}
 }
 
-// A refusal with another status is none of an operation of the patch, so nothing is read to explain it.
+// A refusal with another status is none of an operation of the patch, so
+// nothing is read to explain it.
 func TestOnlyAnInvalidPatchIsARefusalOfAnOperation(t *testing.T) {
 	g, ctx, cached := NewWithT(t), t.Context(), blankPod("a")
 	cached.UID, cached.ResourceVersion = "u", "3"

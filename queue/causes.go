@@ -15,7 +15,8 @@ type Cause struct {
 	// Type is the change of the object, such as "added", "updated" or
 	// "deleted".
 	Type string
-	// Namespace and Name identify the object that changed, which need not be the key's.
+	// Namespace and Name identify the object that changed, which need not be
+	// the key's.
 	Namespace, Name string
 	// OldVersion and NewVersion are the object's resourceVersions before and
 	// after the change.

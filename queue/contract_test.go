@@ -108,7 +108,8 @@ func manyWorkers(b *fixture) {
 	b.Expect(holders).To(HaveLen(5))
 }
 
-// addedMeanwhile ends the item in each way. A back-off comes first; the addition is not lost in it.
+// addedMeanwhile ends the item in each way. A back-off comes first; the
+// addition is not lost in it.
 func addedMeanwhile(b *fixture) {
 	for at, end := range map[time.Duration]func(queue.Item[string]){
 		0: queue.Item[string].Done, 1: func(i queue.Item[string]) { i.After(time.Hour) },
@@ -202,7 +203,8 @@ func ageing(b *fixture) {
 	}
 }
 
-// turns adds groups of very different sizes, and further keys while they are served.
+// turns adds groups of very different sizes, and further keys while they are
+// served.
 func turns(b *fixture) {
 	type place struct{ turn, nth, groups int }
 	dispatched, nth := 0, map[string]int{}

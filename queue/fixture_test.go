@@ -94,8 +94,8 @@ func (b *fixture) asleep(ctx context.Context) <-chan queue.Item[string] {
 	return got
 }
 
-// drawing returns options of queues that back off from one to five seconds, of which those that are made in this test
-// take the given share.
+// drawing returns options of queues that back off from one to five seconds, of
+// which those that are made in this test take the given share.
 func drawing(t *testing.T, share float64) *queue.Options[string] {
 	t.Helper()
 	t.Cleanup(simhook.Use(&simhook.Hooks{Jitter: func() float64 { return 1 - share }}))
@@ -110,7 +110,8 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// grouped returns options of a queue whose groups are the first letters of its keys.
+// grouped returns options of a queue whose groups are the first letters of its
+// keys.
 func grouped() *queue.Options[string] {
 	return &queue.Options[string]{Group: func(key string) string {
 		var namespace string

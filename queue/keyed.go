@@ -10,8 +10,8 @@ import (
 	"github.com/homeostat/homeostat/queue/internal/keyed"
 )
 
-// Parts returns what only other packages of this module need: operations that take a key
-// instead of an item.
+// Parts returns what only other packages of this module need: operations that
+// take a key instead of an item.
 func (q *Queue[K]) Parts() keyed.Queue[K] { return byKey[K]{q} }
 
 // byKey is a queue without items. A delayed addition is not merged with one

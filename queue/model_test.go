@@ -133,7 +133,8 @@ func (m *model) reopen() {
 	}
 }
 
-// addLater is a delayed addition by the adapter, which nothing but an earlier one replaces.
+// addLater is a delayed addition by the adapter, which nothing but an earlier
+// one replaces.
 func (m *model) addLater(name string, d time.Duration) {
 	k := m.key(name)
 	if due := m.now + d; !m.drained && !m.stopped && (k.later == 0 || due < k.later) {
@@ -141,7 +142,8 @@ func (m *model) addLater(name string, d time.Duration) {
 	}
 }
 
-// pass lets d go by, and makes the delayed additions whose time comes, one after the other.
+// pass lets d go by, and makes the delayed additions whose time comes, one
+// after the other.
 func (m *model) pass(d time.Duration) {
 	end := m.now + d
 	for {

@@ -185,7 +185,8 @@ func (q *Queue[K]) Len() int {
 //
 //   - at once, if it waits for a worker;
 //   - when its item has ended, if a worker holds it;
-//   - when its hold, its back-off or the minimum interval ends, if it waits for that.
+//   - when its hold, its back-off or the minimum interval ends, if it waits for
+//     that.
 //
 // When no such key is left, Get returns [ErrStopped]. Drain does not wait for
 // that, and cannot be undone.

@@ -21,7 +21,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// realTenants is a controller that has a Role in each namespace, on a real API server.
+// realTenants is a controller that has a Role in each namespace, on a real API
+// server.
 type realTenants struct {
 	*WithT
 	t      *testing.T
@@ -75,7 +76,8 @@ func (w *realTenants) bind(namespace string) {
 	w.Expect(err).NotTo(HaveOccurred())
 }
 
-// start runs the controller of the namespaces red, blue and later until stop is called.
+// start runs the controller of the namespaces red, blue and later until stop is
+// called.
 func (w *realTenants) start() (c *reconcile.Controller, stop func()) {
 	maps := kubernetes.NewForConfigOrDie(w.config).CoreV1().ConfigMaps
 	in := informer.ForNamespaces(maps, &informer.Options{

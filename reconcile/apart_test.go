@@ -31,8 +31,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// tenants is a fixture whose informer watches the namespaces a and b, of which some are
-// forbidden.
+// tenants is a fixture whose informer watches the namespaces a and b, of which
+// some are forbidden.
 type tenants struct {
 	*fixture
 	forbidden map[string]*atomic.Bool

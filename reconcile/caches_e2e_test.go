@@ -31,14 +31,16 @@ const (
 	e2eWriters    = 4
 	e2eWrites     = 200 // a second, of all writers
 	e2eChurn      = 15 * time.Second
-	// e2eSlow is how many keys are always being reconciled, so that slots that move have some in flight.
+	// e2eSlow is how many keys are always being reconciled, so that slots that
+	// move have some in flight.
 	e2eSlow = 12
-	// unowned is for how long no replica may have a key, by the simulation. On a busy machine a reconcile is later by
-	// up to e2eLate.
+	// unowned is for how long no replica may have a key, by the simulation. On
+	// a busy machine a reconcile is later by up to e2eLate.
 	unowned = 30 * time.Second
 	e2eLate = 15 * time.Second
-	// e2eTwice is of how many writes one may lead to a second reconcile for nothing: an event that comes while its key
-	// is taken from the queue, or its slot is taken, does.
+	// e2eTwice is of how many writes one may lead to a second reconcile for
+	// nothing: an event that comes while its key is taken from the queue, or
+	// its slot is taken, does.
 	e2eTwice = 100
 )
 
@@ -118,7 +120,8 @@ func keyOf(n int) reconcile.Key {
 	return reconcile.Key{Namespace: fmt.Sprintf("team-%02d", n), Name: "a"}
 }
 
-// churn writes until ctx ends. Each writer has keys of its own, whose values only grow.
+// churn writes until ctx ends. Each writer has keys of its own, whose values
+// only grow.
 func (x *realFleet) churn(ctx context.Context, client kubernetes.Interface) {
 	var writing sync.WaitGroup
 	for writer := range e2eWriters {
@@ -161,7 +164,8 @@ func (x *realFleet) ranges(client kubernetes.Interface) string {
 	return config.Annotations["leader.homeostat.dev/ranges"]
 }
 
-// scaleToZeroAndUp starts a replica when no other runs, and one namespace has become heavy.
+// scaleToZeroAndUp starts a replica when no other runs, and one namespace has
+// become heavy.
 func (x *realFleet) scaleToZeroAndUp(client kubernetes.Interface) {
 	x.t.Helper()
 	before := x.ranges(client)

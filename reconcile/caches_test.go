@@ -199,8 +199,8 @@ func (x *fleet) comeAndGo(of int) {
 	x.Expect(err).NotTo(HaveOccurred())
 }
 
-// cached returns how many ConfigMaps each replica has, after it has compared them with
-// the Secrets, and the ServiceAccounts, of which each has all.
+// cached returns how many ConfigMaps each replica has, after it has compared
+// them with the Secrets, and the ServiceAccounts, of which each has all.
 func (x *fleet) cached(all int) []int {
 	x.t.Helper()
 	have := map[reconcile.Key]int{}
@@ -228,8 +228,8 @@ func (x *fleet) cached(all int) []int {
 	return counts
 }
 
-// Namespaces with similar names are divided all the same; a replica joins and one is
-// killed while objects change.
+// Namespaces with similar names are divided all the same; a replica joins and
+// one is killed while objects change.
 func TestEachReplicaCachesItsShardsOnly(t *testing.T) {
 	for _, selects := range []bool{true, false} {
 		t.Run(fmt.Sprint("server=", selects), func(t *testing.T) {
@@ -298,8 +298,9 @@ func eachCachesItsShards(x *fleet) {
 	}
 }
 
-// What is deleted while no replica has its slot, its next owner has never cached: also what was
-// created just before, and what the last owner could not clean up.
+// What is deleted while no replica has its slot, its next owner has never
+// cached: also what was created just before, and what the last owner could not
+// clean up.
 func TestWhatIsDeletedBetweenTwoOwnersIsReconciledByTheNext(t *testing.T) {
 	for _, selects := range []bool{true, false} {
 		for _, ends := range []string{"stops", "dies"} {
@@ -345,7 +346,8 @@ func deletedBetweenOwners(x *fleet, ends string) {
 	}
 }
 
-// The last owner has the key in its queue when it drains, and the next one has not been there.
+// The last owner has the key in its queue when it drains, and the next one has
+// not been there.
 func TestWhatWasDeletedBeforeTheNextOwnerStartedIsReconciledByIt(t *testing.T) {
 	for _, selects := range []bool{true, false} {
 		inFleet(t, &apisim.Options{Shards: selects}, func(x *fleet) {

@@ -10,8 +10,8 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// A goroutine that a reconciler has left behind, or what Options.Around returned, may ask for the first time when the
-// deadline has passed.
+// A goroutine that a reconciler has left behind, or what Options.Around
+// returned, may ask for the first time when the deadline has passed.
 func TestAContextThatIsAskedLateSaysWhatEndedTheCall(t *testing.T) {
 	lost := errors.New("leadership is lost")
 	for name, c := range map[string]struct {

@@ -16,8 +16,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// ending lets all watches of ConfigMaps end after a minute, and answers all requests with the error that is
-// stored, if there is one.
+// ending lets all watches of ConfigMaps end after a minute, and answers all
+// requests with the error that is stored, if there is one.
 func (w *fixture) ending(answer *atomic.Pointer[error]) {
 	refuse := func(clienttesting.Action) (bool, runtime.Object, error) {
 		if err := answer.Load(); err != nil {

@@ -24,7 +24,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// inReachedWorld has a simulated API server, and clients: ours through package cluster, and another one.
+// inReachedWorld has a simulated API server, and clients: ours through package
+// cluster, and another one.
 func inReachedWorld(t *testing.T, f func(w *fixture, ours, theirs kubernetes.Interface)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -98,7 +99,8 @@ func TestOneKeyWithManyOutputsFollowsItsSource(t *testing.T) {
 	}
 }
 
-// A third client writes the status all the time, before the answers as well as after them.
+// A third client writes the status all the time, before the answers as well as
+// after them.
 func TestAFightOverASpecIsDetectedWhateverTheStatusDoes(t *testing.T) {
 	inReachedWorld(t, func(w *fixture, ours, theirs kubernetes.Interface) {
 		wanted := int32(3)

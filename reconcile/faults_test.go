@@ -121,7 +121,8 @@ func TestAPanicInGroupIsAFaultOfItsKey(t *testing.T) {
 			return k.Name
 		}}, w.recorder())
 		stop := w.startRun(c.Run)
-		// The slot's keys are all enqueued when it comes, so a key may be reconciled once more.
+		// The slot's keys are all enqueued when it comes, so a key may be
+		// reconciled once more.
 		w.Expect(w.reconciled()).To(And(ContainElements("object a", "object b"), HaveEach(Not(ContainSubstring("bad")))))
 		w.Expect(c.Stats().Panics).To(BeNumerically(">", 0))
 		w.Expect(stop()).To(Succeed())
@@ -145,7 +146,8 @@ func TestAPanicInSlotIsAFaultOfItsKey(t *testing.T) {
 		c := w.made(&reconcile.Options{Workers: 1, Shards: badSlots{}}, w.recorder())
 		stop := w.startRun(c.Run)
 		w.create("b")
-		// The slot's keys are all enqueued when it comes, so a key may be reconciled once more.
+		// The slot's keys are all enqueued when it comes, so a key may be
+		// reconciled once more.
 		w.Expect(w.reconciled()).To(And(ContainElements("object a", "object b"), HaveEach(Not(ContainSubstring("bad")))))
 		w.Expect(c.Stats().Panics).To(BeNumerically(">", 0))
 		w.Expect(stop()).To(Succeed())

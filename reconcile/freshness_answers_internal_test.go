@@ -21,8 +21,8 @@ import (
 	"github.com/homeostat/homeostat/queue"
 )
 
-// view is what a test decides of a cache of ConfigMaps. It counts what the server is asked, and for how long keys wait
-// for a resourceVersion.
+// view is what a test decides of a cache of ConfigMaps. It counts what the
+// server is asked, and for how long keys wait for a resourceVersion.
 type view struct {
 	source
 	newest  string // resourceVersion
@@ -108,7 +108,8 @@ func (w *viewer) holds(of write) bool { return w.hold(w.item, []write{of}) }
 
 var ofConfigMaps = schema.GroupResource{Resource: "configmaps"} //nolint:gochecknoglobals // constant
 
-// An answer may come when the key has been reconciled at its deadline. Nothing waits for what it shows then.
+// An answer may come when the key has been reconciled at its deadline. Nothing
+// waits for what it shows then.
 func TestAnAnswerThatComesAfterTheDeadlineIsNotWaitedFor(t *testing.T) {
 	for name, answered := range map[string]write{
 		"written":                        {object: written("41", ""), outcome: ownwrites.Written},
@@ -134,7 +135,8 @@ func TestAnAnswerThatComesAfterTheDeadlineIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// The answer about a scale, for example, does not show whether the object is in a cache with selectors.
+// The answer about a scale, for example, does not show whether the object is in
+// a cache with selectors.
 func TestTheServerIsAskedAboutAnObjectThatMayBeInScope(t *testing.T) {
 	selects := &informer.Options{LabelSelector: "a=b"}
 	scaled := func(uid types.UID) *answer.Object {
@@ -214,7 +216,8 @@ func TestAKeyWaitsForADeletionOfAnObjectThatTheCacheHasYetToShow(t *testing.T) {
 	})
 }
 
-// A request that the transport has seen has a UID, or is of the object that was cached when it was sent.
+// A request that the transport has seen has a UID, or is of the object that was
+// cached when it was sent.
 func TestTheDeletionOfARequestIsThatOfOneUID(t *testing.T) {
 	sent := func(uid types.UID) write {
 		o := written("41", "")

@@ -57,7 +57,8 @@ func TestSlotsThatComeOneAfterTheOtherAreListedTogether(t *testing.T) {
 	}
 }
 
-// filling is a Ranger whose Fill takes a while. It fails for the slots of the first call if it has an error.
+// filling is a Ranger whose Fill takes a while. It fails for the slots of the
+// first call if it has an error.
 type filling struct {
 	slots.Ranger
 	takes time.Duration
@@ -84,7 +85,8 @@ func (*filling) Deleted(context.Context, slots.Cache, []int, time.Duration, func
 	return nil
 }
 
-// A slot that comes while others are gathered does not wait for a second gathering, nor for a second list.
+// A slot that comes while others are gathered does not wait for a second
+// gathering, nor for a second list.
 func TestASlotThatComesDuringAGatheringWorksAfterIt(t *testing.T) {
 	const all = 12
 	broken := errors.New("forbidden")
@@ -179,7 +181,8 @@ func (n *noting) Deleted(
 	return nil
 }
 
-// Deletions are looked for in the cache of the controller's own objects, from where it has been noted to be.
+// Deletions are looked for in the cache of the controller's own objects, from
+// where it has been noted to be.
 func TestDeletionsAreOnesOfTheControllersOwnObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)

@@ -24,7 +24,8 @@ type byLength struct{ Shards }
 
 func (byLength) Slot(key Key) int { return len(key.Name) }
 
-// A replica whose cache is whole sees the deletions of all slots: those of others must not take the room of its own.
+// A replica whose cache is whole sees the deletions of all slots: those of
+// others must not take the room of its own.
 func TestABoundedNumberOfUnfinishedKeysIsKeptOfOwnSlotsOnly(t *testing.T) {
 	g := NewWithT(t)
 	s := &shardRunner{
@@ -62,7 +63,8 @@ func TestAKeyThatWasDeletedBeforeItsSlotCameIsUnfinished(t *testing.T) {
 	g.Expect(s.deleted.keys()).To(ConsistOf(Key{Name: "own"}, Key{Name: "other"}))
 }
 
-// moving are shards in which a key moves to another slot after Slot was called, and the slot comes back without it.
+// moving are shards in which a key moves to another slot after Slot was called,
+// and the slot comes back without it.
 type moving struct {
 	Shards
 

@@ -110,7 +110,8 @@ func TestAKeyThatWasLeftMovesOnWithItsSlotBeforeItsFirstReconcile(t *testing.T) 
 	})
 }
 
-// The next owner may have started after the deletion: then nothing else leads it there.
+// The next owner may have started after the deletion: then nothing else leads
+// it there.
 func TestADeletionThatWaitsForItsReconcileMovesWithItsSlot(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		w.create("a1", "a2")
@@ -143,7 +144,8 @@ func TestADeletionThatWaitsForItsReconcileMovesWithItsSlot(t *testing.T) {
 	})
 }
 
-// A namespace that is being collected must not push out a key to which nothing else leads the next owner.
+// A namespace that is being collected must not push out a key to which nothing
+// else leads the next owner.
 func TestACleanUpThatHasFailedIsLeftBeforeThoseThatWait(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		var names []string

@@ -10,8 +10,9 @@ import (
 	"github.com/homeostat/homeostat/internal/simhook"
 )
 
-// heard returns r. Under package reconciletest it returns a reconciler that reports to
-// what the object of each reconcile refers, so that reads of other keys are noticed.
+// heard returns r. Under package reconciletest it returns a reconciler that
+// reports to what the object of each reconcile refers, so that reads of other
+// keys are noticed.
 func heard[T informer.Object](in *informer.Informer[T], r Reconciler[T], references *referrers) Reconciler[T] {
 	hooks := simhook.Current()
 	if hooks == nil || hooks.Reads == nil {
@@ -29,8 +30,9 @@ func heard[T informer.Object](in *informer.Informer[T], r Reconciler[T], referen
 	})
 }
 
-// named is what the functions have said during a reconcile that its object refers to.
-// What a chain leads to may change meanwhile, so they are asked at each read.
+// named is what the functions have said during a reconcile that its object
+// refers to. What a chain leads to may change meanwhile, so they are asked at
+// each read.
 type named struct {
 	references *referrers
 	object     metav1.Object // nil if there is none

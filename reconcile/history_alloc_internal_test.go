@@ -39,7 +39,8 @@ func TestTheHistoryCostsAReconcileWithoutAnEffectNoAllocation(t *testing.T) {
 	g.Expect(c.histories.byKey).To(HaveLen(historyKeys))
 }
 
-// One is the reconcile, and four are the standard library's context with its deadline.
+// One is the reconcile, and four are the standard library's context with its
+// deadline.
 func TestAReconcileWithoutAnEffectAllocatesItsContextAlone(t *testing.T) {
 	g := NewWithT(t)
 	cached := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "a"}}
@@ -65,7 +66,8 @@ func TestAReconcileWithoutAnEffectAllocatesItsContextAlone(t *testing.T) {
 	g.Expect(testing.AllocsPerRun(100, once)).To(BeNumerically("<=", 5))
 }
 
-// Its context, and what the call and its keys are kept in, but no timer besides that of the context.
+// Its context, and what the call and its keys are kept in, but no timer besides
+// that of the context.
 func TestACallOfAMapperThatIsQuickMakesNoTimerOfItsOwn(t *testing.T) {
 	g := NewWithT(t)
 	in := informer.For(fake.NewClientset().CoreV1().ConfigMaps("d"), nil)

@@ -37,7 +37,8 @@ func TestAnOutcomeIsThatOfItsAttemptAlone(t *testing.T) {
 	g.Expect(k.attempts[0].Outcome).To(BeZero(), "the oldest attempt has given its place to the newest")
 }
 
-// It ended when there was no room, and a user has asked for the key's history since.
+// It ended when there was no room, and a user has asked for the key's history
+// since.
 func TestTheOutcomeOfAnAttemptThatIsNotRememberedIsNoOthers(t *testing.T) {
 	g := NewWithT(t)
 	var h histories

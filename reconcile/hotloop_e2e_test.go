@@ -27,7 +27,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// loops is a namespace of a real API server, and clients: ours through package cluster, and another one.
+// loops is a namespace of a real API server, and clients: ours through package
+// cluster, and another one.
 type loops struct {
 	*WithT
 	t            *testing.T
@@ -85,7 +86,8 @@ func (w *loops) scale(ctx context.Context, name string) error {
 	return err
 }
 
-// fight: another client sets spec.replicas back at once, and the Deployment's controller writes the status all the time.
+// fight: another client sets spec.replicas back at once, and the Deployment's
+// controller writes the status all the time.
 func (w *loops) fight() {
 	deployments := informer.For(w.ours.AppsV1().Deployments(w.namespace), nil)
 	var writes atomic.Int64 // to web

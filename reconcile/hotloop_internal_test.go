@@ -152,7 +152,8 @@ func TestAWriteIsNotComparedWithAnotherObject(t *testing.T) {
 	})
 }
 
-// Only the reaction to changes of the object waits; in particular, no other key does.
+// Only the reaction to changes of the object waits; in particular, no other key
+// does.
 func TestOnlyTheReactionToChangesOfTheObjectWaits(t *testing.T) {
 	inLoops(t, func(l *loopFixture) {
 		for range 5 {
@@ -204,7 +205,8 @@ func TestAnEventDuringTheReconcileIsJudgedAtItsEnd(t *testing.T) {
 	})
 }
 
-// The watch is faster than the answer, and leads to another key, which would write again.
+// The watch is faster than the answer, and leads to another key, which would
+// write again.
 func TestTheDelayBeginsAgainWithEachRequest(t *testing.T) {
 	inLoops(t, func(l *loopFixture) {
 		for range 5 {
@@ -244,7 +246,8 @@ func TestAllLoopsOfAKeyAreCounted(t *testing.T) {
 	})
 }
 
-// A key that is woken by its own writes alone makes no progress, whatever it writes.
+// A key that is woken by its own writes alone makes no progress, whatever it
+// writes.
 func TestNewValuesThatOnlyOwnWritesLeadToAreAHotLoop(t *testing.T) {
 	for name, c := range map[string]struct {
 		wake   func(l *loopFixture, n int)
@@ -328,7 +331,8 @@ func TestTwoKeysThatWriteOneObjectInTurnAreAHotLoop(t *testing.T) {
 	}
 }
 
-// Each undoes what the other does: a garbage collector, or a client that creates again.
+// Each undoes what the other does: a garbage collector, or a client that
+// creates again.
 func TestCreationsAndDeletionsThatAreUndoneAreAHotLoop(t *testing.T) {
 	of := func(l *loopFixture, n int) *corev1.ConfigMap {
 		l.version++
@@ -495,7 +499,8 @@ func TestABoundedNumberOfObjectsIsWatchedForHotLoops(t *testing.T) {
 	})
 }
 
-// Clients without a transport of package cluster report the answer alone, and the watch may be faster than that.
+// Clients without a transport of package cluster report the answer alone, and
+// the watch may be faster than that.
 func TestAHotLoopIsFoundInReports(t *testing.T) {
 	for name, c := range map[string]struct {
 		cached func(n int) bool

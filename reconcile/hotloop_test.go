@@ -140,7 +140,8 @@ func TestABusyControllerThatGetsOnIsNeverSlowedDown(t *testing.T) {
 	}
 }
 
-// A rival that edits now and then is repaired within a second, however often; only one that answers is a loop.
+// A rival that edits now and then is repaired within a second, however often;
+// only one that answers is a loop.
 func TestAnIsolatedEditIsRepairedWithinASecond(t *testing.T) {
 	inServedFixture(t, func(w *fixture, maps, theirs typedcorev1.ConfigMapInterface) {
 		c := w.made(nil, func(ctx context.Context, r request) (reconcile.Result, error) {

@@ -66,7 +66,8 @@ func TestAReplicaThatMayNotListWhatItCachesTakesNoSlots(t *testing.T) {
 	})
 }
 
-// Another controller needs a shard of the same cache, which has synced for that one.
+// Another controller needs a shard of the same cache, which has synced for that
+// one.
 func TestAControllerWithoutShardsBeginsWithAWholeCache(t *testing.T) {
 	inFleet(t, nil, func(x *fleet) {
 		x.create(8)

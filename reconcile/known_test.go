@@ -202,7 +202,8 @@ func TestWithoutKnownNamesThereIsNoSweep(t *testing.T) {
 	inFixture(t, func(w *fixture) { w.Expect(w.controller("one").Sweep()).To(BeNil()) })
 }
 
-// The first call of a lister has ended its goroutine, and the next is due in a minute.
+// The first call of a lister has ended its goroutine, and the next is due in a
+// minute.
 func TestKnownNamesAreNotListedAgainAfterTheStop(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		calls := 0

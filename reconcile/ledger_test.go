@@ -15,8 +15,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// ledger has what several replicas of one controller reconcile, and what may never be seen of that. The value of an
-// object grows with each write.
+// ledger has what several replicas of one controller reconcile, and what may
+// never be seen of that. The value of an object grows with each write.
 type ledger struct {
 	mu         sync.Mutex // guards the fields below
 	busy       map[reconcile.Key]string
@@ -111,7 +111,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// noting wraps the transport of a replica, and notes when it lists again what has stayed with it.
+// noting wraps the transport of a replica, and notes when it lists again what
+// has stayed with it.
 func (l *ledger) noting(by string) func(http.RoundTripper) http.RoundTripper {
 	return func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -130,7 +131,8 @@ func (l *ledger) killed(name string) {
 	l.dead[name] = true
 }
 
-// hears notes that a shard has gone: another replica may have had it when it comes back.
+// hears notes that a shard has gone: another replica may have had it when it
+// comes back.
 func (l *ledger) hears(by string) func(informer.Event[*corev1.ConfigMap]) {
 	return func(e informer.Event[*corev1.ConfigMap]) {
 		if e.Type != informer.Deleted {
@@ -144,7 +146,8 @@ func (l *ledger) hears(by string) func(informer.Event[*corev1.ConfigMap]) {
 	}
 }
 
-// asked notes a list of what the replica was the last to reconcile. One of one object only asks how new the server is.
+// asked notes a list of what the replica was the last to reconcile. One of one
+// object only asks how new the server is.
 func (l *ledger) asked(by string, query url.Values) {
 	watches := query.Has("watch") && query.Get("sendInitialEvents") != "true"
 	if watches || query.Has("continue") || query.Get("limit") == "1" {

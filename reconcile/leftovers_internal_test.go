@@ -6,7 +6,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// Leftovers returns what a controller that has stopped holds of calls, writes and slots that have ended.
+// Leftovers returns what a controller that has stopped holds of calls, writes
+// and slots that have ended.
 func (c *Controller) Leftovers() (left []string) {
 	if c.Phase() != inspect.Stopped {
 		return nil

@@ -15,7 +15,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// Without a logger in the context everything used to be mute, even with klog set up.
+// Without a logger in the context everything used to be mute, even with klog
+// set up.
 func TestWithoutALoggerInTheContextKlogsIsUsed(t *testing.T) {
 	var log []string
 	klog.SetLogger(funcr.New(func(prefix, args string) { log = append(log, prefix+" "+args) }, funcr.Options{}))
@@ -40,7 +41,8 @@ func TestWithoutALoggerInTheContextKlogsIsUsed(t *testing.T) {
 	})
 }
 
-// A panic of a function that is called for every event is logged when their number has doubled.
+// A panic of a function that is called for every event is logged when their
+// number has doubled.
 func TestPanicsOfGroupAreLoggedAndNotAll(t *testing.T) {
 	var log []string
 	klog.SetLogger(funcr.New(func(_, args string) { log = append(log, args) }, funcr.Options{}))

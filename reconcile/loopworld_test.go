@@ -29,7 +29,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// The long run: go test ./reconcile -run TestARandomWorldOfLoops -loopsteps 1000000 -timeout 1h.
+// The long run: go test ./reconcile -run TestARandomWorldOfLoops -loopsteps
+// 1000000 -timeout 1h.
 var (
 	loopSteps = flag.Int("loopsteps", 4000, "how many steps of the random world are judged, in stories of 2,000")
 	loopSeed  = flag.Uint64("loopseed", 1, "the seed of the first story")
@@ -69,14 +70,16 @@ type worldOutput struct {
 	offered    time.Time   // when the controller last wrote what is wanted
 }
 
-// worldCause is an event that leads to a key: of the output about, or "" for its input.
+// worldCause is an event that leads to a key: of the output about, or "" for
+// its input.
 type worldCause struct {
 	at    time.Time
 	about string
 }
 
-// loopWorld is a controller whose keys have outputs, and inputs, rivals and other clients.
-// The model is a list of outputs and causes, looked through from end to end at each step.
+// loopWorld is a controller whose keys have outputs, and inputs, rivals and
+// other clients. The model is a list of outputs and causes, looked through from
+// end to end at each step.
 type loopWorld struct {
 	*WithT
 	t       *testing.T
@@ -432,7 +435,8 @@ func within(times []time.Time, from, to time.Time) (n int) {
 	return n
 }
 
-// beside counts the causes of an output's key that are not about the output: each may lead to one write.
+// beside counts the causes of an output's key that are not about the output:
+// each may lead to one write.
 func (w *loopWorld) beside(o *worldOutput, from, to time.Time) (n int) {
 	for _, c := range w.causes[o.key] {
 		if c.about != o.name && c.at.After(from) && !c.at.After(to) {

@@ -53,14 +53,16 @@ func TestEventsThatWaitForAMapperAreMerged(t *testing.T) {
 	}
 }
 
-// The timer may fire when the call has just returned: then nothing is to be relieved, and running may have ended.
+// The timer may fire when the call has just returned: then nothing is to be
+// relieved, and running may have ended.
 func TestAMapperThatHasReturnedIsNotRelieved(t *testing.T) {
 	m, idle := &mapping[*corev1.ConfigMap]{}, &worker{}
 	m.relieve(t.Context(), nil, idle)
 	NewWithT(t).Expect(idle.replaced).To(BeFalse())
 }
 
-// An event may be taken with the one before it, when its key has yet to be added to the queue.
+// An event may be taken with the one before it, when its key has yet to be
+// added to the queue.
 func TestAMapperIsNotCalledWithoutAnEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)

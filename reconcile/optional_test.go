@@ -26,7 +26,8 @@ func (neverElected) String() string { return "no replica leads" }
 func (neverElected) Ready() error   { return errors.NewServiceUnavailable("no replica leads yet") }
 func (neverElected) Healthy() error { return nil }
 
-// optional is a controller of Secrets, a kind that the server has once it is served.
+// optional is a controller of Secrets, a kind that the server has once it is
+// served.
 func (w *fixture) optional(o *reconcile.Options) (c *reconcile.Controller, serve func()) {
 	var served atomic.Bool
 	w.client.PrependReactor("*", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -83,7 +84,8 @@ func TestAnOptionalControllerThatNeverStartedStopsWithoutAnError(t *testing.T) {
 	})
 }
 
-// It has not joined the election while it waits, so that the election of no leader is not its fault.
+// It has not joined the election while it waits, so that the election of no
+// leader is not its fault.
 func TestAnOptionalControllerThatWaitsNeedsNoLeader(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		c, _ := w.optional(&reconcile.Options{Optional: true, Leader: neverElected{}})

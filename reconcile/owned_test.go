@@ -23,7 +23,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// The key of a cluster-scoped owner was guessed from what the cache held at the time of the event.
+// The key of a cluster-scoped owner was guessed from what the cache held at the
+// time of the event.
 func TestTheKeyOfAClusterScopedOwnerDoesNotDependOnTheCache(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		secret := secretOwnedBy("s", "Node", "node-1")

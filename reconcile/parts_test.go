@@ -31,8 +31,9 @@ func (o *outside) Names(context.Context) (all []names.Name, err error) {
 	return all, nil
 }
 
-// What a replica reconciles, what it owns and what it looks for in an outside system are of the same namespaces, and
-// together the replicas have all of them.
+// What a replica reconciles, what it owns and what it looks for in an outside
+// system are of the same namespaces, and together the replicas have all of
+// them.
 func TestPrimaryOwnedAndKnownAgreeOnThePart(t *testing.T) {
 	for _, selects := range []bool{true, false} {
 		inFleet(t, &apisim.Options{Shards: selects}, func(x *fleet) {
@@ -92,7 +93,8 @@ func (x *fleet) own(n int) {
 	x.Expect(err).NotTo(HaveOccurred())
 }
 
-// agree wants each replica's sweep to be about the names in the namespaces that it caches.
+// agree wants each replica's sweep to be about the names in the namespaces that
+// it caches.
 func (x *fleet) agree(all int, sweeps map[string]*names.Sweep) {
 	x.t.Helper()
 	x.cached(all)

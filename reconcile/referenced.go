@@ -15,8 +15,9 @@ import (
 	"github.com/homeostat/homeostat/internal/slots"
 )
 
-// referenced is a cache of references as a source. Its parts are keys and no namespaces:
-// each key waits for what it refers to, so it is synced as soon as it runs.
+// referenced is a cache of references as a source. Its parts are keys and no
+// namespaces: each key waits for what it refers to, so it is synced as soon as
+// it runs.
 type referenced[O informer.Object] struct{ *informer.References[O] }
 
 var _ source = referenced[informer.Object]{}
@@ -76,8 +77,8 @@ func (s referenced[O]) observe(f func(before, after metav1.Object)) (remove func
 	return s.Handle(observing[O](f))
 }
 
-// observing returns a handler that calls f with the object before and after an event, nil
-// if there is none.
+// observing returns a handler that calls f with the object before and after an
+// event, nil if there is none.
 func observing[O informer.Object](f func(before, after metav1.Object)) func(informer.Event[O]) {
 	return func(e informer.Event[O]) {
 		switch e.Type {

@@ -19,26 +19,26 @@ import (
 	"github.com/homeostat/homeostat/queue"
 )
 
-// References says what the controller's own objects refer to: f returns the keys of the
-// objects of in, made with informer.Referenced, to which an object of type T refers. For
-// example:
+// References says what the controller's own objects refer to: f returns the
+// keys of the objects of in, made with informer.Referenced, to which an object
+// of type T refers. For example:
 //
 //	reconcile.References(secrets, func(w *v1.Website) []reconcile.Key {
 //		return []reconcile.Key{{Namespace: w.Namespace, Name: w.Spec.SecretName}}
 //	})
 //
-// Three things follow from it. These objects are cached, and no others: while a key of
-// this replica refers to them, and for a minute after that. A change of one of them, also
-// its creation and its deletion, reconciles all that refer to it. And an object is not
-// reconciled before it is known of each key whether there is such an object, so that Get
-// has two answers there. If that cannot be known, for example because the list is
-// forbidden, the keys that refer to it fail with an error that names it, until it can;
-// others are not affected.
+// Three things follow from it. These objects are cached, and no others: while a
+// key of this replica refers to them, and for a minute after that. A change of
+// one of them, also its creation and its deletion, reconciles all that refer to
+// it. And an object is not reconciled before it is known of each key whether
+// there is such an object, so that Get has two answers there. If that cannot be
+// known, for example because the list is forbidden, the keys that refer to it
+// fail with an error that names it, until it can; others are not affected.
 //
-// f must be quick and depend on nothing but the object and the caches of references of
-// triggers before its own in Options.Triggers, which are known by then: so references may
-// form chains. It must not modify the object. Keys without a name are ignored. If f
-// panics, the key fails and is retried.
+// f must be quick and depend on nothing but the object and the caches of
+// references of triggers before its own in Options.Triggers, which are known by
+// then: so references may form chains. It must not modify the object. Keys
+// without a name are ignored. If f panics, the key fails and is retried.
 func References[T, O informer.Object](in *informer.References[O], f func(object T) []Key) Trigger {
 	return references[T, O]{in, f}
 }
@@ -67,8 +67,8 @@ func (t references[T, O]) ownerType() reflect.Type { return reflect.TypeFor[T]()
 
 func (t references[T, O]) refersTo(object metav1.Object) []Key { return t.f(object.(T)) }
 
-// attach enqueues the keys that refer to a changed object in the goroutine of the watch:
-// nothing there waits.
+// attach enqueues the keys that refer to a changed object in the goroutine of
+// the watch: nothing there waits.
 func (t references[T, O]) attach(c *intake) binding {
 	feed := &feed[O]{in: t.in, compare: comparedFields(reflect.TypeFor[O]())}
 	source := c.sources.indexOf(referenced[O]{t.in})
@@ -84,8 +84,8 @@ func (t references[T, O]) attach(c *intake) binding {
 // errReferencesUnknown is why a key waits.
 var errReferencesUnknown = errors.New("it is not known yet whether what its object refers to exists")
 
-// referrers are the keys of a controller and what their objects refer to. The methods of
-// a nil *referrers do nothing.
+// referrers are the keys of a controller and what their objects refer to. The
+// methods of a nil *referrers do nothing.
 type referrers struct {
 	functions []reference
 	owns      func(Key) bool
@@ -97,8 +97,8 @@ type referrers struct {
 	turn   uint64     // counts looks at the cache
 	owners map[Key]*referrer
 	back   map[objectRef]map[Key]int // how often each owner refers to an object
-	// parked keys wait until what they refer to is known, and failed ones until that can
-	// be known.
+	// parked keys wait until what they refer to is known, and failed ones until
+	// that can be known.
 	parked, failed map[Key]struct{}
 }
 
@@ -156,8 +156,8 @@ func (r *referrers) attach() (detach func()) {
 	}
 }
 
-// changed lets keys go on whose object refers to one of which it may be known now whether
-// it exists.
+// changed lets keys go on whose object refers to one of which it may be known
+// now whether it exists.
 func (r *referrers) changed(of objectRef) {
 	for _, owner := range r.ownersOf(of) {
 		r.updateChain(owner)
@@ -172,15 +172,16 @@ func (r *referrers) changed(of objectRef) {
 	}
 }
 
-// ownersOf returns the keys that refer to an object, in an order that is always the same.
+// ownersOf returns the keys that refer to an object, in an order that is always
+// the same.
 func (r *referrers) ownersOf(of objectRef) []Key {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return sorted(maps.Keys(r.back[of]), everyKey)
 }
 
-// sorted returns those keys for which which is true by namespace and name: what is done
-// for all of a map's keys is done in the same order each time.
+// sorted returns those keys for which which is true by namespace and name: what
+// is done for all of a map's keys is done in the same order each time.
 func sorted(keys iter.Seq[Key], which func(Key) bool) (all []Key) {
 	for key := range keys {
 		if which(key) {
@@ -206,9 +207,9 @@ func (r *referrers) look() (turn uint64) {
 	return r.turn
 }
 
-// update notes what the cached object of a key refers to, if the key is one of this
-// replica, and lets the key go on if it waits for something else. Its errors are those of
-// the next reconcile of the key.
+// update notes what the cached object of a key refers to, if the key is one of
+// this replica, and lets the key go on if it waits for something else. Its
+// errors are those of the next reconcile of the key.
 func (r *referrers) update(key Key) {
 	if r == nil || !r.owns(key) {
 		return
@@ -240,10 +241,10 @@ func (r *referrers) noteCached(key Key) (current bool, err error) {
 	}
 }
 
-// note notes what an object, nil if there is none, refers to: each function in its turn is
-// asked when everything is known to which those before it lead. It returns
-// errReferencesUnknown if that must be waited for, and current is false if a later look
-// has found something already.
+// note notes what an object, nil if there is none, refers to: each function in
+// its turn is asked when everything is known to which those before it lead. It
+// returns errReferencesUnknown if that must be waited for, and current is false
+// if a later look has found something already.
 func (r *referrers) note(key Key, object metav1.Object, turn uint64) (current bool, err error) {
 	for n, f := range r.functions {
 		var keys []Key
@@ -302,8 +303,8 @@ type unreadableReferenceError struct{ error }
 
 func (e unreadableReferenceError) Unwrap() error { return e.error }
 
-// set notes that the n-th function leads from an object to keys, unless a later look has
-// noted something.
+// set notes that the n-th function leads from an object to keys, unless a later
+// look has noted something.
 func (r *referrers) set(owner Key, n int, keys []Key, turn uint64, deleted bool) (current bool) {
 	f := r.functions[n]
 	for _, key := range keys { // before those of last time are released
@@ -430,8 +431,8 @@ func (r *referrers) unpark(key Key) {
 
 // lookUpWithReferences is lookUp for an object whose references are known.
 //
-// Errors: those of lookUp; errReferencesUnknown; a terminal one that names what cannot be
-// read, since the change that mends it leads to the key again.
+// Errors: those of lookUp; errReferencesUnknown; a terminal one that names what
+// cannot be read, since the change that mends it leads to the key again.
 func lookUpWithReferences[T informer.Object](
 	ctx context.Context, in *informer.Informer[T], key Key, references *referrers,
 ) (object T, ok bool, err error) {
@@ -455,7 +456,8 @@ func lookUpWithReferences[T informer.Object](
 	}
 }
 
-// referencesOf returns the methods of a cache of references, nil for other informers.
+// referencesOf returns the methods of a cache of references, nil for other
+// informers.
 func referencesOf(s source) parts.References {
 	if r, ok := s.(interface{ references() parts.References }); ok {
 		return r.references()
@@ -463,8 +465,8 @@ func referencesOf(s source) parts.References {
 	return nil
 }
 
-// renewReferences makes what is referred to unknown until the caches are as new as the
-// server is now.
+// renewReferences makes what is referred to unknown until the caches are as new
+// as the server is now.
 func (all sources) renewReferences() {
 	for _, s := range all {
 		if r := referencesOf(s); r != nil {
@@ -473,8 +475,8 @@ func (all sources) renewReferences() {
 	}
 }
 
-// onSeen calls f when a cache has seen everything up to a resourceVersion of the object
-// of key.
+// onSeen calls f when a cache has seen everything up to a resourceVersion of
+// the object of key.
 func onSeen(s source, key Key, version string, f func()) (cancel func()) {
 	if r := referencesOf(s); r != nil {
 		return r.OnSeen(key, version, f)

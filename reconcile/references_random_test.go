@@ -22,9 +22,10 @@ import (
 
 var referenceSteps = flag.Int("reference-steps", 6000, "steps of the random world of keys and what they refer to")
 
-// chainWorld is a world in which everything happens at random, and what a plain model says of it: a ConfigMap of
-// namespace d names a link, which is a ConfigMap of another namespace, and that names Secrets of its own namespace. The
-// controller is sharded by the first letter of the name.
+// chainWorld is a world in which everything happens at random, and what a plain
+// model says of it: a ConfigMap of namespace d names a link, which is a
+// ConfigMap of another namespace, and that names Secrets of its own namespace.
+// The controller is sharded by the first letter of the name.
 type chainWorld struct {
 	*referring
 
@@ -213,8 +214,9 @@ func (m *chainWorld) move(letter byte) {
 	}
 }
 
-// backUpOrRestore restores the server to the last backup, which may be too old, or makes one. Then nobody writes for a
-// while: the informer of the ConfigMaps in d could not see that the server has been older than it.
+// backUpOrRestore restores the server to the last backup, which may be too old,
+// or makes one. Then nobody writes for a while: the informer of the ConfigMaps
+// in d could not see that the server has been older than it.
 func (m *chainWorld) backUpOrRestore() {
 	if m.backup != 0 && m.random.IntN(2) == 0 && m.server.Restore(m.backup) == nil {
 		m.now = m.then.clone()
@@ -224,7 +226,8 @@ func (m *chainWorld) backUpOrRestore() {
 	m.backup, m.then = m.server.Version(), m.now.clone()
 }
 
-// check compares what was reconciled and what is held with the model, when everything has settled.
+// check compares what was reconciled and what is held with the model, when
+// everything has settled.
 func (m *chainWorld) check() {
 	m.t.Helper()
 	for n := range chainNamespaces {

@@ -31,8 +31,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// referring is a simulated server, and a controller of ConfigMaps in namespace d that
-// refer to Secrets: the data "secret" is namespace/name or name.
+// referring is a simulated server, and a controller of ConfigMaps in namespace
+// d that refer to Secrets: the data "secret" is namespace/name or name.
 type referring struct {
 	*WithT
 
@@ -261,7 +261,8 @@ func TestKeysWhoseReferencesAreForbiddenFailAndNoOthersAndHeal(t *testing.T) {
 
 func TestReferencesFormChains(t *testing.T) {
 	inReferring(t, func(w *referring) {
-		// The ConfigMaps d/a and d/b refer to ConfigMaps in namespace chain, and those to Secrets.
+		// The ConfigMaps d/a and d/b refer to ConfigMaps in namespace chain,
+		// and those to Secrets.
 		links := informer.Referenced(w.cluster.Client().CoreV1().ConfigMaps, &informer.Options{Name: "links"})
 		link := func(m *configMap) []reconcile.Key { return []reconcile.Key{{Namespace: "chain", Name: m.Data["link"]}} }
 		through := func(m *configMap) []reconcile.Key {
@@ -576,7 +577,8 @@ func TestAReferenceThatStaysUnknownIsAnErrorAfterAWhile(t *testing.T) {
 	})
 }
 
-// What a key waits for is that to which its object refers now: not that to which it has referred before.
+// What a key waits for is that to which its object refers now: not that to
+// which it has referred before.
 func TestAKeyThatWaitsGoesOnWhenItsObjectRefersToWhatIsKnown(t *testing.T) {
 	inReferring(t, func(w *referring) {
 		config := w.server.Config("operator")

@@ -25,7 +25,8 @@ func errForbidden(verb, resource, group, where string) error {
 		fmt.Errorf("User %q cannot %s resource %q in API group %q %s", "robot", verb, resource, group, where)))
 }
 
-// inNamespaces lets the fixture cache all namespaces, with an object in each of these.
+// inNamespaces lets the fixture cache all namespaces, with an object in each of
+// these.
 func (w *fixture) inNamespaces(namespaces ...string) {
 	w.in = informer.For(w.client.CoreV1().ConfigMaps(""), nil)
 	for _, namespace := range namespaces {
@@ -35,7 +36,8 @@ func (w *fixture) inNamespaces(namespaces ...string) {
 	}
 }
 
-// refusedIn is a reconciler whose writes are refused in the namespaces that are stored.
+// refusedIn is a reconciler whose writes are refused in the namespaces that are
+// stored.
 func refusedIn(namespaces *atomic.Pointer[[]string]) reconcFn {
 	return func(_ context.Context, r request) (reconcile.Result, error) {
 		if slices.Contains(*namespaces.Load(), r.Key.Namespace) {
@@ -176,7 +178,8 @@ func TestThreeMissingPermissionsAreNamedAndTheOthersCounted(t *testing.T) {
 	})
 }
 
-// A quota, a policy or a firewall refuses with 403, too. No permission would help, nor would a restart.
+// A quota, a policy or a firewall refuses with 403, too. No permission would
+// help, nor would a restart.
 func TestARefusalThatIsNoMissingPermissionLeavesTheControllerReady(t *testing.T) {
 	configMaps := schema.GroupResource{Resource: "configmaps"}
 	for name, err := range map[string]error{
@@ -258,7 +261,8 @@ func TestOnlyTheKeysOfThisReplicaCount(t *testing.T) {
 	})
 }
 
-// The errors of so many keys are remembered: that others are not known does not make the program ready.
+// The errors of so many keys are remembered: that others are not known does not
+// make the program ready.
 func TestRefusalsOfMoreKeysThanAreRememberedAreNearlyAll(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		w.inNamespaces("a", "b")

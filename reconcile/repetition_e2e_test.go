@@ -19,7 +19,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// A server-side apply of a field that another manager owns was repeated 291 times in 20 seconds.
+// A server-side apply of a field that another manager owns was repeated 291
+// times in 20 seconds.
 func TestE2EAConflictOfAnApplyBacksOff(t *testing.T) {
 	g := NewWithT(t)
 	cluster, err := e2e.Start(t.Context(), &e2e.Options{Progress: t.Output()})

@@ -24,13 +24,15 @@ import (
 var (
 	errBoom  = errors.New("boom")
 	errStale = apierrors.NewConflict(schema.GroupResource{Resource: "configmaps"}, "a", errors.New("newer"))
-	// errOwned is what the server answers to an apply of a field that another manager owns.
+	// errOwned is what the server answers to an apply of a field that another
+	// manager owns.
 	errOwned = apierrors.NewApplyConflict([]metav1.StatusCause{{
 		Type: metav1.CauseTypeFieldManagerConflict, Message: `conflict with "kubectl"`, Field: ".data.a",
 	}}, `Apply failed with 1 conflict: conflict with "kubectl": .data.a`)
 )
 
-// foreignConflictError is a conflict of a client that has a type of its own for the server's answers.
+// foreignConflictError is a conflict of a client that has a type of its own for
+// the server's answers.
 type foreignConflictError struct{ error }
 
 func (foreignConflictError) Status() metav1.Status {
@@ -59,7 +61,8 @@ func repeating(t *testing.T, within time.Duration, f func(n int) (reconcile.Resu
 	return at, c, log
 }
 
-// An attempt after which nothing observed has changed doubles the delay, whatever its kind.
+// An attempt after which nothing observed has changed doubles the delay,
+// whatever its kind.
 func TestEveryKindOfRepetitionDoublesItsDelay(t *testing.T) {
 	for name, attempt := range map[string]func(n int) (reconcile.Result, error){
 		"error":           func(int) (reconcile.Result, error) { return nothing, errBoom },

@@ -34,7 +34,8 @@ var reporters = map[string]struct {
 	}, func(context.Context, metav1.Object) {}},
 }
 
-// The cache of Secrets is ahead of the server: it has come to a resourceVersion that the server lost in a restore.
+// The cache of Secrets is ahead of the server: it has come to a resourceVersion
+// that the server lost in a restore.
 func TestACacheThatIsAheadOfItsServerHasSeenNoWrite(t *testing.T) {
 	for name, writer := range reporters {
 		for healing, most := range map[string]int{"listed again": 1, "cannot be listed": 7} {

@@ -89,7 +89,8 @@ func ExampleRunAll() {
 	// <nil>
 }
 
-// What has no watch is looked at again later. That is a success: the back-off of failures is untouched.
+// What has no watch is looked at again later. That is a success: the back-off
+// of failures is untouched.
 func ExampleAfter() {
 	client := fake.NewClientset(exampleMap("certificate"))
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
@@ -124,8 +125,8 @@ func ExampleTerminal() {
 	// Output: tried 1 times, <nil>
 }
 
-// A client without a transport, such as a fake, does not report what it writes. The key is held until the cache shows the
-// Secret, so that it is made once.
+// A client without a transport, such as a fake, does not report what it writes.
+// The key is held until the cache shows the Secret, so that it is made once.
 func ExampleWrote() {
 	client := fake.NewClientset(exampleMap("site"))
 	if err := fakes.Faithful(client); err != nil { // objects get UIDs and resourceVersions
@@ -207,7 +208,8 @@ func runWith(
 	return c.Run(ctx)
 }
 
-// What probes and a page of a program's own are made of. Here the program has ended.
+// What probes and a page of a program's own are made of. Here the program has
+// ended.
 func ExampleController_Stats() {
 	client := fake.NewClientset(exampleMap("site"))
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
@@ -233,7 +235,8 @@ func ExampleController_Stats() {
 	// livez: <nil> readyz: <nil>
 }
 
-// A command line asks for one key, which need not have an object. What became of it is remembered.
+// A command line asks for one key, which need not have an object. What became
+// of it is remembered.
 func ExampleController_Enqueue() {
 	client := fake.NewClientset()
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)

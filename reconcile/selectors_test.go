@@ -19,7 +19,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// late is a client whose watch brings every event late, once the first list is through.
+// late is a client whose watch brings every event late, once the first list is
+// through.
 type late[T informer.Object, L runtime.Object] struct{ informer.Client[T, L] }
 
 func (l late[T, L]) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
@@ -30,8 +31,8 @@ func (l late[T, L]) Watch(ctx context.Context, o metav1.ListOptions) (watch.Inte
 	return delayed(inner, 5*time.Second), nil
 }
 
-// createdByALateController runs a controller that creates an object in each reconcile for which the cache has none, and
-// returns how many it has created.
+// createdByALateController runs a controller that creates an object in each
+// reconcile for which the cache has none, and returns how many it has created.
 func createdByALateController[T informer.Object, L runtime.Object](
 	t *testing.T, client func(kubernetes.Interface) informer.Client[T, L], selector string,
 	create func(context.Context, kubernetes.Interface) error,

@@ -366,8 +366,8 @@ func TestRunReturnsTheErrorOfTheShards(t *testing.T) {
 	})
 }
 
-// A wrapped informer cannot tell whether its cache has seen what the last leader, or
-// the last owner of a slot, wrote.
+// A wrapped informer cannot tell whether its cache has seen what the last
+// leader, or the last owner of a slot, wrote.
 func TestLeadersAndShardsTakeNoWrappedInformer(t *testing.T) {
 	g := NewWithT(t)
 	client := fake.NewClientset()

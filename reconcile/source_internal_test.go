@@ -84,7 +84,8 @@ func TestWritesToTheResourceOfAWrappedInformersKindMatch(t *testing.T) {
 	}
 }
 
-// A request for many objects may have changed some in scope, as far as its namespace says.
+// A request for many objects may have changed some in scope, as far as its
+// namespace says.
 func TestAWriteMatchesByItsScope(t *testing.T) {
 	g := NewWithT(t)
 	client, err := kubernetes.NewForConfig(&rest.Config{})

@@ -96,7 +96,8 @@ func TestAReconcileThatIgnoresTheStopIsNamedByRun(t *testing.T) {
 	}
 }
 
-// The Lease is another's only when the reconcile has returned, or the process has ended.
+// The Lease is another's only when the reconcile has returned, or the process
+// has ended.
 func TestAReconcileThatIgnoresTheStopKeepsTheLeadership(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		w.create("deaf")
@@ -233,7 +234,8 @@ func TestGoexitInAMapperIsRetried(t *testing.T) {
 	})
 }
 
-// What ends with the reconcile belongs to it: the hook that Options.Around returns is watched, too.
+// What ends with the reconcile belongs to it: the hook that Options.Around
+// returns is watched, too.
 func TestAHookThatHangsIsNamed(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		w.create("a")
@@ -291,8 +293,8 @@ func TestGoexitInAListOfKnownNamesFailsTheSweep(t *testing.T) {
 	})
 }
 
-// Run ends when it is told to. Until then a reconcile that ignores the loss of the leadership, or the move of its
-// slot, is a fault of its key.
+// Run ends when it is told to. Until then a reconcile that ignores the loss of
+// the leadership, or the move of its slot, is a fault of its key.
 func TestAReconcileThatIgnoresALossDoesNotEndRun(t *testing.T) {
 	for name, loss := range map[string]func(o *reconcile.Options) (take, lose func()){
 		"leader": func(o *reconcile.Options) (take, lose func()) {
@@ -331,7 +333,8 @@ func TestAReconcileThatIgnoresALossDoesNotEndRun(t *testing.T) {
 	}
 }
 
-// Four objects of forty whose reconcile ignores its context keep nobody else waiting.
+// Four objects of forty whose reconcile ignores its context keep nobody else
+// waiting.
 func TestAWorkerThatIsHeldIsReplaced(t *testing.T) {
 	for name, o := range map[string]*reconcile.Options{"plain": {}, "shards": {Shards: allShards{}}} {
 		t.Run(name, func(t *testing.T) {

@@ -27,7 +27,8 @@ import (
 
 // The code of docs/by-task.md that stands nowhere else.
 
-// One Secret that all keys depend on is watched alone, not all Secrets of the cluster.
+// One Secret that all keys depend on is watched alone, not all Secrets of the
+// cluster.
 func Example_secretByName() {
 	client := fake.NewClientset()
 	jobs := informer.For(client.CoreV1().ConfigMaps(""), nil)
@@ -55,7 +56,8 @@ func Example_secretByName() {
 	// Output: <nil>
 }
 
-// Many copies are written ten at a time. One that is refused keeps no other from being written.
+// Many copies are written ten at a time. One that is refused keeps no other
+// from being written.
 func Example_manyOutputs() {
 	ctx := context.Background()
 	client := fake.NewClientset(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant-007", Name: "motd", UID: "2"}})
@@ -77,8 +79,8 @@ func Example_manyOutputs() {
 	// Output: 99 true
 }
 
-// A certificate is ordered once and looked at every ten seconds. Its name outside is that of the object, so that a
-// restart orders no second one.
+// A certificate is ordered once and looked at every ten seconds. Its name
+// outside is that of the object, so that a restart orders no second one.
 func Example_waitOutside() {
 	outside := map[string]int{} // how often each order was looked at
 	order := func(_ context.Context, r reconcile.Request[*corev1.ConfigMap]) (reconcile.Result, error) {
@@ -113,7 +115,8 @@ func Example_waitOutside() {
 	// issued
 }
 
-// The selector of a Deployment cannot be changed: the child is deleted, and the next reconcile creates it.
+// The selector of a Deployment cannot be changed: the child is deleted, and the
+// next reconcile creates it.
 func Example_recreate() {
 	client := fake.NewClientset(exampleMap("site"))
 	_ = fakes.Faithful(client) // objects get UIDs and resourceVersions
@@ -157,7 +160,8 @@ func Example_recreate() {
 	// map[app:v2]
 }
 
-// The time of the last run is in the object, so that a restart neither loses nor repeats a run.
+// The time of the last run is in the object, so that a restart neither loses
+// nor repeats a run.
 func Example_schedule() {
 	const every = time.Hour
 	due := func(job *corev1.ConfigMap, now time.Time) (bool, reconcile.Result) {
@@ -180,7 +184,8 @@ func Example_schedule() {
 	// true false
 }
 
-// A finalizer deletes one thing after the other: each step waits until the one before is not found.
+// A finalizer deletes one thing after the other: each step waits until the one
+// before is not found.
 func Example_inOrder() {
 	ctx := context.Background()
 	meta := metav1.ObjectMeta{Namespace: "d", Name: "shop"}

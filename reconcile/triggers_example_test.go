@@ -43,7 +43,8 @@ func keepTokens(ctx context.Context, client kubernetes.Interface) error {
 	return c.Run(ctx)
 }
 
-// What a controller writes it also watches: an output that another client deletes is there again at once.
+// What a controller writes it also watches: an output that another client
+// deletes is there again at once.
 func ExampleOwned() {
 	client := fake.NewClientset(&corev1.ServiceAccount{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "1f"},
@@ -77,7 +78,8 @@ func ExampleOwned() {
 	// <nil>
 }
 
-// A mapper finds the keys that an object of another kind is about: here the Node of a Pod, before and after the change.
+// A mapper finds the keys that an object of another kind is about: here the
+// Node of a Pod, before and after the change.
 func ExampleMapped() {
 	client := fake.NewClientset(
 		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}},

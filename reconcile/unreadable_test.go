@@ -13,7 +13,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// inUnreadable calls f with an informer that cannot cache ConfigMaps with data "bad".
+// inUnreadable calls f with an informer that cannot cache ConfigMaps with data
+// "bad".
 func inUnreadable(t *testing.T, f func(w *fixture)) {
 	t.Helper()
 	inFixture(t, func(w *fixture) {
@@ -26,8 +27,8 @@ func inUnreadable(t *testing.T, f func(w *fixture)) {
 	})
 }
 
-// nothingBut matches one or more reconciles like that: an object that is readable again has changed, too, and a worker
-// may be between the two.
+// nothingBut matches one or more reconciles like that: an object that is
+// readable again has changed, too, and a worker may be between the two.
 func nothingBut(reconcile string) OmegaMatcher {
 	return And(Not(BeEmpty()), HaveEach(reconcile))
 }

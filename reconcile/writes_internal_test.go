@@ -9,7 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// The transport sees the metadata, the report of an update has the rest; that of a deletion is about an older state.
+// The transport sees the metadata, the report of an update has the rest; that
+// of a deletion is about an older state.
 func TestAReportGivesTheWholeObjectOfAWriteThatTheTransportHasSeen(t *testing.T) {
 	for deleted, want := range map[bool]string{false: "reported", true: "seen"} {
 		g := NewWithT(t)

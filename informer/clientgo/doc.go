@@ -1,39 +1,42 @@
-// Package clientgo connects informers with client-go's caches. [NewSharedIndexInformer]
-// is client-go's constructor of shared informers with this module's cache behind it, for
-// programs that stay on client-go or controller-runtime:
+// Package clientgo connects informers with client-go's caches.
+// [NewSharedIndexInformer] is client-go's constructor of shared informers with
+// this module's cache behind it, for programs that stay on client-go or
+// controller-runtime:
 //
 //	ctrl.Options{Cache: cache.Options{NewInformer: clientgo.NewSharedIndexInformer}}
 //
-// For programs that use both, [Wrap] turns a shared informer that a program already has
-// into an informer, and [Indexer] shows an informer's cache to generated listers.
+// For programs that use both, [Wrap] turns a shared informer that a program
+// already has into an informer, and [Indexer] shows an informer's cache to
+// generated listers.
 //
 //	cache.ListerWatcher ──NewSharedIndexInformer──▶ cache.SharedIndexInformer
 //	your own shared informer ──Wrap──▶ informer.Informer ──Indexer──▶ cache.Indexer, listers
 //
 // The contract of shared informers:
 //
-//   - Handlers are called as client-go calls them: with the same old and new states in the
-//     same order for each object, tombstones and resyncs among them.
+//   - Handlers are called as client-go calls them: with the same old and new
+//     states in the same order for each object, tombstones and resyncs among
+//     them.
 //   - When a handler is called, the store and its indexes have the new state.
 //   - Handlers do not wait for one another, and the watch does not wait for them.
-//   - A handler that is added later first gets every object that is stored, as one of
-//     the initial list, and then every change.
-//   - A second Run returns at once, and a stopped informer takes neither handlers nor
-//     indexers.
+//   - A handler that is added later first gets every object that is stored, as
+//     one of the initial list, and then every change.
+//   - A second Run returns at once, and a stopped informer takes neither
+//     handlers nor indexers.
 //   - An informer that has stopped keeps its objects.
 //   - Equal parts of objects are stored once.
-//   - An object that the ListerWatcher may retain, because it has not just been received
-//     from a server, is copied.
-//   - Objects that were modified in place are detected in tests, and logged with their
-//     fields.
+//   - An object that the ListerWatcher may retain, because it has not just been
+//     received from a server, is copied.
+//   - Objects that were modified in place are detected in tests, and logged
+//     with their fields.
 //   - A stalled watch is replaced.
 //   - An answer that reports success but is not the API server's is no list.
 //   - An object for which the transform function or the function of an index panics
 //     affects no other object, and is named in the log and by [Informers].
 //
-// Wrap and Indexer share objects with the underlying cache and copy nothing: do not
-// modify the objects. They neither start nor stop anything: a wrapped shared informer is
-// run by its factory, an informer by its Run.
+// Wrap and Indexer share objects with the underlying cache and copy nothing: do
+// not modify the objects. They neither start nor stop anything: a wrapped
+// shared informer is run by its factory, an informer by its Run.
 //
 // Costs: a wrapped informer holds a second index of the objects, and cannot
 // ask the server how new its cache is; a lister allocates a slice for every list.

@@ -77,8 +77,8 @@ func podsOf(client kubernetes.Interface) cache.ListerWatcher {
 	}, client)
 }
 
-// A factory returns the informer that was made first for a kind, so its listers and everybody who asks it for Pods read
-// this one.
+// A factory returns the informer that was made first for a kind, so its listers
+// and everybody who asks it for Pods read this one.
 func ExampleNewSharedIndexInformer() {
 	factory := informers.NewSharedInformerFactory(fake.NewClientset(pod("shop", "web-1")), 0)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -112,7 +112,8 @@ func ExampleNewSharedIndexInformerWithOptions() {
 	// SharedIndexInformer *v1.Pod
 }
 
-// Keep an eye on informers that something else runs, such as a manager of controller-runtime.
+// Keep an eye on informers that something else runs, such as a manager of
+// controller-runtime.
 func ExampleInformers() {
 	var informers clientgo.Informers
 	pods := informers.New(podsOf(fake.NewClientset(pod("shop", "web-1"))), &corev1.Pod{}, 0, nil)

@@ -22,11 +22,11 @@ var errReadOnly = errors.New("the cache of an informer can only be read")
 //
 //	lister := corelisters.NewPodLister(clientgo.Indexer(pods))
 //
-// The view always shows the newest state. It has the index cache.NamespaceIndex; each
-// one that AddIndexers adds is an index of the informer, see [informer.NewIndex], so
-// make the view only once. Writes through it return an error. Unlike the informer's
-// own reads, it allocates a slice for every list. The objects are shared; do not
-// modify them.
+// The view always shows the newest state. It has the index
+// cache.NamespaceIndex; each one that AddIndexers adds is an index of the
+// informer, see [informer.NewIndex], so make the view only once. Writes through
+// it return an error. Unlike the informer's own reads, it allocates a slice for
+// every list. The objects are shared; do not modify them.
 //
 // It is safe for concurrent use.
 func Indexer[T informer.Object](i *informer.Informer[T]) cache.Indexer {
@@ -158,8 +158,8 @@ func (v *view[T]) GetIndexers() cache.Indexers {
 	return all
 }
 
-// AddIndexers adds indexes to the informer. An object for which a function returns an
-// error is not in its index.
+// AddIndexers adds indexes to the informer. An object for which a function
+// returns an error is not in its index.
 func (v *view[T]) AddIndexers(added cache.Indexers) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -11,9 +11,9 @@ import (
 	"github.com/homeostat/homeostat/informer"
 )
 
-// Informers makes shared informers, and shows the state of those that have not stopped.
-// Its zero value is ready to use. For example, with controller-runtime, and with the
-// metrics of package metrics in its registry:
+// Informers makes shared informers, and shows the state of those that have not
+// stopped. Its zero value is ready to use. For example, with
+// controller-runtime, and with the metrics of package metrics in its registry:
 //
 //	var informers clientgo.Informers
 //	ctrl.Options{Cache: cache.Options{NewInformer: informers.New}}
@@ -39,8 +39,8 @@ func (i *Informers) New(
 	return s
 }
 
-// Status returns the state of each informer that has not stopped, in the order in which
-// they were made. It never waits for a handler or for the server.
+// Status returns the state of each informer that has not stopped, in the order
+// in which they were made. It never waits for a handler or for the server.
 func (i *Informers) Status() []informer.Status {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -18,7 +18,8 @@ import (
 
 // notification is one call of a handler.
 type notification struct {
-	// deleted is the object, or a [cache.DeletedFinalStateUnknown]; nil if it is no deletion.
+	// deleted is the object, or a [cache.DeletedFinalStateUnknown]; nil if it
+	// is no deletion.
 	deleted any
 	// old is nil if the object was not there before.
 	old, object object
@@ -28,8 +29,8 @@ type notification struct {
 	unchanged bool
 }
 
-// delivery is one notification or many, which all listeners share: what is queued for
-// each of them is small even if a list or a resync is not.
+// delivery is one notification or many, which all listeners share: what is
+// queued for each of them is small even if a list or a resync is not.
 type delivery struct {
 	notification
 
@@ -52,15 +53,16 @@ func (d *delivery) all(yield func(notification) bool) {
 	}
 }
 
-// listener calls one handler of a shared informer, on a goroutine of its own, so that
-// handlers do not wait for one another. It has an unbounded queue, and implements
-// [cache.ResourceEventHandlerRegistration].
+// listener calls one handler of a shared informer, on a goroutine of its own,
+// so that handlers do not wait for one another. It has an unbounded queue, and
+// implements [cache.ResourceEventHandlerRegistration].
 type listener struct {
 	logger  klog.Logger
 	handler cache.ResourceEventHandler
 	tracker *synctrack.SingleFileTracker
 	events  *atomic.Int64 // counts the calls
-	// requested is the resync period that the handler has asked for, within the limits.
+	// requested is the resync period that the handler has asked for, within the
+	// limits.
 	requested time.Duration
 	closed    chan struct{} // what is still queued is dropped
 	ended     chan struct{} // closed when the last call has returned, and no more will come
@@ -90,8 +92,8 @@ func (l *listener) HasSynced() bool { return l.tracker.HasSynced() }
 // HasSyncedChecker implements [cache.ResourceEventHandlerRegistration].
 func (l *listener) HasSyncedChecker() cache.DoneChecker { return l.tracker }
 
-// ShutdownChan returns a channel that is closed when no more call of the handler runs or
-// will come. It is for [cache.ShutDownEventHandler].
+// ShutdownChan returns a channel that is closed when no more call of the
+// handler runs or will come. It is for [cache.ShutDownEventHandler].
 func (l *listener) ShutdownChan() <-chan struct{} { return l.ended }
 
 // close ends the listener. It must not be called again.
@@ -162,7 +164,8 @@ func (l *listener) run() {
 	}
 }
 
-// deliver calls the handler for all notifications of d, unless the listener is closed.
+// deliver calls the handler for all notifications of d, unless the listener is
+// closed.
 func (l *listener) deliver(d *delivery) {
 	complete := true
 	for n := range d.all {
@@ -186,11 +189,12 @@ func (l *listener) isClosed() bool {
 	}
 }
 
-// afterPanic is how long after a panic, which skips its notification, the next call waits.
+// afterPanic is how long after a panic, which skips its notification, the next
+// call waits.
 const afterPanic = time.Second
 
-// call calls the handler, and reports whether that has returned. A panic of it ends the
-// program, unless client-go's ReallyCrash is false.
+// call calls the handler, and reports whether that has returned. A panic of it
+// ends the program, unless client-go's ReallyCrash is false.
 func (l *listener) call(n notification) (returned bool) {
 	defer func() {
 		if !returned {
@@ -229,7 +233,8 @@ func (l *listener) isDue(now time.Time) bool {
 	return true
 }
 
-// nameOf returns a name for a handler: where its functions or its type are declared.
+// nameOf returns a name for a handler: where its functions or its type are
+// declared.
 func nameOf(handler cache.ResourceEventHandler) string {
 	switch h := handler.(type) {
 	case cache.ResourceEventHandlerFuncs:
@@ -247,8 +252,8 @@ func nameOf(handler cache.ResourceEventHandler) string {
 	return strings.TrimPrefix(t.PkgPath()+"."+t.Name(), ".")
 }
 
-// nameOfFunctions returns the place where functions are declared if it is one for all of
-// them, else their names.
+// nameOfFunctions returns the place where functions are declared if it is one
+// for all of them, else their names.
 func nameOfFunctions(functions ...any) string {
 	var names []string
 	places := map[string]bool{}

@@ -22,8 +22,8 @@ import (
 	"github.com/homeostat/homeostat/informer/clientgo"
 )
 
-// recorder is a handler that notes its calls by object: what is promised about their
-// order is promised for one object.
+// recorder is a handler that notes its calls by object: what is promised about
+// their order is promised for one object.
 type recorder struct {
 	mu    sync.Mutex
 	calls map[string][]string
@@ -162,7 +162,8 @@ func (w *world) change(quiet bool) {
 	}
 }
 
-// compare fails unless both sides have made the same calls, and have the same content.
+// compare fails unless both sides have made the same calls, and have the same
+// content.
 func (w *world) compare(g *WithT, step int) {
 	theirs, ours := w.sides[0], w.sides[1]
 	for n := range theirs.recorders {

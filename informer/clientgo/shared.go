@@ -31,9 +31,9 @@ var errStarted = errors.New("informer has already started")
 // minimumResync is the shortest resync period, as in client-go.
 const minimumResync = time.Second
 
-// NewSharedIndexInformer returns a shared informer like client-go's function of the same
-// name, but with this module's cache behind it. Use it where a program names the
-// constructor of its informers. For example, with controller-runtime:
+// NewSharedIndexInformer returns a shared informer like client-go's function of
+// the same name, but with this module's cache behind it. Use it where a program
+// names the constructor of its informers. For example, with controller-runtime:
 //
 //	ctrl.Options{Cache: cache.Options{NewInformer: clientgo.NewSharedIndexInformer}}
 //
@@ -45,9 +45,9 @@ const minimumResync = time.Second
 //			cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 //	})
 //
-// What handlers, stores and indexers promise is what client-go promises. The informer
-// does more than that in its cache and on its watches, see the package's contract. Use
-// [Informers] to see its state.
+// What handlers, stores and indexers promise is what client-go promises. The
+// informer does more than that in its cache and on its watches, see the
+// package's contract. Use [Informers] to see its state.
 func NewSharedIndexInformer(
 	lw cache.ListerWatcher, exampleObject runtime.Object, defaultEventHandlerResyncPeriod time.Duration,
 	indexers cache.Indexers,
@@ -57,9 +57,10 @@ func NewSharedIndexInformer(
 	})
 }
 
-// NewSharedIndexInformerWithOptions is [NewSharedIndexInformer] with client-go's options.
-// It does not use their Identifier and InformerMetricsProvider, which measure a queue
-// that this informer does not have: use [Informers].
+// NewSharedIndexInformerWithOptions is [NewSharedIndexInformer] with
+// client-go's options. It does not use their Identifier and
+// InformerMetricsProvider, which measure a queue that this informer does not
+// have: use [Informers].
 func NewSharedIndexInformerWithOptions(
 	lw cache.ListerWatcher, exampleObject runtime.Object, options cache.SharedIndexInformerOptions,
 ) cache.SharedIndexInformer {
@@ -91,8 +92,8 @@ func kindOf(example runtime.Object) string {
 	return v.Type().Name()
 }
 
-// shared is a shared informer. It observes what its engine stores, and passes it on to
-// listeners, each of which calls one handler.
+// shared is a shared informer. It observes what its engine stores, and passes
+// it on to listeners, each of which calls one handler.
 type shared struct {
 	example       runtime.Object
 	description   string
@@ -112,8 +113,8 @@ type shared struct {
 
 	// distributing guards the fields below. It is the last lock to be taken.
 	distributing sync.Mutex
-	// listeners are those that are not removed, and whether each gets the events that
-	// change nothing, as of the last check for a resync.
+	// listeners are those that are not removed, and whether each gets the
+	// events that change nothing, as of the last check for a resync.
 	listeners map[*listener]bool
 	listening bool // they are running
 	running   sync.WaitGroup
@@ -264,8 +265,8 @@ func (s *shared) status() informer.Status {
 
 // The methods below implement [dropin.Observer].
 
-// Lock implements [dropin.Observer]. Who waits first is first, so that handlers which are
-// added and removed all the time do not hold up the watch.
+// Lock implements [dropin.Observer]. Who waits first is first, so that handlers
+// which are added and removed all the time do not hold up the watch.
 func (s *shared) Lock() { s.turn <- struct{}{} }
 
 // Unlock implements [dropin.Observer].
@@ -342,7 +343,8 @@ func (s *shared) Resync() {
 	}
 }
 
-// stored returns a notification of each object that is stored now. It copies nothing.
+// stored returns a notification of each object that is stored now. It copies
+// nothing.
 func (s *shared) stored(as func(object) notification) iter.Seq[notification] {
 	snapshot := s.engine.Snapshot()
 	return func(yield func(notification) bool) {
@@ -368,7 +370,8 @@ func (s *shared) distribute(n notification) {
 	}
 }
 
-// shouldResync notes which listeners are due for a resync, and reports whether any is.
+// shouldResync notes which listeners are due for a resync, and reports whether
+// any is.
 func (s *shared) shouldResync() (due bool) {
 	s.distributing.Lock()
 	defer s.distributing.Unlock()
@@ -437,8 +440,9 @@ func (s *shared) AddEventHandlerWithOptions(
 	return l, nil
 }
 
-// resyncPeriod returns the period that a handler gets instead of the one that it asks
-// for. It may shorten the informer's, which others get then. The caller holds mu.
+// resyncPeriod returns the period that a handler gets instead of the one that
+// it asks for. It may shorten the informer's, which others get then. The caller
+// holds mu.
 func (s *shared) resyncPeriod(logger klog.Logger, period time.Duration) time.Duration {
 	if period > 0 && period < minimumResync {
 		logger.Info("Warning: resync period is too small, using the shortest", "resyncPeriod", period,
@@ -462,8 +466,8 @@ func (s *shared) resyncPeriod(logger klog.Logger, period time.Duration) time.Dur
 	return period
 }
 
-// effectivePeriod returns the resync period of a handler of an informer that checks every
-// so often.
+// effectivePeriod returns the resync period of a handler of an informer that
+// checks every so often.
 func effectivePeriod(logger klog.Logger, period, check time.Duration) time.Duration {
 	switch {
 	case period == 0:
@@ -478,8 +482,8 @@ func effectivePeriod(logger klog.Logger, period, check time.Duration) time.Durat
 	return period
 }
 
-// join adds a listener. If the informer has started, it first gets what is stored. The
-// caller holds Lock.
+// join adds a listener. If the informer has started, it first gets what is
+// stored. The caller holds Lock.
 func (s *shared) join(l *listener, started bool) {
 	s.distributing.Lock()
 	defer s.distributing.Unlock()

@@ -16,8 +16,8 @@ import (
 	"github.com/homeostat/homeostat/informer/internal/dropin"
 )
 
-// indexer is the store of a shared informer, with the answers of client-go's. Unlike
-// the view of Indexer, it can be written to, as tests of programs do.
+// indexer is the store of a shared informer, with the answers of client-go's.
+// Unlike the view of Indexer, it can be written to, as tests of programs do.
 type indexer struct {
 	view[object]
 
@@ -101,7 +101,8 @@ func (x *indexer) GetByKey(key string) (found any, exists bool, err error) {
 	return nil, false, nil
 }
 
-// nameIn returns the name in a key, of which there is no object if it has no valid form.
+// nameIn returns the name in a key, of which there is no object if it has no
+// valid form.
 func nameIn(key string) types.NamespacedName {
 	namespace, name, divided := strings.Cut(key, "/")
 	if !divided {

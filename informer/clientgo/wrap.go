@@ -24,14 +24,14 @@ var errNoShared = errors.New("clientgo.Wrap: the shared informer is nil")
 //
 //	pods := clientgo.Wrap[*corev1.Pod](factory.Core().V1().Pods().Informer(), nil)
 //
-// Its Run follows shared and does not start it, which remains the job of its factory.
-// The objects are shared's own, not copies. Options that select objects, or say how
-// to watch and store them, do not apply.
+// Its Run follows shared and does not start it, which remains the job of its
+// factory. The objects are shared's own, not copies. Options that select
+// objects, or say how to watch and store them, do not apply.
 //
-// A wrapped informer cannot ask the server: WaitForLatest and WaitForObject return an
-// error, and a controller with a Leader or Shards refuses it: a new leader could not
-// know that its cache shows what the last one wrote. A nil shared is reported like a
-// wrong option, see [informer.For].
+// A wrapped informer cannot ask the server: WaitForLatest and WaitForObject
+// return an error, and a controller with a Leader or Shards refuses it: a new
+// leader could not know that its cache shows what the last one wrote. A nil
+// shared is reported like a wrong option, see [informer.For].
 func Wrap[T informer.Object](shared cache.SharedIndexInformer, o *informer.Options) *informer.Informer[T] {
 	options := ptr.Deref(o, informer.Options{})
 	options.NoSharing = true
@@ -57,7 +57,8 @@ type following[T informer.Object] struct {
 	ended bool
 }
 
-// followShared keeps to as shared is, until ctx ends. It fails if shared has stopped.
+// followShared keeps to as shared is, until ctx ends. It fails if shared has
+// stopped.
 func followShared[T informer.Object](ctx context.Context, shared cache.SharedIndexInformer, to follow.Store[T]) error {
 	f := &following[T]{
 		shared: shared, to: to, first: map[cache.ObjectName]T{}, began: shared.LastSyncResourceVersion(),

@@ -23,14 +23,17 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// files returns the files of a base image. Those of a MapFS have no times, which would differ from build to build.
+// files returns the files of a base image. Those of a MapFS have no times,
+// which would differ from build to build.
 func files() fstest.MapFS {
-	// Of the authorities that the Go project trusts, which it has from Mozilla. One that is trusted under a condition is
-	// left out: a file of PEM cannot say it.
+	// Of the authorities that the Go project trusts, which it has from Mozilla.
+	// One that is trusted under a condition is left out: a file of PEM cannot
+	// say it.
 	var authorities bytes.Buffer
 	for root := range bundle.Roots() {
 		if root.Constraint == nil {
-			// A bytes.Buffer takes everything, and a block without headers is always valid.
+			// A bytes.Buffer takes everything, and a block without headers is
+			// always valid.
 			_ = pem.Encode(&authorities, &pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate})
 		}
 	}
@@ -43,8 +46,8 @@ func files() fstest.MapFS {
 	}
 }
 
-// pushBase makes a base image, with the given packages beside this one as programs in /bin, and pushes it to the
-// registry on loopback.
+// pushBase makes a base image, with the given packages beside this one as
+// programs in /bin, and pushes it to the registry on loopback.
 func (s *ship) pushBase(ctx context.Context, base string, tools ...string) error {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, platform := range s.platforms {
@@ -86,7 +89,8 @@ func (s *ship) compile(ctx context.Context, tool string, platform *v1.Platform) 
 	return os.ReadFile(program)
 }
 
-// goCommand is the go command in a folder of the repository. Settings of a user for other builds do not affect it.
+// goCommand is the go command in a folder of the repository. Settings of a user
+// for other builds do not affect it.
 func (s *ship) goCommand(ctx context.Context, folder string, env []string, args ...string) *exec.Cmd {
 	command := exec.CommandContext(ctx, "go", args...)
 	command.Dir, command.Stderr = filepath.Join(s.root, folder), os.Stderr

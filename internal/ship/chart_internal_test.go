@@ -71,8 +71,8 @@ func rendered(t *testing.T, folder, namespace, set string) (objects, error) {
 	return all, nil
 }
 
-// plain makes objects comparable: it removes what is only for helm, the Namespace, which helm makes, and the order of
-// environment variables.
+// plain makes objects comparable: it removes what is only for helm, the
+// Namespace, which helm makes, and the order of environment variables.
 func (all objects) plain() map[string]any {
 	result := map[string]any{}
 	for name, o := range all {
@@ -189,7 +189,8 @@ func TestAChartRefusesValuesThatItDoesNotHave(t *testing.T) {
 	}
 }
 
-// Objects with finalizers that are deleted after their program stay forever, and so does their namespace.
+// Objects with finalizers that are deleted after their program stay forever,
+// and so does their namespace.
 func TestTheNotesOfAChartSayThatObjectsAreDeletedFirst(t *testing.T) {
 	notes, err := os.ReadFile(filepath.Join(chartOf("reboot"), "templates", "NOTES.txt"))
 	if err != nil {

@@ -1,12 +1,14 @@
-// Command ship makes the images of the programs, with ko, which builds Go programs into images without a Docker daemon.
-// ko takes base images from registries only, and those of this repository must not depend on any: ship makes the base,
-// and serves it to ko from a registry on loopback.
+// Command ship makes the images of the programs, with ko, which builds Go
+// programs into images without a Docker daemon. ko takes base images from
+// registries only, and those of this repository must not depend on any: ship
+// makes the base, and serves it to ko from a registry on loopback.
 //
 //	base (certificates, users, /tmp) ──▶ registry ──▶ ko build ──▶ registry ──▶ dist/images/<program>, an OCI layout
 //	                                                          └──▶ the registry of -to
 //
-// The base of observe has a shell and kubectl, too, which its scripts call. The same commit, built by the same Go
-// release, has the same digest on every machine.
+// The base of observe has a shell and kubectl, too, which its scripts call. The
+// same commit, built by the same Go release, has the same digest on every
+// machine.
 package main
 
 import (
@@ -37,11 +39,13 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// host is the name of the registry on loopback. It is in the annotations of an image, so it must not have a port that
-// differs from run to run. Requests to it go to the registry because that is their HTTP proxy.
+// host is the name of the registry on loopback. It is in the annotations of an
+// image, so it must not have a port that differs from run to run. Requests to
+// it go to the registry because that is their HTTP proxy.
 const host = "ship.localhost"
 
-// programs are the packages of the images. kubectl-reboot is not among them: it runs beside kubectl.
+// programs are the packages of the images. kubectl-reboot is not among them: it
+// runs beside kubectl.
 var programs = map[string]string{
 	"configmap-from-crs":  "examples/configmap-from-crs",
 	"dns-zone":            "examples/dns-zone",
@@ -144,7 +148,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return nil
 }
 
-// build makes the image of a program, does with it what the flags ask for, and returns its reference.
+// build makes the image of a program, does with it what the flags ask for, and
+// returns its reference.
 func (s *ship) build(ctx context.Context, program string) (string, error) {
 	user, base := "65532:65532", "base"
 	switch program {
@@ -184,8 +189,9 @@ func (s *ship) build(ctx context.Context, program string) (string, error) {
 	return image, s.save(made, program)
 }
 
-// save writes the layout of an image. The annotations are its tag, and the name under which containerd, and with it
-// kind and docker, load it: the one that the manifests look for.
+// save writes the layout of an image. The annotations are its tag, and the name
+// under which containerd, and with it kind and docker, load it: the one that
+// the manifests look for.
 func (s *ship) save(made *remote.Descriptor, program string) error {
 	folder := filepath.Join(s.out, program)
 	if err := os.RemoveAll(folder); err != nil {

@@ -134,7 +134,8 @@ func TestEveryProgramIsDeployedAsItShould(t *testing.T) {
 	}
 }
 
-// securesItsNamespace: the agents of the reboot operator reach their host, and nothing else does.
+// securesItsNamespace: the agents of the reboot operator reach their host, and
+// nothing else does.
 func (all installed) securesItsNamespace() {
 	all.Helper()
 	want := "restricted"
@@ -146,8 +147,9 @@ func (all installed) securesItsNamespace() {
 	}
 }
 
-// hasRolesForUsers: users who may view or edit a namespace may do so with its custom resources. Those that have no
-// namespace are edited with a role that an administrator binds.
+// hasRolesForUsers: users who may view or edit a namespace may do so with its
+// custom resources. Those that have no namespace are edited with a role that an
+// administrator binds.
 func (all installed) hasRolesForUsers() {
 	all.Helper()
 	for _, kind := range all.kinds {
@@ -198,7 +200,8 @@ func (all installed) check(w workload) {
 	all.surrounds(w)
 }
 
-// runs: the Pod may do little, has time to end, and a place while nodes are drained if it has to.
+// runs: the Pod may do little, has time to end, and a place while nodes are
+// drained if it has to.
 func (all installed) runs(w workload) {
 	all.Helper()
 	pod := w.pod.Spec
@@ -302,7 +305,8 @@ func TestEveryProgramHasItsOverlays(t *testing.T) {
 	}
 }
 
-// Another apply must not take back the autoscaler's replicas, and its metrics are those of the adapter's rules.
+// Another apply must not take back the autoscaler's replicas, and its metrics
+// are those of the adapter's rules.
 func TestTheAutoscalerHasTheReplicas(t *testing.T) {
 	text, err := render(root + "/examples/ingress-per-service/overlays/autoscaled")
 	if err != nil || bytes.Contains(text, []byte("\n  replicas:")) || !bytes.Contains(text, []byte("kind: PodMonitor")) {

@@ -14,7 +14,8 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
-// What the Prometheus operator does not know, it ignores, and an alert is silent: its own types decide.
+// What the Prometheus operator does not know, it ignores, and an alert is
+// silent: its own types decide.
 func TestThePrometheusOperatorKnowsEveryField(t *testing.T) {
 	texts := map[string]string{}
 	for _, file := range []string{
@@ -62,7 +63,8 @@ func TestThePrometheusOperatorKnowsEveryField(t *testing.T) {
 	}
 }
 
-// Prometheus can evaluate each question of the dashboard; the tests of package metrics know the names.
+// Prometheus can evaluate each question of the dashboard; the tests of package
+// metrics know the names.
 func TestTheDashboardAsksWhatPrometheusUnderstands(t *testing.T) {
 	needPromtool(t)
 	text, err := os.ReadFile(filepath.Join(root, "examples/monitoring/dashboard.json"))
@@ -100,7 +102,8 @@ func TestTheDashboardAsksWhatPrometheusUnderstands(t *testing.T) {
 	promtool(t, run, "check", "rules", "rules.yaml")
 }
 
-// When the alerts fire is told to Prometheus itself. Without promtool the test is skipped, but not in CI.
+// When the alerts fire is told to Prometheus itself. Without promtool the test
+// is skipped, but not in CI.
 func TestAlertsFire(t *testing.T) {
 	needPromtool(t)
 	for _, of := range []string{"monitoring", "reboot/deploy"} {

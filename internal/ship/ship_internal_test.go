@@ -79,7 +79,8 @@ func TestTheSameProgramHasTheSameDigest(t *testing.T) {
 	saysWhatItIs(t, image)
 }
 
-// saysWhatItIs: the image runs the program as a user without privileges, and has certificates.
+// saysWhatItIs: the image runs the program as a user without privileges, and
+// has certificates.
 func saysWhatItIs(t *testing.T, image v1.Image) {
 	t.Helper()
 	config, err := image.ConfigFile()

@@ -20,8 +20,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A kind may be called like anything that the new module or its types mention, such as DeepCopy, Status or Server: each
-// one that is accepted compiles, tests included.
+// A kind may be called like anything that the new module or its types mention,
+// such as DeepCopy, Status or Server: each one that is accepted compiles, tests
+// included.
 func TestKindsOfAnyNameCompile(t *testing.T) {
 	g := NewWithT(t)
 	widget, err := render(named("Widget"), source{Homeostat: "v0.0.0", Replace: checkoutRoot})
@@ -48,8 +49,8 @@ func named(kind string) names {
 	return names{Group: "example.com", Kind: kind, Version: "v1alpha1"}.withDefaults()
 }
 
-// mentioned returns the identifiers in the files, the names of methods and fields of what every object has, and those of
-// the functions, as kinds.
+// mentioned returns the identifiers in the files, the names of methods and
+// fields of what every object has, and those of the functions, as kinds.
 func mentioned(files map[string][]byte) []string {
 	all := identifiers(files)
 	for _, of := range []reflect.Type{reflect.TypeFor[*metav1.ObjectMeta](), reflect.TypeFor[*metav1.ListMeta](), reflect.TypeFor[*metav1.TypeMeta]()} {
@@ -71,7 +72,8 @@ func mentioned(files map[string][]byte) []string {
 	return slices.Sorted(maps.Keys(kinds))
 }
 
-// exportsOf returns an importer of all packages that the Go files import, from the caches of the go command.
+// exportsOf returns an importer of all packages that the Go files import, from
+// the caches of the go command.
 func exportsOf(t *testing.T, files map[string][]byte) types.Importer {
 	t.Helper()
 	g := NewWithT(t)

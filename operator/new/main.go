@@ -33,9 +33,9 @@ func main() {
 	os.Exit(code)
 }
 
-// run writes a module as args want it and returns the exit code: 0, also after --help,
-// 1 if nothing could be written, 2 for a wrong command line. All faults of the command
-// line are named at once.
+// run writes a module as args want it and returns the exit code: 0, also after
+// --help, 1 if nothing could be written, 2 for a wrong command line. All faults
+// of the command line are named at once.
 func run(ctx context.Context, info *debug.BuildInfo, args []string, stdout, stderr io.Writer) int {
 	var n names
 	var dir, replace string

@@ -31,8 +31,8 @@ var (
 	isVersion = regexp.MustCompile(`^v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?$`)
 )
 
-// protocolKinds are those that clients or servers of every group and version know, beside
-// its own. A server answers 404 to the creation of a List.
+// protocolKinds are those that clients or servers of every group and version
+// know, beside its own. A server answers 404 to the creation of a List.
 var protocolKinds = []string{
 	"CreateOptions", "DeleteOptions", "GetOptions", "List", "ListOptions", "PatchOptions", "UpdateOptions", "WatchEvent",
 }

@@ -15,7 +15,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Whatever is not refused gives files that Go and Kubernetes read as they are meant.
+// Whatever is not refused gives files that Go and Kubernetes read as they are
+// meant.
 func FuzzNames(f *testing.F) {
 	f.Add("example.com", "Widget", "v1alpha1", "", "")
 	f.Add("1.2", "Yes", "v1", "", "example.com/x/v2")

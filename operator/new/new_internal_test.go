@@ -65,7 +65,8 @@ func root(t *testing.T) string {
 	return path
 }
 
-// Building and testing it is for the e2e test: go vet compiles all of it, tests included.
+// Building and testing it is for the e2e test: go vet compiles all of it, tests
+// included.
 func TestTheNewModuleCompiles(t *testing.T) {
 	checkout := root(t)
 	for _, more := range []string{"", "--cluster-scoped"} {
@@ -287,7 +288,8 @@ func TestTheManifestsAreComplete(t *testing.T) {
 	}
 }
 
-// The alerts are about all programs, so every program that is deployed brings the same object.
+// The alerts are about all programs, so every program that is deployed brings
+// the same object.
 func TestTheAlertsAreThoseOfTheExamples(t *testing.T) {
 	g := NewWithT(t)
 	files, err := render(names{Group: "example.com", Version: "v1", Kind: "Widget"}.withDefaults(), source{Homeostat: "v1.2.3"})
@@ -336,7 +338,8 @@ func TestTheBugOfTheReadmeFitsTheController(t *testing.T) {
 	}
 }
 
-// A kind whose name means something else in the code gets a variable of another name.
+// A kind whose name means something else in the code gets a variable of another
+// name.
 func TestObjectsAreCalledByTheirKindWhereGoAllowsIt(t *testing.T) {
 	g := NewWithT(t)
 	for kind, variable := range map[string]string{
@@ -357,7 +360,8 @@ func TestObjectsAreCalledByTheirKindWhereGoAllowsIt(t *testing.T) {
 	})).To(ContainElements(".gitignore", "go.mod", "api/v1/widget_types.go", "config/crd/example.com_widgets.yaml"))
 }
 
-// A line has room for long names, and ends with a sentence or where the next word would make it longer than 80 columns.
+// A line has room for long names, and ends with a sentence or where the next
+// word would make it longer than 80 columns.
 func TestCommentsAreNeitherTooWideNorBrokenOddly(t *testing.T) {
 	for _, n := range []names{
 		{Group: "example.com", Version: "v1", Kind: "Widget"},
@@ -378,7 +382,8 @@ func TestCommentsAreNeitherTooWideNorBrokenOddly(t *testing.T) {
 	}
 }
 
-// oddComments returns what is odd about the lines that are comments or, in Markdown, prose.
+// oddComments returns what is odd about the lines that are comments or, in
+// Markdown, prose.
 func oddComments(name, text string) map[int]string {
 	odd := map[int]string{}
 	before, fenced := "", false

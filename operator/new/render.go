@@ -63,7 +63,8 @@ func execute(v values) (map[string][]byte, error) {
 	})
 }
 
-// fill executes one template. Their delimiters are << and >>, since Go has {{ in it.
+// fill executes one template. Their delimiters are << and >>, since Go has {{
+// in it.
 func fill(name string, v values) ([]byte, error) {
 	text, err := templates.ReadFile(name)
 	if err != nil {

@@ -84,7 +84,8 @@ func TestAPageIsNoDeletionOfAChild(t *testing.T) {
 	})
 }
 
-// An answer without fields is about nobody: it has neither the owner's UID nor that of another owner.
+// An answer without fields is about nobody: it has neither the owner's UID nor
+// that of another owner.
 func TestASuccessThatIsNotTheServersIsNoOwner(t *testing.T) {
 	for _, page := range absenttest.Successes() {
 		t.Run(page.Name, func(t *testing.T) {

@@ -66,11 +66,12 @@ type client[T informer.Object] interface {
 //	kind := v1.GroupVersion.WithKind("Website")
 //	deployments := children.New(kind, websites.In, in, clientset.AppsV1().Deployments, nil)
 //
-// owners and of return the client of a namespace; see [patch.Client]. An informer
-// with a label selector that selects Options.Mark caches only the children. An object
-// that lacks the label and has the name of a wanted child is found when the server
-// refuses to create the child, and is then read. New adds an index to in, and sends no
-// request. [Set.Ensure] reports wrong arguments and options.
+// owners and of return the client of a namespace; see [patch.Client]. An
+// informer with a label selector that selects Options.Mark caches only the
+// children. An object that lacks the label and has the name of a wanted child
+// is found when the server refuses to create the child, and is then read. New
+// adds an index to in, and sends no request. [Set.Ensure] reports wrong
+// arguments and options.
 func New[K interface {
 	Get(ctx context.Context, name string, opts metav1.GetOptions) (O, error)
 }, O informer.Object, C interface {

@@ -47,7 +47,8 @@ func inRivalry(t *testing.T, f func(r *rivals)) {
 	})
 }
 
-// do lets both do the same, after a microsecond of its own, so that no two timers end at once.
+// do lets both do the same, after a microsecond of its own, so that no two
+// timers end at once.
 func (r *rivals) do(what string, f func(q limited)) {
 	<-time.After(time.Microsecond)
 	r.log = append(r.log, what)
@@ -181,7 +182,8 @@ func dispatchesForEach(t *testing.T) {
 	}
 }
 
-// The gauges of unfinished work keep their last value after the shutdown, although a key is still held.
+// The gauges of unfinished work keep their last value after the shutdown,
+// although a key is still held.
 func TestGaugesStopWithIt(t *testing.T) {
 	for name, shutDown := range map[string]func(limited){
 		"ShutDown":          limited.ShutDown,

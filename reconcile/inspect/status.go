@@ -30,8 +30,8 @@ type Status struct {
 	Name  string
 	Kind  string // of the objects that are reconciled
 	Phase Phase
-	// Optional reports whether the process is ready while the controller waits for its
-	// caches.
+	// Optional reports whether the process is ready while the controller waits
+	// for its caches.
 	Optional bool
 	// Elects reports whether there is a Leader, or Shards.
 	Elects bool
@@ -41,11 +41,12 @@ type Status struct {
 	// LeaseName is the name of the Leader's Lease; empty if it does not implement
 	// [LeaseNamer].
 	LeaseName string
-	// Slots are the owners of the slots, by number; nil unless Options.Shards is of package
-	// shard or ranges, or a [Slots].
+	// Slots are the owners of the slots, by number; nil unless Options.Shards
+	// is of package shard or ranges, or a [Slots].
 	Slots []SlotStatus
-	// Imbalance is how many objects the replica with the most has, relative to the mean of
-	// all: 1.5 is half more. It is zero while they are balanced, and while that is not known.
+	// Imbalance is how many objects the replica with the most has, relative to
+	// the mean of all: 1.5 is half more. It is zero while they are balanced,
+	// and while that is not known.
 	Imbalance float64
 	// Triggers lead to reconciles; the primary informer comes first.
 	Triggers []TriggerStatus
@@ -81,11 +82,13 @@ type KeyStatus struct {
 	FailedAt time.Time // zero after a success
 }
 
-// Reference is an object to which the object of a key refers, by reconcile.References.
+// Reference is an object to which the object of a key refers, by
+// reconcile.References.
 type Reference struct {
 	Kind string
 	Key  types.NamespacedName
-	// State is "exists", "does not exist", "not known yet", or why it cannot be known.
+	// State is "exists", "does not exist", "not known yet", or why it cannot be
+	// known.
 	State string
 }
 
@@ -102,20 +105,20 @@ type SlotStatus struct {
 	State string
 	Owner string    // empty if there is none
 	Since time.Time // when this replica saw the slot's record change
-	// Weight is the slot's share of all objects, from 0 to 1, by which slots are assigned;
-	// zero if they are not weighed.
+	// Weight is the slot's share of all objects, from 0 to 1, by which slots
+	// are assigned; zero if they are not weighed.
 	Weight float64
-	// Heavy is a namespace of the slot that has more objects than a replica's fair share;
-	// empty if there is none.
+	// Heavy is a namespace of the slot that has more objects than a replica's
+	// fair share; empty if there is none.
 	Heavy string
 }
 
-// Slots is implemented by a caller's own reconcile.Shards that know the owners of their
-// slots.
+// Slots is implemented by a caller's own reconcile.Shards that know the owners
+// of their slots.
 type Slots interface {
-	// Owners returns the values of [Status].Slots and [Status].Imbalance. It may be called
-	// at any time, from any goroutine. It must not send requests, since it is called on
-	// every scrape.
+	// Owners returns the values of [Status].Slots and [Status].Imbalance. It
+	// may be called at any time, from any goroutine. It must not send requests,
+	// since it is called on every scrape.
 	Owners() (slots []SlotStatus, imbalance float64)
 }
 
@@ -232,7 +235,8 @@ type InformerStatus struct {
 	Controllers []string
 	// Optional reports whether all of them are: the process is ready without it.
 	Optional bool
-	// Resource is the one that it watches; empty as far as its client does not tell.
+	// Resource is the one that it watches; empty as far as its client does not
+	// tell.
 	Resource schema.GroupResource
 	// Identity is equal for two statuses of one informer.
 	Identity any

@@ -17,7 +17,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// versioned gives a parent a child that has the parent's resourceVersion, as a Deployment has that of its configuration.
+// versioned gives a parent a child that has the parent's resourceVersion, as a
+// Deployment has that of its configuration.
 func versioned(again bool) breeding.Breed {
 	return func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 		children := b.ChildrenOf(p)
@@ -36,8 +37,8 @@ func versioned(again bool) breeding.Breed {
 	}
 }
 
-// named gives a parent a child whose name is made of the parent's UID, after an Event that says so. The buggy one makes
-// a child for each Event.
+// named gives a parent a child whose name is made of the parent's UID, after an
+// Event that says so. The buggy one makes a child for each Event.
 func named(name func(uid string) string, right bool) breeding.Breed {
 	return func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 		if len(b.ChildrenOf(p)) > 0 {
@@ -67,7 +68,8 @@ func byHash(uid string) string {
 	return fmt.Sprintf("job-%08x", h.Sum32())
 }
 
-// forgetful gives a child a name made of the UID, and never a child to a parent whose first attempt failed.
+// forgetful gives a child a name made of the UID, and never a child to a parent
+// whose first attempt failed.
 func forgetful() breeding.Breed {
 	return func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 		if len(b.ChildrenOf(p)) > 0 {
@@ -107,8 +109,8 @@ func TestWhatDiffersBetweenRunsByRightIsNoDifference(t *testing.T) {
 	}
 }
 
-// twins runs two parts of one program that make the same Secret, each until it is there. The hasty ones do not wait when
-// the server puts them off.
+// twins runs two parts of one program that make the same Secret, each until it
+// is there. The hasty ones do not wait when the server puts them off.
 func twins(hasty bool) func(env *reconciletest.Env) error {
 	return func(env *reconciletest.Env) error {
 		ctx, client := env.Context(), env.Client().CoreV1().RESTClient()

@@ -31,7 +31,8 @@ func onceReady(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) er
 	return breeding.Right(ctx, b, p)
 }
 
-// anyName gives the child a different name each time, and trusts the cache to show an existing one.
+// anyName gives the child a different name each time, and trusts the cache to
+// show an existing one.
 func anyName(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 	if len(b.ChildrenOf(p)) == 0 {
 		s := breeding.Child(p)
@@ -91,7 +92,8 @@ func noTrigger(env *reconciletest.Env) error {
 	return reconcile.Run(env.Context(), "no-trigger", parents, do)
 }
 
-// onDelete removes the child when it sees the parent's event, and knows nothing of owners.
+// onDelete removes the child when it sees the parent's event, and knows nothing
+// of owners.
 func onDelete(env *reconciletest.Env) error {
 	ctx, client := env.Context(), env.Client()
 	for ctx.Err() == nil {
@@ -225,7 +227,8 @@ func TestExploreFindsBugs(t *testing.T) {
 	}
 }
 
-// A token plays the same counter-example again, and says so when the program has changed since.
+// A token plays the same counter-example again, and says so when the program
+// has changed since.
 func TestReplay(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := breeding.Case(breeding.Premature)
@@ -238,10 +241,12 @@ func TestReplay(t *testing.T) {
 		report.Token)).To(gomega.ContainSubstring("no longer applies"))
 }
 
-// repeats is how often each seed is played; 1000 by hand: go test -run TestSeedsAreDeterministic -repeats 1000.
+// repeats is how often each seed is played; 1000 by hand: go test -run
+// TestSeedsAreDeterministic -repeats 1000.
 var repeats = flag.Int("repeats", 2, "how often TestSeedsAreDeterministic plays each seed")
 
-// A seed gives the same trace each time, and a different one gives a different trace.
+// A seed gives the same trace each time, and a different one gives a different
+// trace.
 func TestSeedsAreDeterministic(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := breeding.Case(breeding.Right)
@@ -261,7 +266,8 @@ func TestSeedsAreDeterministic(t *testing.T) {
 	g.Expect(len(different)).To(gomega.BeNumerically(">", 50))
 }
 
-// Every run of every deviation takes the same way again: informers, queue, workers and back-off included.
+// Every run of every deviation takes the same way again: informers, queue,
+// workers and back-off included.
 func TestRunsAreDeterministic(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := breeding.Case(breeding.Right)

@@ -19,8 +19,9 @@ const (
 
 // chooser decides on the next action, and on the fault that strikes it.
 //
-// Only the goroutine of the run calls it, when every goroutine of the program is blocked. The records of the judge's
-// hooks are complete then, and the same plan always takes the same path.
+// Only the goroutine of the run calls it, when every goroutine of the program
+// is blocked. The records of the judge's hooks are complete then, and the same
+// plan always takes the same path.
 type chooser struct {
 	*core
 	fleet  *fleet
@@ -35,8 +36,9 @@ type chooser struct {
 	served  int       // calls since a late one
 }
 
-// pick returns the usual next action, unless the plan has something else: events before calls, calls before actors. It
-// returns false if nothing can happen now.
+// pick returns the usual next action, unless the plan has something else:
+// events before calls, calls before actors. It returns false if nothing can
+// happen now.
 func (r *chooser) pick(enabled []apisim.Action) (apisim.Action, apisim.Fault, bool) {
 	r.delays.release(r.fleet.replicas)
 	calls := slices.ContainsFunc(enabled, func(a apisim.Action) bool { return a.Kind == apisim.Release })
@@ -76,7 +78,8 @@ func (r *chooser) pick(enabled []apisim.Action) (apisim.Action, apisim.Fault, bo
 	return apisim.Action{}, apisim.NoFault, false
 }
 
-// held reports whether an action has to wait: for the network, a delay, or a late actor.
+// held reports whether an action has to wait: for the network, a delay, or a
+// late actor.
 func (r *chooser) held(a apisim.Action) bool {
 	return r.isApart(a) || r.delays.hold(a) || a.Kind == apisim.Work && r.isLate(a)
 }
@@ -103,8 +106,9 @@ func (r *chooser) isLate(a apisim.Action) bool {
 	return true
 }
 
-// age lets time pass in a program that is always busy: its steps take none, and delays elsewhere would last forever. So
-// that a run takes no longer than needed, it does so only after busySteps at one moment.
+// age lets time pass in a program that is always busy: its steps take none, and
+// delays elsewhere would last forever. So that a run takes no longer than
+// needed, it does so only after busySteps at one moment.
 func (r *chooser) age() {
 	if now := time.Now(); now.After(r.moved) {
 		r.moved, r.still = now, 0
@@ -126,8 +130,9 @@ func (r *chooser) holdWatch(a apisim.Action) bool {
 	return true
 }
 
-// strike applies the plan's deviations of a call that are not faults of the call itself: a rival's write before it, a
-// delay, the start of a partition. It reports whether the call is not served now.
+// strike applies the plan's deviations of a call that are not faults of the
+// call itself: a rival's write before it, a delay, the start of a partition. It
+// reports whether the call is not served now.
 func (r *chooser) strike(a apisim.Action) bool {
 	p := r.fleet.of(a.Call.Client)
 	if r.tail || p == nil || state.Ignored(a.Call.Resource.GroupResource()) {
@@ -172,8 +177,9 @@ func (r *chooser) rival(c apisim.Call) {
 	}
 }
 
-// stop tells the replica to stop before its call is served, or its event delivered, if the plan says so: with a manager
-// of controller-runtime, not before its caches have synced.
+// stop tells the replica to stop before its call is served, or its event
+// delivered, if the plan says so: with a manager of controller-runtime, not
+// before its caches have synced.
 func (r *chooser) stop(a apisim.Action) bool {
 	p := r.fleet.of(a.Call.Client)
 	if r.tail || p == nil || p.halted || state.Ignored(a.Call.Resource.GroupResource()) {
@@ -241,7 +247,8 @@ func (r *chooser) callFault(a apisim.Action) apisim.Fault {
 	return d.Fault
 }
 
-// take makes an action happen with its fault, and records it in the trace. The hooks of the judge run meanwhile.
+// take makes an action happen with its fault, and records it in the trace. The
+// hooks of the judge run meanwhile.
 func (r *chooser) take(a apisim.Action, f apisim.Fault) {
 	if !r.tail {
 		r.retries.see(a, f)
@@ -279,8 +286,9 @@ func (r *chooser) text(a apisim.Action, f apisim.Fault) string {
 	return text
 }
 
-// count numbers the decisions, deliveries, calls and acts, to which the deviations of a plan refer. Those after the
-// plan is over, and calls for Events and Leases, have no number.
+// count numbers the decisions, deliveries, calls and acts, to which the
+// deviations of a plan refer. Those after the plan is over, and calls for
+// Events and Leases, have no number.
 func (r *chooser) count(a apisim.Action) {
 	if r.tail {
 		return

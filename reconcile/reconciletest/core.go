@@ -24,7 +24,8 @@ const (
 	stayTime     = 30 * time.Minute
 )
 
-// subject is the case under test, with the state that all runs of an exploration share.
+// subject is the case under test, with the state that all runs of an
+// exploration share.
 type subject struct {
 	c       *Case
 	o       Options
@@ -52,7 +53,8 @@ type core struct {
 
 const mostLines = 100_000
 
-// line adds a line to the trace, up to a limit: a run that never comes to rest must not fill the memory.
+// line adds a line to the trace, up to a limit: a run that never comes to rest
+// must not fill the memory.
 func (r *core) line(text string) {
 	if len(r.out.lines) < mostLines {
 		r.out.lines = append(r.out.lines, text)
@@ -69,7 +71,8 @@ func (r *core) find(oracle string, why report.Reason, text string) {
 // why is the reason of a finding that follows from the plan.
 func (r *core) why(saw report.Seen) report.Reason { return r.out.why(r.given, r.usual, saw) }
 
-// chance is the source of chance that orders everything; nil: the order is the usual one.
+// chance is the source of chance that orders everything; nil: the order is the
+// usual one.
 func (r *core) chance() *rand.Rand {
 	if r.tail {
 		return nil
@@ -77,7 +80,8 @@ func (r *core) chance() *rand.Rand {
 	return r.random
 }
 
-// planned returns the deviation of that kind at that index. It finds none once the plan is over.
+// planned returns the deviation of that kind at that index. It finds none once
+// the plan is over.
 func (r *core) planned(kind byte, index int) (plan.Deviation, bool) {
 	if r.tail {
 		return plan.Deviation{}, false

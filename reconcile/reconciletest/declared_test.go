@@ -29,7 +29,8 @@ func invented(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) err
 	return b.Create(ctx, s)
 }
 
-// fiveMinutes is a job outside, which the program waits for before it says that a parent is ready.
+// fiveMinutes is a job outside, which the program waits for before it says that
+// a parent is ready.
 func fiveMinutes(env *reconciletest.Env) error {
 	client, jobs := env.Client(), env.Outside().(map[string]time.Time)
 	b := &breeding.Breeder{Client: client, Children: informer.For(client.CoreV1().Secrets(""), nil)}

@@ -8,7 +8,8 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// delays are the watches, calls, actors and lists that the plan holds back at present, and an outage of the server.
+// delays are the watches, calls, actors and lists that the plan holds back at
+// present, and an outage of the server.
 type delays struct {
 	*core
 	watches   map[int]time.Time    // by the ID of the watch: since when
@@ -27,7 +28,8 @@ func newDelays(r *core) *delays {
 	}
 }
 
-// release ends the delays that have lasted long enough: Options.Lag, and for actors a minute.
+// release ends the delays that have lasted long enough: Options.Lag, and for
+// actors a minute.
 func (d *delays) release(replicas []*replica) {
 	for _, held := range []map[int]time.Time{d.watches, d.calls} {
 		maps.DeleteFunc(held, func(_ int, since time.Time) bool { return time.Since(since) >= d.o.Lag })
@@ -49,8 +51,8 @@ func (d *delays) any() bool {
 		d.refuses()
 }
 
-// refuse begins an outage of the server. It ends early enough for a back-off that doubles to be over before the program
-// counts as at rest.
+// refuse begins an outage of the server. It ends early enough for a back-off
+// that doubles to be over before the program counts as at rest.
 func (d *delays) refuse() {
 	d.refused = time.Now().Add(min(outage, d.o.Rest/4))
 	d.line("DOWN      the server: every call is refused")

@@ -13,8 +13,9 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/report"
 )
 
-// errorLog collects the errors that a program logs: by the logger of its context, or by HandleError of apimachinery.
-// Everything else that it logs is dropped.
+// errorLog collects the errors that a program logs: by the logger of its
+// context, or by HandleError of apimachinery. Everything else that it logs is
+// dropped.
 type errorLog struct {
 	mu    sync.Mutex // guards the fields below
 	lines []string
@@ -40,8 +41,9 @@ func (h heard) WithValues(keysAndValues ...any) logr.LogSink {
 // WithName adds a name to each error.
 func (h heard) WithName(name string) logr.LogSink { return heard{h.LogSink.WithName(name)} }
 
-// handle is for utilruntime.ErrorHandlers: errors without the context of a program, or with a logger of its own, which
-// may be silent, belong to the current run.
+// handle is for utilruntime.ErrorHandlers: errors without the context of a
+// program, or with a logger of its own, which may be silent, belong to the
+// current run.
 func (l *errorLog) handle(ctx context.Context, err error, message string, keysAndValues ...any) {
 	logger := logr.FromContextOrDiscard(ctx)
 	if _, is := logger.GetSink().(heard); !is {
@@ -50,7 +52,8 @@ func (l *errorLog) handle(ctx context.Context, err error, message string, keysAn
 	logger.Error(err, message, keysAndValues...)
 }
 
-// take returns the errors logged since the last call, sorted because their order is not deterministic.
+// take returns the errors logged since the last call, sorted because their
+// order is not deterministic.
 func (l *errorLog) take() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -13,7 +13,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// A manager of controller-runtime has a logger in its context that is silent unless it is set.
+// A manager of controller-runtime has a logger in its context that is silent
+// unless it is set.
 func TestAnErrorThatIsHandledIsHeard(t *testing.T) {
 	for name, logger := range map[string]func(own logr.Logger) logr.Logger{
 		"the program's logger is silent": func(logr.Logger) logr.Logger { return logr.Discard() },

@@ -24,7 +24,8 @@ func TestBreederSurvives(t *testing.T) {
 	}, &reconciletest.Options{Budget: 2 * time.Second})
 }
 
-// A report shows how much of the plan was tried, and which permissions the program needed.
+// A report shows how much of the plan was tried, and which permissions the
+// program needed.
 func ExampleReport() {
 	r := &reconciletest.Report{
 		Runs: 90, Planned: 120, Tried: 87, Calls: 12, Writes: 4, Deliveries: 8,

@@ -11,15 +11,19 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/report"
 )
 
-// Explore runs the case without faults, then with each single deviation, then with pairs of them, and then in random
-// orders by seed, until the budget is used up. It fails the test with the first counter-example, shrunk: what went
-// wrong, the trace, a hint, and a token for [Replay]. Otherwise it logs a summary; if the budget was too small for
-// the single deviations it prints a warning to stderr, and in CI it fails: see [Options].
+// Explore runs the case without faults, then with each single deviation, then
+// with pairs of them, and then in random orders by seed, until the budget is
+// used up. It fails the test with the first counter-example, shrunk: what went
+// wrong, the trace, a hint, and a token for [Replay]. Otherwise it logs a
+// summary; if the budget was too small for the single deviations it prints a
+// warning to stderr, and in CI it fails: see [Options].
 //
-// Returns the report, which is never nil. A wrong case or wrong options end the test at once, by Fatal.
+// Returns the report, which is never nil. A wrong case or wrong options end the
+// test at once, by Fatal.
 //
-// Concurrency: while it runs it sets the global source of math/rand, GODEBUG=randseednop=0, GOGC=800, and client-go's
-// error handlers: tests that call it cannot be parallel.
+// Concurrency: while it runs it sets the global source of math/rand,
+// GODEBUG=randseednop=0, GOGC=800, and client-go's error handlers: tests that
+// call it cannot be parallel.
 func Explore(t *testing.T, c *Case, o *Options) *Report {
 	t.Helper()
 	x := newExplorer(t, c, o)
@@ -45,10 +49,12 @@ func Explore(t *testing.T, c *Case, o *Options) *Report {
 	return r
 }
 
-// Search is [Explore] without failing the test: for tests that show that a bug would be found. The counter-example is
-// in [Report].Failure. It may also leave single deviations untried, regardless of the environment.
+// Search is [Explore] without failing the test: for tests that show that a bug
+// would be found. The counter-example is in [Report].Failure. It may also leave
+// single deviations untried, regardless of the environment.
 //
-// Returns the report, which is never nil. A wrong case or wrong options end the test at once, by Fatal.
+// Returns the report, which is never nil. A wrong case or wrong options end the
+// test at once, by Fatal.
 func Search(t *testing.T, c *Case, o *Options) *Report {
 	t.Helper()
 	return newExplorer(t, c, o).search()
@@ -67,7 +73,8 @@ func (x *explorer) search() *Report {
 	return x.report
 }
 
-// inVain finds grants of Case.Roles that no run needs. Until everything has been tried, a later run may need them.
+// inVain finds grants of Case.Roles that no run needs. Until everything has
+// been tried, a later run may need them.
 func (x *explorer) inVain() {
 	unused := x.granted.Unused(x.rules, x.c.Unneeded)
 	if len(unused) == 0 || x.report.Failure != "" || x.o.Shards > 1 || !x.report.Covered() {
@@ -78,8 +85,8 @@ func (x *explorer) inVain() {
 		strings.Join(append([]string{""}, unused...), "\n    ")
 }
 
-// unused finds declarations of the case or the options that no run needs. Until everything has been tried, a later run
-// may need them.
+// unused finds declarations of the case or the options that no run needs. Until
+// everything has been tried, a later run may need them.
 func unused(x *explorer) []string {
 	if x.report.Failure != "" || x.o.Shards > 1 || !x.all {
 		return nil
@@ -109,8 +116,9 @@ func unused(x *explorer) []string {
 	return all
 }
 
-// explore makes the runs in their order, until one fails or the budget is used up: those without faults, the single
-// deviations, the pairs, the seeds. A shard makes every n-th run of each but the first.
+// explore makes the runs in their order, until one fails or the budget is used
+// up: those without faults, the single deviations, the pairs, the seeds. A
+// shard makes every n-th run of each but the first.
 func (x *explorer) explore() {
 	if !x.begin() {
 		return
@@ -133,7 +141,8 @@ func (x *explorer) explore() {
 	_, x.all = x.tryAll(orders)
 }
 
-// begin makes the runs without faults. It returns false when one has failed; then the report has the failure.
+// begin makes the runs without faults. It returns false when one has failed;
+// then the report has the failure.
 func (x *explorer) begin() bool {
 	failed := x.refer()
 	if failed != nil {
@@ -142,8 +151,8 @@ func (x *explorer) begin() bool {
 	return failed == nil
 }
 
-// tryAll plays the plans of this shard, and returns how many of them were tried: not all when one has failed, or the
-// budget is used up.
+// tryAll plays the plans of this shard, and returns how many of them were
+// tried: not all when one has failed, or the budget is used up.
 func (x *explorer) tryAll(plans []plan.Plan) (tried int, all bool) {
 	for i, p := range plans {
 		if i%x.o.Shards != x.o.Shard {
@@ -163,7 +172,8 @@ func (x *explorer) tryAll(plans []plan.Plan) (tried int, all bool) {
 // over reports whether the budget is used up.
 func (x *explorer) over() bool { return time.Since(x.began) > x.o.Budget }
 
-// try plays one plan and judges it. It returns false when it has failed; then the report has the failure.
+// try plays one plan and judges it. It returns false when it has failed; then
+// the report has the failure.
 func (x *explorer) try(p plan.Plan) bool {
 	out := x.play(p, setting{seed: 1})
 	x.assess(p, out)

@@ -22,8 +22,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
-// explorer makes the runs of one exploration, and judges them by those without faults. A smaller case, which the
-// shrinker tries, has an explorer of its own.
+// explorer makes the runs of one exploration, and judges them by those without
+// faults. A smaller case, which the shrinker tries, has an explorer of its own.
 type explorer struct {
 	subject
 	t         *testing.T
@@ -58,10 +58,12 @@ func newExplorer(t *testing.T, c *Case, o *Options) *explorer {
 	}
 }
 
-// garbage is the value of GOGC: a run leaves little behind, and that soon becomes garbage.
+// garbage is the value of GOGC: a run leaves little behind, and that soon
+// becomes garbage.
 const garbage = 800
 
-// prepare reads the options, and takes chance out of the process for as long as the test lasts.
+// prepare reads the options, and takes chance out of the process for as long as
+// the test lasts.
 func prepare(t *testing.T, c *Case, o *Options, errs *errorLog) Options {
 	t.Helper()
 	var given Options
@@ -79,8 +81,8 @@ func prepare(t *testing.T, c *Case, o *Options, errs *errorLog) Options {
 	collect := debug.SetGCPercent(garbage)
 	t.Cleanup(func() { debug.SetGCPercent(collect) })
 	t.Setenv("GODEBUG", strings.TrimPrefix(os.Getenv("GODEBUG")+",randseednop=0", ","))
-	// One of them sleeps until its clock has passed that of the last error, which may come from another run, or from
-	// real time.
+	// One of them sleeps until its clock has passed that of the last error,
+	// which may come from another run, or from real time.
 	handlers := utilruntime.ErrorHandlers
 	t.Cleanup(func() { utilruntime.ErrorHandlers = handlers })
 	utilruntime.ErrorHandlers = []utilruntime.ErrorHandler{errs.handle}
@@ -96,12 +98,14 @@ func (x *explorer) of(c *Case) *explorer {
 	}
 }
 
-// say writes a line that go test shows without -v, unless it is told the package by name.
+// say writes a line that go test shows without -v, unless it is told the
+// package by name.
 func (x *explorer) say(text string) {
 	fmt.Fprintf(os.Stderr, "reconciletest: %s: %s\n", x.t.Name(), text)
 }
 
-// play plays one plan, and adds the program's calls to the rules. Its outcome is not judged yet.
+// play plays one plan, and adds the program's calls to the rules. Its outcome
+// is not judged yet.
 func (x *explorer) play(p plan.Plan, s setting) *outcome {
 	x.t.Helper()
 	x.report.Runs++
@@ -121,8 +125,9 @@ func (x *explorer) play(p plan.Plan, s setting) *outcome {
 	return out
 }
 
-// inBubble plays one plan in a bubble of its own, with client-go's sources of chance reset. An error says that the
-// world of the case could not be made. A goroutine that is left when Run has returned is a finding: the bubble panics
+// inBubble plays one plan in a bubble of its own, with client-go's sources of
+// chance reset. An error says that the world of the case could not be made. A
+// goroutine that is left when Run has returned is a finding: the bubble panics
 // then.
 func (x *explorer) inBubble(p plan.Plan, s setting) (out *outcome, err error) {
 	x.t.Helper()
@@ -159,11 +164,12 @@ func (x *explorer) inBubble(p plan.Plan, s setting) (out *outcome, err error) {
 
 const lingers = 3 * time.Second // how long a bubble may take, in real time, to end after its Run did not
 
-// hangs is how long one run may take in real time: a longer one waits for something outside of the bubble.
+// hangs is how long one run may take in real time: a longer one waits for
+// something outside of the bubble.
 var hangs = time.Minute //nolint:gochecknoglobals // tests do not wait for a minute
 
-// hung ends the test binary with an explanation and a token: a goroutine that does not end cannot be taken out of its
-// bubble.
+// hung ends the test binary with an explanation and a token: a goroutine that
+// does not end cannot be taken out of its bubble.
 func (x *explorer) hung(p plan.Plan, out *outcome) {
 	words := "without any fault"
 	if len(p) > 0 {
@@ -179,7 +185,8 @@ func (x *explorer) hung(p plan.Plan, out *outcome) {
 	panic("reconciletest: " + words + ": " + what + "\n  replay: " + plan.Token(p, hash, x.less))
 }
 
-// compare looks for chance: before its first deviation a run has to be that without faults.
+// compare looks for chance: before its first deviation a run has to be that
+// without faults.
 func (x *explorer) compare(out *outcome) {
 	if x.report.Chance != "" || x.quiet || x.reference == nil {
 		return

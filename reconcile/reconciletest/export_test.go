@@ -18,7 +18,8 @@ func ReplayText(t *testing.T, c *Case, o *Options, token string) string {
 	return replay(t, c, o, token)
 }
 
-// Hashes makes the runs without faults and with each single deviation, and returns the hashes of their traces.
+// Hashes makes the runs without faults and with each single deviation, and
+// returns the hashes of their traces.
 func Hashes(t *testing.T, c *Case) []string {
 	t.Helper()
 	x := newExplorer(t, c, nil)
@@ -29,7 +30,8 @@ func Hashes(t *testing.T, c *Case) []string {
 	return x.hashes
 }
 
-// Repeat makes the run without faults n times, and returns the hashes of the traces.
+// Repeat makes the run without faults n times, and returns the hashes of the
+// traces.
 func Repeat(t *testing.T, c *Case, times int) []string {
 	t.Helper()
 	x := newExplorer(t, c, nil)
@@ -56,7 +58,8 @@ func SeedHashes(t *testing.T, c *Case, seeds, times int) [][]string {
 	return all
 }
 
-// Tried explores, and returns the plans that were tried, in order, beside the report.
+// Tried explores, and returns the plans that were tried, in order, beside the
+// report.
 func Tried(t *testing.T, c *Case, o *Options) ([]string, *Report) {
 	t.Helper()
 	x := newExplorer(t, c, o)
@@ -64,7 +67,8 @@ func Tried(t *testing.T, c *Case, o *Options) ([]string, *Report) {
 	return x.tried, x.report
 }
 
-// TraceOf plays the case under the plan of a token, and returns the trace and the finding.
+// TraceOf plays the case under the plan of a token, and returns the trace and
+// the finding.
 func TraceOf(t *testing.T, c *Case, o *Options, text string) (lines []string, found string) {
 	t.Helper()
 	x := newExplorer(t, c, o)
@@ -92,7 +96,8 @@ func BudgetOf(o *Options) (time.Duration, bool, error) {
 // Share reads the part of a process from a text.
 func Share(o *Options, text string) error { return o.share(text) }
 
-// Alike returns the tokens' plans that the plan of a text may become when it is made smaller.
+// Alike returns the tokens' plans that the plan of a text may become when it is
+// made smaller.
 func Alike(t *testing.T, c *Case, text string) []string {
 	t.Helper()
 	x := newExplorer(t, c, nil)
@@ -110,8 +115,8 @@ func Alike(t *testing.T, c *Case, text string) []string {
 	return all
 }
 
-// Reasons returns the reasons of what the run without faults finds, or else the plans that match, up to the first that
-// is wanted.
+// Reasons returns the reasons of what the run without faults finds, or else the
+// plans that match, up to the first that is wanted.
 func Reasons(t *testing.T, c *Case, o *Options, match, want string) []string {
 	t.Helper()
 	x := newExplorer(t, c, o)

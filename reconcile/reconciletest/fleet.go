@@ -64,8 +64,8 @@ func (f *fleet) of(client string) *replica {
 	return nil
 }
 
-// crash kills a replica. The scheduler calls it for a fault, in the goroutine of the call: Run may not have returned
-// yet.
+// crash kills a replica. The scheduler calls it for a fault, in the goroutine
+// of the call: Run may not have returned yet.
 func (f *fleet) crash(client string) {
 	p := f.of(client)
 	p.crashed = true
@@ -113,8 +113,8 @@ func (p *replica) end() {
 	p.cancel()
 }
 
-// restart leaves the replica down: until the next action, or for a while if a different replica can take over the Lease
-// meanwhile.
+// restart leaves the replica down: until the next action, or for a while if a
+// different replica can take over the Lease meanwhile.
 func (f *fleet) restart(p *replica, why string) {
 	p.crashed = false
 	p.down = time.Now()
@@ -146,7 +146,8 @@ func (f *fleet) ended(p *replica, err error) {
 	}
 }
 
-// mutated reports whether Run has returned because an informer found a modified object.
+// mutated reports whether Run has returned because an informer found a modified
+// object.
 func (f *fleet) mutated(err error) bool {
 	found := errors.Is(err, simhook.ErrModified)
 	if found {
@@ -176,10 +177,12 @@ func (f *fleet) checkCaches() {
 	}
 }
 
-// killAt returns when a cluster kills a replica that is told to end now, plus a second for a Run that ends just then.
+// killAt returns when a cluster kills a replica that is told to end now, plus a
+// second for a Run that ends just then.
 func killAt() time.Time { return time.Now().Add(killAfter + time.Second) }
 
-// late notes a Run that has returned after its cluster would have killed it. The run continues: its end reports this.
+// late notes a Run that has returned after its cluster would have killed it.
+// The run continues: its end reports this.
 func (f *fleet) late(p *replica) {
 	if p.waits != "" && f.out.late == nil {
 		f.out.late = &report.Finding{
@@ -192,16 +195,16 @@ func (f *fleet) late(p *replica) {
 	p.killed, p.waits = time.Time{}, ""
 }
 
-// unsynced is for a manager of controller-runtime that is to end and whose caches have not synced: it could not be
-// stopped, and stays as it is.
+// unsynced is for a manager of controller-runtime that is to end and whose
+// caches have not synced: it could not be stopped, and stays as it is.
 func (f *fleet) unsynced(p *replica) {
 	p.stuck = true
 	f.find(report.Run, report.NeverSynced, "the caches of controller-runtime's manager do not sync, and the manager "+
 		"cannot be stopped meanwhile (kubernetes-sigs/controller-runtime#3440)")
 }
 
-// blocked is for a Run that does not return. The bubble cannot end then, unless each goroutine that is left is blocked
-// forever.
+// blocked is for a Run that does not return. The bubble cannot end then, unless
+// each goroutine that is left is blocked forever.
 func (f *fleet) blocked(p *replica) {
 	p.stuck = true
 	f.find(report.Stop, report.LeftBehind, fmt.Sprintf(

@@ -67,7 +67,8 @@ const (
 	patienceVariable = "RECONCILETEST_PATIENCE"
 )
 
-// A program that hangs is told so in words, and where; each in a process of its own, as it ends it.
+// A program that hangs is told so in words, and where; each in a process of its
+// own, as it ends it.
 func TestAHangIsExplained(t *testing.T) {
 	if name := os.Getenv(hangVariable); name != "" {
 		patience, err := time.ParseDuration(os.Getenv(patienceVariable))

@@ -16,9 +16,11 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
-// An input is an object that the program did not make, of a resource that it watches or reads. Those that exist at the
-// end of the workload are edited, and deleted and created again, in runs of their own. Their end is not that of the run
-// without faults, so they are judged by themselves: what follows from the change has to happen without a restart.
+// An input is an object that the program did not make, of a resource that it
+// watches or reads. Those that exist at the end of the workload are edited, and
+// deleted and created again, in runs of their own. Their end is not that of the
+// run without faults, so they are judged by themselves: what follows from the
+// change has to happen without a restart.
 type input struct {
 	resource, key string
 	edits         []Step
@@ -28,11 +30,13 @@ type input struct {
 const (
 	mostEdits  = 3 // of the content of one input
 	mostLabels = 2 // of one input that are edited
-	// hourOfSteps is how many steps more a program may take in an hour, for example to renew a Lease.
+	// hourOfSteps is how many steps more a program may take in an hour, for
+	// example to renew a Lease.
 	hourOfSteps = 50_000
 )
 
-// inputs returns the objects that the program may have read, in the order of resources and names.
+// inputs returns the objects that the program may have read, in the order of
+// resources and names.
 func (r *run) inputs() []input {
 	var all []input
 	for _, res := range r.sim.Resources() {
@@ -76,7 +80,8 @@ func labelsOf(o *unstructured.Unstructured) map[string]any {
 	return all
 }
 
-// editsOf returns merge patches, each of which changes one string, number or boolean in content that is not ignored.
+// editsOf returns merge patches, each of which changes one string, number or
+// boolean in content that is not ignored.
 func editsOf(ignore *state.Ignore, resource string, content map[string]any, path ...string) []map[string]any {
 	var all []map[string]any
 	for _, field := range slices.Sorted(maps.Keys(content)) {
@@ -113,7 +118,8 @@ func stepsOf(in input, edits []map[string]any) []Step {
 	return all
 }
 
-// created returns an object as a client would create it. A status that the program has reported is not a client's.
+// created returns an object as a client would create it. A status that the
+// program has reported is not a client's.
 func created(o *unstructured.Unstructured, reported bool) *unstructured.Unstructured {
 	fresh := o.DeepCopy()
 	for _, field := range []string{
@@ -127,7 +133,8 @@ func created(o *unstructured.Unstructured, reported bool) *unstructured.Unstruct
 	return fresh
 }
 
-// change edits an input, or deletes and creates it again, if the plan says so, and lets the program react.
+// change edits an input, or deletes and creates it again, if the plan says so,
+// and lets the program react.
 func (r *run) change(ctx context.Context) {
 	for i, in := range r.out.inputs {
 		if d, now := r.plan.Find(plan.Altered, i+1); now && d.N <= len(in.edits) && r.out.finding == nil {
@@ -155,7 +162,8 @@ func (r *run) alter(ctx context.Context, in input, how string, steps ...Step) {
 	r.steps += hourOfSteps
 }
 
-// unwoken keeps the first write of a restart that follows from a change of an input.
+// unwoken keeps the first write of a restart that follows from a change of an
+// input.
 func (r *judge) unwoken(write string) {
 	if r.out.unwoken == nil {
 		r.out.unwoken = &report.Finding{
@@ -165,7 +173,8 @@ func (r *judge) unwoken(write string) {
 	}
 }
 
-// onceMore restarts the program once more. If it writes again, then its restarts write whatever has happened before.
+// onceMore restarts the program once more. If it writes again, then its
+// restarts write whatever has happened before.
 func (r *run) onceMore(ctx context.Context) {
 	found, before := r.out.unwoken, r.out.writes
 	r.restart(ctx)

@@ -74,7 +74,8 @@ func TestWhatAReconcileLooksUpWakesIt(t *testing.T) {
 	}
 }
 
-// onceEachBoot works on each object once, and then leaves it alone until the next boot or a change of its data.
+// onceEachBoot works on each object once, and then leaves it alone until the
+// next boot or a change of its data.
 func onceEachBoot(breed breeding.Breed) func() breeding.Breed {
 	return func() breeding.Breed {
 		seen := map[string]bool{}

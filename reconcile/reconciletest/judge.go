@@ -17,9 +17,11 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
-// judge sees every call that the server serves and every write that it commits, and holds the program against them.
+// judge sees every call that the server serves and every write that it commits,
+// and holds the program against them.
 //
-// Its hooks run in the goroutine that made the call or write, one at a time, while the run waits: no lock is needed.
+// Its hooks run in the goroutine that made the call or write, one at a time,
+// while the run waits: no lock is needed.
 type judge struct {
 	*core
 	several bool // there is more than one replica
@@ -48,7 +50,8 @@ func newJudge(r *core, several bool) *judge {
 	}
 }
 
-// extra makes an actor an action of the scheduler, and adds its writes to its line of the trace.
+// extra makes an actor an action of the scheduler, and adds its writes to its
+// line of the trace.
 func (r *judge) extra(a Actor) *apisim.Extra {
 	return &apisim.Extra{
 		Name: a.Name, Enabled: func() bool { return a.Enabled(r.world) },
@@ -92,8 +95,8 @@ func (r *judge) called(c apisim.Call) error {
 	return nil
 }
 
-// committed gets every write: of the program, of actors and of steps. It checks Always last, so that violations of
-// the other oracles are found first.
+// committed gets every write: of the program, of actors and of steps. It checks
+// Always last, so that violations of the other oracles are found first.
 func (r *judge) committed(e apisim.Event) {
 	resource, ignored := e.Resource.GroupResource().String(), state.Ignored(e.Resource.GroupResource())
 	free := ignored || !r.ignore.Matters(resource, e.Old, e.New)
@@ -128,8 +131,9 @@ func (r *judge) committed(e apisim.Event) {
 	}
 }
 
-// wrote judges a write of the program, and records it: only recorded objects are deleted and edited later, and only
-// as many creations and deletions as without faults are allowed.
+// wrote judges a write of the program, and records it: only recorded objects
+// are deleted and edited later, and only as many creations and deletions as
+// without faults are allowed.
 func (r *judge) wrote(e apisim.Event, resource string, free bool) {
 	if r.current != nil {
 		r.current.effect = true
@@ -182,8 +186,8 @@ func (r *judge) count(e apisim.Event, what string) {
 	}
 }
 
-// wroteAgain reports whether a restart has written although all was done. After a change of an input it may have found
-// what follows from that.
+// wroteAgain reports whether a restart has written although all was done. After
+// a change of an input it may have found what follows from that.
 func (r *judge) wroteAgain(e apisim.Event, resource string) bool {
 	write := e.Call.Verb + " " + resource + " " + e.Key.String()
 	switch {
@@ -200,8 +204,9 @@ func (r *judge) wroteAgain(e apisim.Event, resource string) bool {
 // The counters of each name.
 const atOnce, deletes = "at once there are ", "it deletes "
 
-// served records that another client has written to an object of the program: the object is more than a lock, and
-// the program cannot restore the contents that a step has written.
+// served records that another client has written to an object of the program:
+// the object is more than a lock, and the program cannot restore the contents
+// that a step has written.
 func (r *judge) served(e apisim.Event, resource string) {
 	if e.New == nil {
 		return
@@ -220,8 +225,9 @@ func (r *judge) keep() {
 	}
 }
 
-// sent records the contents that the program itself gives an object: a value of an output that may be edited, and
-// the field of the spec that can be set for another client.
+// sent records the contents that the program itself gives an object: a value of
+// an output that may be edited, and the field of the spec that can be set for
+// another client.
 func (r *judge) sent(e apisim.Event, resource string) {
 	if e.Type == watch.Added {
 		r.created[e.New.GetUID()] = output{resource: resource, key: e.Key.String()}
@@ -244,7 +250,8 @@ func (r *judge) sent(e apisim.Event, resource string) {
 	}
 }
 
-// checkLeader holds writes of several replicas against the Lease, if there is exactly one.
+// checkLeader holds writes of several replicas against the Lease, if there is
+// exactly one.
 func (r *judge) checkLeader(e apisim.Event) {
 	if !r.several {
 		return
@@ -279,7 +286,8 @@ func stem(e apisim.Event) string {
 	return e.Key.String()
 }
 
-// existing returns those objects that still exist, in the order of resources and names.
+// existing returns those objects that still exist, in the order of resources
+// and names.
 func (r *judge) existing(objects map[types.UID]output) []output {
 	var all []output
 	for _, res := range r.sim.Resources() {
@@ -293,7 +301,8 @@ func (r *judge) existing(objects map[types.UID]output) []output {
 	return all
 }
 
-// checkStatus holds the statuses that the program wrote against the generation that they are of.
+// checkStatus holds the statuses that the program wrote against the generation
+// that they are of.
 func (r *judge) checkStatus() {
 	for _, res := range r.sim.Resources() {
 		for _, o := range r.sim.Objects(res.GVR()) {
@@ -320,7 +329,8 @@ func missing(have, want map[string]bool) string {
 
 var errGoexit = errors.New("it has ended its goroutine, as FailNow, Fatal and require do: it has to return an error")
 
-// ask calls Goal or Always, whose failures are errors: FailNow would end the goroutine that drives the run.
+// ask calls Goal or Always, whose failures are errors: FailNow would end the
+// goroutine that drives the run.
 func ask(f func(w *World) error, w *World) error {
 	answer := make(chan error, 1)
 	go func() {

@@ -20,7 +20,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// byName deletes the child of a parent that is about to go, whichever child of that name it is.
+// byName deletes the child of a parent that is about to go, whichever child of
+// that name it is.
 func byName(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 	if p.Annotations["going"] == "" {
 		return breeding.Right(ctx, b, p)
@@ -42,7 +43,8 @@ func goneBefore(c *reconciletest.Case) {
 	}
 }
 
-// whole writes the parent as a whole, and takes the version of the newest one so that the server does not refuse it.
+// whole writes the parent as a whole, and takes the version of the newest one
+// so that the server does not refuse it.
 func whole(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 	if p.Annotations["ready"] != "" {
 		return nil
@@ -137,7 +139,8 @@ func countOne(ctx context.Context, env *reconciletest.Env, p *corev1.ConfigMap) 
 	return fmt.Errorf("giving up on %s", key)
 }
 
-// unsyncedInformers deletes objects whose parent is not in a cache that may not be filled yet.
+// unsyncedInformers deletes objects whose parent is not in a cache that may not
+// be filled yet.
 func unsyncedInformers(env *reconciletest.Env) error {
 	ctx, client := env.Context(), env.Client()
 	factory := informers.NewSharedInformerFactory(client, 0)
@@ -175,7 +178,8 @@ func reading(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) erro
 	return breeding.Right(ctx, b, p)
 }
 
-// remembering has a cache of its own, which lists once and then believes the events.
+// remembering has a cache of its own, which lists once and then believes the
+// events.
 func remembering(env *reconciletest.Env) error {
 	ctx, client := env.Context(), env.Client()
 	var mu sync.Mutex
@@ -310,7 +314,8 @@ func byLife(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error
 	return byName(ctx, b, live)
 }
 
-// A change of the desired state while the caches are behind is no fault of the controller.
+// A change of the desired state while the caches are behind is no fault of the
+// controller.
 func TestWhatIsAskedForInThePastWorldMayBeDeleted(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := breeding.Case(breeding.Right)

@@ -64,7 +64,8 @@ func TestWhatIsKnownWithoutFaultsDoesNotHideTheRest(t *testing.T) {
 	g.Expect(reconciletest.Search(t, c, o).Oracle).To(gomega.Equal("state"))
 }
 
-// filtering leaves the filter of a watch behind, as controller-runtime does with metadata.
+// filtering leaves the filter of a watch behind, as controller-runtime does
+// with metadata.
 func filtering(env *reconciletest.Env) error {
 	events := watch.NewFakeWithChanSize(1, false)
 	events.Add(&corev1.Secret{})
@@ -72,7 +73,8 @@ func filtering(env *reconciletest.Env) error {
 	return breeding.Run(breeding.Right)(env)
 }
 
-// The program cannot stop the filter: it waits to send an event to a reader that has left.
+// The program cannot stop the filter: it waits to send an event to a reader
+// that has left.
 func TestAFilterOfAWatchMayBeLeft(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := breeding.Case(nil)
@@ -81,7 +83,8 @@ func TestAFilterOfAWatchMayBeLeft(t *testing.T) {
 	g.Expect(r.Failure).To(gomega.BeEmpty())
 }
 
-// Declarations that are no longer needed are in the report, so that they do not hide the next finding.
+// Declarations that are no longer needed are in the report, so that they do not
+// hide the next finding.
 func TestWhatIsDeclaredInVainIsReported(t *testing.T) {
 	exhaustive(t)
 	for _, d := range []struct {

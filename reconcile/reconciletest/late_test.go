@@ -34,7 +34,8 @@ func early(d time.Duration) func(env *reconciletest.Env) error {
 	}
 }
 
-// A cluster kills a program that does not end in time, so the rest of its stop never happens.
+// A cluster kills a program that does not end in time, so the rest of its stop
+// never happens.
 func TestARunThatReturnsTooLateIsFound(t *testing.T) {
 	exhaustive(t)
 	for name, run := range map[string]func(d time.Duration) func(env *reconciletest.Env) error{

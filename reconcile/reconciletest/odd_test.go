@@ -19,7 +19,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// post creates the child of a parent with a client that leaves retries to its caller.
+// post creates the child of a parent with a client that leaves retries to its
+// caller.
 func post(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 	s := breeding.Child(p)
 	err := b.Client.CoreV1().RESTClient().Post().Namespace(p.Namespace).Resource("secrets").Body(s).MaxRetries(0).
@@ -30,7 +31,8 @@ func post(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 	return err
 }
 
-// again creates the child as often as it takes; between two attempts it waits, or does something.
+// again creates the child as often as it takes; between two attempts it waits,
+// or does something.
 func again(between func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap, err error)) breeding.Breed {
 	return func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 		for len(b.ChildrenOf(p)) == 0 {
@@ -61,7 +63,8 @@ func told(err error) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// limited leaves it to the queue when it tries again, and then waits until the server takes it.
+// limited leaves it to the queue when it tries again, and then waits until the
+// server takes it.
 func limited() breeding.Breed {
 	var mu sync.Mutex
 	next := map[types.UID]time.Time{}
@@ -128,8 +131,8 @@ func TestOddRetriesAreNotAccused(t *testing.T) {
 	}
 }
 
-// locking holds a lock, an object of its own, while it looks: a failure is one more look. The buggy one gives back the
-// child, too, when it could not look.
+// locking holds a lock, an object of its own, while it looks: a failure is one
+// more look. The buggy one gives back the child, too, when it could not look.
 func locking(right bool) breeding.Breed {
 	return func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 		secrets := b.Client.CoreV1().Secrets(p.Namespace)
@@ -155,8 +158,8 @@ func locking(right bool) breeding.Breed {
 	}
 }
 
-// Objects that are created and deleted before the program rests may be created and deleted once for each attempt.
-// Objects that stay may not be deleted.
+// Objects that are created and deleted before the program rests may be created
+// and deleted once for each attempt. Objects that stay may not be deleted.
 func TestALockMayBeTakenAndGivenBackTwice(t *testing.T) {
 	for _, b := range []struct {
 		name, want string
@@ -173,8 +176,9 @@ func TestALockMayBeTakenAndGivenBackTwice(t *testing.T) {
 	}
 }
 
-// migrating has a task done by another client before its parent is ready, as a Job is, and removes it. That it was done
-// is recorded last, after a read: when that fails, it is done again.
+// migrating has a task done by another client before its parent is ready, as a
+// Job is, and removes it. That it was done is recorded last, after a read: when
+// that fails, it is done again.
 func migrating(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 	if p.Annotations["ready"] != "" {
 		return nil
@@ -195,7 +199,8 @@ func migrating(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) er
 	return b.Ready(ctx, p)
 }
 
-// An object that another client has written to is more than a lock: its work must not be repeated for each attempt.
+// An object that another client has written to is more than a lock: its work
+// must not be repeated for each attempt.
 func TestATaskThatIsDoneTwiceIsFound(t *testing.T) {
 	g := gomega.NewWithT(t)
 	undone := func(w *reconciletest.World) []corev1.Secret {
@@ -223,8 +228,8 @@ func TestATaskThatIsDoneTwiceIsFound(t *testing.T) {
 // never is the number of attempts for a program that does not give up.
 const never = math.MaxInt
 
-// breaking stops for longer than any outage lasts when three attempts have failed in a row. After most of them it stops
-// for good.
+// breaking stops for longer than any outage lasts when three attempts have
+// failed in a row. After most of them it stops for good.
 func breaking(most int) breeding.Breed {
 	var mu sync.Mutex
 	failures := 0
@@ -249,7 +254,8 @@ func breaking(most int) breeding.Breed {
 	}
 }
 
-// trying retries on its own, multiplying the wait by times after each attempt; it gives up after most attempts.
+// trying retries on its own, multiplying the wait by times after each attempt;
+// it gives up after most attempts.
 func trying(most int, wait, times time.Duration) breeding.Breed {
 	return func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 		for d, n := wait, 1; ; d, n = d*times, n+1 {
@@ -265,7 +271,8 @@ func trying(most int, wait, times time.Duration) breeding.Breed {
 	}
 }
 
-// An outage is over before a program counts as at rest, whichever way it waits. It is found if it gives up before.
+// An outage is over before a program counts as at rest, whichever way it waits.
+// It is found if it gives up before.
 func TestOddWaysToSitOutAnOutageAreNotAccused(t *testing.T) {
 	for name, breed := range map[string]func(most int) breeding.Breed{
 		"a circuit breaker":     breaking,
@@ -290,8 +297,9 @@ func TestOddWaysToSitOutAnOutageAreNotAccused(t *testing.T) {
 	}
 }
 
-// relieved runs two parts of a program that make the same Secret, the second one half a second after the first. Put off,
-// the first waits as it is told, and finds it done.
+// relieved runs two parts of a program that make the same Secret, the second
+// one half a second after the first. Put off, the first waits as it is told,
+// and finds it done.
 func relieved(env *reconciletest.Env) error {
 	ctx := env.Context()
 	var mu sync.Mutex

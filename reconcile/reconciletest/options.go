@@ -22,47 +22,60 @@ const (
 	defaultSeeds       = 50
 )
 
-// shardVariable is the environment variable with the part of a process: 1/4 is the first of four.
+// shardVariable is the environment variable with the part of a process: 1/4 is
+// the first of four.
 const shardVariable = "RECONCILETEST_SHARD"
 
 // budgetVariable is the environment variable with the budget of each exploration.
 const budgetVariable = "RECONCILETEST_BUDGET"
 
-// Options of an exploration. nil and zero fields mean the defaults. Wrong options end the test at once, with every
-// error.
+// Options of an exploration. nil and zero fields mean the defaults. Wrong
+// options end the test at once, with every error.
 //
-// Concurrency: an exploration copies them and does not modify them, so several may share them.
+// Concurrency: an exploration copies them and does not modify them, so several
+// may share them.
 type Options struct {
-	// Budget is how long the exploration may take, in real time. The runs are always the same ones in the same order; a
-	// smaller budget makes fewer of them. The environment variable RECONCILETEST_BUDGET, such as 5m, overrides it, and
-	// makes [Explore] fail unless every single deviation was tried; so does the environment variable CI, which build
-	// servers set, if there is no Budget. Defaults to a minute, of which pairs and orders may use the first 10 seconds;
-	// with go test -short to 2 seconds.
+	// Budget is how long the exploration may take, in real time. The runs are
+	// always the same ones in the same order; a smaller budget makes fewer of
+	// them. The environment variable RECONCILETEST_BUDGET, such as 5m,
+	// overrides it, and makes [Explore] fail unless every single deviation was
+	// tried; so does the environment variable CI, which build servers set, if
+	// there is no Budget. Defaults to a minute, of which pairs and orders may
+	// use the first 10 seconds; with go test -short to 2 seconds.
 	Budget time.Duration
-	// Steps is the maximum length of a run: a longer one counts as never coming to rest. A step is a call, a delivery,
-	// an act or a key that a worker takes. Defaults to 20,000.
+	// Steps is the maximum length of a run: a longer one counts as never coming
+	// to rest. A step is a call, a delivery, an act or a key that a worker
+	// takes. Defaults to 20,000.
 	Steps int
-	// Rest is how long, in virtual time, no client may write before the program counts as at rest. It must be longer
-	// than anything that the program waits for: the back-off after half a minute of failures, an outside job, a time to
-	// live. Defaults to 2 minutes.
+	// Rest is how long, in virtual time, no client may write before the program
+	// counts as at rest. It must be longer than anything that the program waits
+	// for: the back-off after half a minute of failures, an outside job, a time
+	// to live. Defaults to 2 minutes.
 	Rest time.Duration
-	// Lag is how long, in virtual time, a watch or a slow call is held back. Defaults to 5 seconds.
+	// Lag is how long, in virtual time, a watch or a slow call is held back.
+	// Defaults to 5 seconds.
 	Lag time.Duration
-	// SkipDrift leaves out the runs in which another client deletes or edits the program's objects, for programs that
-	// need not repair that. Objects that a step has written to are never deleted, since nothing would repeat the step's
-	// write: let an actor write them, as actors.Deployments writes a status.
+	// SkipDrift leaves out the runs in which another client deletes or edits
+	// the program's objects, for programs that need not repair that. Objects
+	// that a step has written to are never deleted, since nothing would repeat
+	// the step's write: let an actor write them, as actors.Deployments writes a
+	// status.
 	SkipDrift bool
-	// Seeds is the number of runs in a random order, each with a few random deviations, that follow the planned ones.
-	// Defaults to 50.
+	// Seeds is the number of runs in a random order, each with a few random
+	// deviations, that follow the planned ones. Defaults to 50.
 	Seeds int
-	// Known lists findings to tolerate, each as a substring of [Report].Failure before its token, such as "caches that
-	// begin" or "500 instead of call". A run with such a finding counts as survived, and the exploration continues. A
-	// finding that cuts the run without faults short is not tolerated. Defaults to none.
+	// Known lists findings to tolerate, each as a substring of [Report].Failure
+	// before its token, such as "caches that begin" or "500 instead of call". A
+	// run with such a finding counts as survived, and the exploration
+	// continues. A finding that cuts the run without faults short is not
+	// tolerated. Defaults to none.
 	Known []string
-	// Shards divides the exploration among processes, of which this one is number Shard, from 0. Each makes the runs
-	// without faults, and its share of the others; together they make the runs that one process would. Each has the
-	// whole Budget. Defaults to the environment variable RECONCILETEST_SHARD, where 1/4 is the first of four, or else to
-	// one process:
+	// Shards divides the exploration among processes, of which this one is
+	// number Shard, from 0. Each makes the runs without faults, and its share
+	// of the others; together they make the runs that one process would. Each
+	// has the whole Budget. Defaults to the environment variable
+	// RECONCILETEST_SHARD, where 1/4 is the first of four, or else to one
+	// process:
 	//
 	//	seq 4 | xargs -P 4 -I {} env RECONCILETEST_SHARD={}/4 GOMAXPROCS=1 go test -run TestKeySurvives .
 	Shard, Shards int
@@ -71,7 +84,8 @@ type Options struct {
 	strict  bool          // an incomplete exploration fails
 }
 
-// withDefaults returns a copy of o, which may be nil, with the defaults in the fields that are not set.
+// withDefaults returns a copy of o, which may be nil, with the defaults in the
+// fields that are not set.
 func (o *Options) withDefaults() Options {
 	var v Options
 	if o != nil {
@@ -92,7 +106,8 @@ func (o *Options) withDefaults() Options {
 	return v
 }
 
-// share reads the part of this process from the environment, unless the options name it.
+// share reads the part of this process from the environment, unless the options
+// name it.
 func (o *Options) share(text string) error {
 	if o.Shards != 0 || text == "" {
 		return nil
@@ -107,7 +122,8 @@ func (o *Options) share(text string) error {
 	return nil
 }
 
-// spend reads the budget from the environment, and decides whether everything has to be tried.
+// spend reads the budget from the environment, and decides whether everything
+// has to be tried.
 func (o *Options) spend() error {
 	if text := os.Getenv(budgetVariable); text != "" {
 		d, err := time.ParseDuration(text)
@@ -121,7 +137,8 @@ func (o *Options) spend() error {
 	return nil
 }
 
-// validate returns everything that is wrong with options whose defaults are filled in, joined.
+// validate returns everything that is wrong with options whose defaults are
+// filled in, joined.
 func (o *Options) validate() error {
 	check := option.Of("reconciletest.Options")
 	check.That(o.Budget >= 0, "Budget", o.Budget, option.Negative)

@@ -15,7 +15,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// givingUp takes the fifth failure of a parent for the last, as the example of client-go's workqueue does.
+// givingUp takes the fifth failure of a parent for the last, as the example of
+// client-go's workqueue does.
 func givingUp() breeding.Breed {
 	var mu sync.Mutex
 	failures := map[types.UID]int{}
@@ -31,7 +32,8 @@ func givingUp() breeding.Breed {
 	}
 }
 
-// A single failure does not show that a program gives up after a few. An outage of half a minute does.
+// A single failure does not show that a program gives up after a few. An outage
+// of half a minute does.
 func TestWhoGivesUpIsFoundByAnOutage(t *testing.T) {
 	g := gomega.NewWithT(t)
 	right := breeding.Case(breeding.Right)
@@ -49,8 +51,8 @@ func TestWhoGivesUpIsFoundByAnOutage(t *testing.T) {
 	g.Expect(reconciletest.ReplayText(t, c, nil, r.Token)).To(gomega.ContainSubstring("DOWN      the server"))
 }
 
-// sweeping deletes children of parents that are not there. It takes a list that failed for one with nothing in it; the
-// right one does nothing then.
+// sweeping deletes children of parents that are not there. It takes a list that
+// failed for one with nothing in it; the right one does nothing then.
 func sweeping(right bool) breeding.Breed {
 	return func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 		if err := breeding.Right(ctx, b, p); err != nil {
@@ -79,7 +81,8 @@ func sweeping(right bool) breeding.Breed {
 	}
 }
 
-// Objects that were deleted for no reason are restored at once: the end looks normal.
+// Objects that were deleted for no reason are restored at once: the end looks
+// normal.
 func TestAFailedReadDeletesNothing(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := breeding.Case(sweeping(false))

@@ -65,7 +65,8 @@ func (d *drift) sees(event string) {
 	d.delivered = d.delivered || strings.HasSuffix(event, d.output)
 }
 
-// why is the reason of a finding that follows from the plan. usual is the number of writes without faults.
+// why is the reason of a finding that follows from the plan. usual is the
+// number of writes without faults.
 func (o *outcome) why(p plan.Plan, usual int, saw report.Seen) report.Reason {
 	saw.Less = o.writes < usual
 	saw.Missed = o.drift.began && !o.drift.delivered
@@ -73,23 +74,25 @@ func (o *outcome) why(p plan.Plan, usual int, saw report.Seen) report.Reason {
 	return report.Of(p, saw)
 }
 
-// call is one call of the program. Deviations refer to calls by their position, from 1, among those that are neither
-// for Events nor for Leases.
+// call is one call of the program. Deviations refer to calls by their position,
+// from 1, among those that are neither for Events nor for Leases.
 type call struct {
 	apisim.Call
 	effect bool // it has written
 }
 
-// conflicts reports whether the server may answer the call with 409 although no other client has changed the object:
-// to a create because of its quota, to a patch when the server's own attempts have failed. An update or a deletion
-// gets one only after a change, whose event follows, so a program may rely on that event: see plan.Rivalled.
+// conflicts reports whether the server may answer the call with 409 although no
+// other client has changed the object: to a create because of its quota, to a
+// patch when the server's own attempts have failed. An update or a deletion
+// gets one only after a change, whose event follows, so a program may rely on
+// that event: see plan.Rivalled.
 func (c *call) conflicts() bool { return c.Verb == "create" || c.Verb == "patch" }
 
 // reads reports whether the call at that position is a read.
 func (o *outcome) reads(at int) bool { return at <= len(o.calls) && !o.calls[at-1].Write() }
 
-// uses holds the resources that the program watches, reads and writes, such as "jobs.batch". A read of a subresource
-// needs no watch.
+// uses holds the resources that the program watches, reads and writes, such as
+// "jobs.batch". A read of a subresource needs no watch.
 type uses struct{ watched, read, written map[string]bool }
 
 // newOutcome is that of a run in which nothing has happened.
@@ -100,8 +103,9 @@ func newOutcome() *outcome {
 	}
 }
 
-// hash identifies a trace, so that a token belongs to the code that produced it. It leaves out the place of a call in
-// the code, so that a token survives refactoring, and errors, whose order is not deterministic.
+// hash identifies a trace, so that a token belongs to the code that produced
+// it. It leaves out the place of a call in the code, so that a token survives
+// refactoring, and errors, whose order is not deterministic.
 func (o *outcome) hash() string {
 	h := fnv.New32a()
 	for _, l := range o.lines {

@@ -16,8 +16,9 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
-// output is an object that the program made. Those that exist at the end of the workload are deleted and edited in
-// runs of their own, unless Options.SkipDrift is set.
+// output is an object that the program made. Those that exist at the end of the
+// workload are deleted and edited in runs of their own, unless
+// Options.SkipDrift is set.
 type output struct {
 	resource, key string
 	leaf          []string // the path of a value that may be edited, or nil
@@ -39,20 +40,22 @@ func (o *output) edit() Step {
 	return step
 }
 
-// foreign holds fields of the spec, and values that a controller which makes such objects hardly ever sets. The usual
-// value is the server's default.
+// foreign holds fields of the spec, and values that a controller which makes
+// such objects hardly ever sets. The usual value is the server's default.
 var foreign = map[string]struct{ field, value, usual string }{
 	"deployments.apps": {"revisionHistoryLimit", "7", "10"}, "services": {"sessionAffinity", `"ClientIP"`, "None"},
 }
 
-// editable holds the built-in resources whose content may change at any time, as that of custom resources may.
+// editable holds the built-in resources whose content may change at any time,
+// as that of custom resources may.
 var editable = map[string]string{
 	"configmaps": "data", "secrets": "data", "services": "spec", "deployments.apps": "spec",
 	"ingresses.networking.k8s.io": "spec",
 }
 
-// leaf finds a value that the program gave an object and that another client could edit. It returns its path and the
-// edited value. Values in [Case].Ignore need not be repaired.
+// leaf finds a value that the program gave an object and that another client
+// could edit. It returns its path and the edited value. Values in [Case].Ignore
+// need not be repaired.
 func leaf(c *Case, ignore *state.Ignore, resource string, own map[string]any) ([]string, any) {
 	at, known := editable[resource]
 	if !known && c.custom(resource) {
@@ -65,7 +68,8 @@ func leaf(c *Case, ignore *state.Ignore, resource string, own map[string]any) ([
 	return valueIn(ignore, resource, content, at)
 }
 
-// valueIn finds the first string or number in content, which stands at path, that is not ignored.
+// valueIn finds the first string or number in content, which stands at path,
+// that is not ignored.
 func valueIn(ignore *state.Ignore, resource string, content map[string]any, path ...string) ([]string, any) {
 	for _, field := range slices.Sorted(maps.Keys(content)) {
 		at := append(slices.Clone(path), field)
@@ -89,7 +93,8 @@ func valueIn(ignore *state.Ignore, resource string, content map[string]any, path
 	return nil, nil
 }
 
-// bodyOf returns the body of a write as an object: also of a JSON patch, and of the plain text of a Secret.
+// bodyOf returns the body of a write as an object: also of a JSON patch, and of
+// the plain text of a Secret.
 func bodyOf(e apisim.Event) map[string]any {
 	body, err := yaml.ToJSON(e.Body)
 	var sent any
@@ -125,8 +130,9 @@ func patchedIn(operations []any) map[string]any {
 	return object
 }
 
-// ownOf returns the part of a write's body that gave the object its values. Values that the server filled in, and those
-// that an update sends back as they were, are not among them.
+// ownOf returns the part of a write's body that gave the object its values.
+// Values that the server filled in, and those that an update sends back as they
+// were, are not among them.
 func ownOf(body map[string]any, e apisim.Event) map[string]any {
 	var before map[string]any
 	if e.Old != nil {
@@ -135,7 +141,8 @@ func ownOf(body map[string]any, e apisim.Event) map[string]any {
 	return given(body, e.New.Object, before)
 }
 
-// given keeps the strings and numbers of sent that are in now, and were not in before.
+// given keeps the strings and numbers of sent that are in now, and were not in
+// before.
 func given(sent, now, before map[string]any) map[string]any {
 	kept := map[string]any{}
 	for field, value := range sent {

@@ -22,8 +22,9 @@ func (x *explorer) planner() *planner {
 	return &planner{reference: x.reference, c: x.c, drift: !x.o.SkipDrift}
 }
 
-// singles are all plans of one deviation, the likeliest to fail first: crashes, lost replies, slow watches, restarts,
-// late actors. The others are mixed, so that a small budget has some of each.
+// singles are all plans of one deviation, the likeliest to fail first: crashes,
+// lost replies, slow watches, restarts, late actors. The others are mixed, so
+// that a small budget has some of each.
 func (p *planner) singles() []plan.Plan {
 	writes := p.calls(func(c *call) bool { return c.effect })
 	var first, rest []plan.Plan
@@ -54,8 +55,8 @@ func (p *planner) singles() []plan.Plan {
 	return slices.Concat(first, mixed(rest), mixed(p.changes()), mixed(p.quieter()))
 }
 
-// outages returns outages of the server, from each write on: one failure does not show a program that gives up after
-// five.
+// outages returns outages of the server, from each write on: one failure does
+// not show a program that gives up after five.
 func (p *planner) outages() []plan.Plan {
 	return each(plan.Refused, p.calls(func(c *call) bool { return c.effect }), 0)
 }
@@ -70,8 +71,8 @@ func (p *planner) quieter() []plan.Plan {
 	return all
 }
 
-// restarts returns those at rest: the program finds the world unchanged, sees one list late, was down during the
-// workload, or everything has slept.
+// restarts returns those at rest: the program finds the world unchanged, sees
+// one list late, was down during the workload, or everything has slept.
 func (p *planner) restarts() []plan.Plan {
 	var all []plan.Plan
 	steps := len(p.c.Workload)
@@ -91,8 +92,8 @@ func (p *planner) restarts() []plan.Plan {
 	return append(all, each(plan.Asleep, upTo(len(p.reference.states)), 0)...)
 }
 
-// ofWrites returns the faults of writes that are less likely to be fatal than those of singles: the write is lost or
-// late, or another client was faster.
+// ofWrites returns the faults of writes that are less likely to be fatal than
+// those of singles: the write is lost or late, or another client was faster.
 func (p *planner) ofWrites(writes []int) []plan.Plan {
 	var all []plan.Plan
 	for _, f := range []apisim.Fault{
@@ -120,8 +121,8 @@ func (p *planner) ofReads() []plan.Plan {
 	return append(all, each(plan.AtCall, slow, plan.Hold)...)
 }
 
-// past are restarts with caches of the past, as from an API server that lags behind: one for each write to a watched
-// resource, up to furthest.
+// past are restarts with caches of the past, as from an API server that lags
+// behind: one for each write to a watched resource, up to furthest.
 func (p *planner) past() []plan.Plan {
 	var all []plan.Plan
 	for rest, commits := range p.reference.commits {
@@ -132,8 +133,8 @@ func (p *planner) past() []plan.Plan {
 	return all
 }
 
-// drifts delete each output that is the program's alone, and edit those that have a value which another client could
-// edit.
+// drifts delete each output that is the program's alone, and edit those that
+// have a value which another client could edit.
 func (p *planner) drifts() []plan.Plan {
 	var alone, some []int
 	for i, o := range p.reference.outputs {
@@ -147,7 +148,8 @@ func (p *planner) drifts() []plan.Plan {
 	return append(each(plan.Deleted, alone, 0), each(plan.Edited, some, 0)...)
 }
 
-// changes edits each value of the inputs, and deletes and creates those again that are nobody's.
+// changes edits each value of the inputs, and deletes and creates those again
+// that are nobody's.
 func (p *planner) changes() []plan.Plan {
 	var all []plan.Plan
 	for i, in := range p.reference.inputs {
@@ -161,7 +163,8 @@ func (p *planner) changes() []plan.Plan {
 	return all
 }
 
-// each makes a plan of each index, with the same kind of deviation and the same fault.
+// each makes a plan of each index, with the same kind of deviation and the same
+// fault.
 func each(at byte, indices []int, f apisim.Fault) []plan.Plan {
 	var all []plan.Plan
 	for _, i := range indices {
@@ -170,7 +173,8 @@ func each(at byte, indices []int, f apisim.Fault) []plan.Plan {
 	return all
 }
 
-// numbered makes a plan of one deviation that has a number, such as a restart n writes ago.
+// numbered makes a plan of one deviation that has a number, such as a restart n
+// writes ago.
 func numbered(at byte, index, n int) plan.Plan { return plan.Plan{{At: at, Index: index, N: n}} }
 
 // upTo are the numbers from 1 to n: the indices of deviations begin with 1.
@@ -200,14 +204,17 @@ func (p *planner) calls(want func(c *call) bool) []int {
 	return all
 }
 
-// pairs returns, first, outputs that are deleted or edited while their watch ends, so that no event shows it. Then
-// come a crash or a lost reply together with a slow watch, for a program that has forgotten, or does not know, its own
-// write, and does not see it either; and a slow watch while the workload continues. No other pairs find as much.
+// pairs returns, first, outputs that are deleted or edited while their watch
+// ends, so that no event shows it. Then come a crash or a lost reply together
+// with a slow watch, for a program that has forgotten, or does not know, its
+// own write, and does not see it either; and a slow watch while the workload
+// continues. No other pairs find as much.
 func (p *planner) pairs() []plan.Plan {
 	return append(p.unseenDrifts(), mixed(append(p.forgotten(), p.overtaken()...))...)
 }
 
-// unseenDrifts returns plans that end the watch at the first event after the workload: that of the drift.
+// unseenDrifts returns plans that end the watch at the first event after the
+// workload: that of the drift.
 func (p *planner) unseenDrifts() []plan.Plan {
 	var all []plan.Plan
 	if !p.drift {
@@ -255,7 +262,8 @@ func (p *planner) forgotten() []plan.Plan {
 // mostAtOnce is how many deviations a seed adds to its order.
 const mostAtOnce = 3
 
-// seeded is the plan of a seed: a random order of everything, and up to mostAtOnce of the single deviations.
+// seeded is the plan of a seed: a random order of everything, and up to
+// mostAtOnce of the single deviations.
 func seeded(seed int, singles []plan.Plan) plan.Plan {
 	rng := rand.New(rand.NewPCG(uint64(seed), 2))
 	p := plan.Plan{{At: plan.Shuffled, Index: seed}}

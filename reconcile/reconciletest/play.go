@@ -21,10 +21,12 @@ import (
 
 // play runs everything. Its findings are in the outcome.
 //
-// The program boots and comes to rest; then come the steps of the workload, each followed by a rest; then Goal is
-// checked, and a restart may write nothing. The deviations of the plan strike on the way: in [chooser.pick] those of
-// calls, deliveries and actors, in disturbRest those of a rest, in work and early those of a step, and in drift those
-// of the outputs. After the first finding nothing more is disturbed, and the run ends.
+// The program boots and comes to rest; then come the steps of the workload,
+// each followed by a rest; then Goal is checked, and a restart may write
+// nothing. The deviations of the plan strike on the way: in [chooser.pick]
+// those of calls, deliveries and actors, in disturbRest those of a rest, in
+// work and early those of a step, and in drift those of the outputs. After the
+// first finding nothing more is disturbed, and the run ends.
 func (r *run) play(ctx context.Context) {
 	defer simhook.Use(r.gate.Hooks())()
 	r.fleet.bootAll(ctx)
@@ -71,8 +73,9 @@ func (r *run) restart(ctx context.Context) {
 	r.waitQuiet(ctx)
 }
 
-// rest records the server's state while the program is at rest, and compares the program's caches with it. The states
-// are compared with those of the run without faults later.
+// rest records the server's state while the program is at rest, and compares
+// the program's caches with it. The states are compared with those of the run
+// without faults later.
 func (r *run) rest() {
 	r.out.restedAt = append(r.out.restedAt, len(r.out.lines))
 	r.out.states = append(r.out.states, state.OfServer(r.sim, r.ignore))
@@ -86,7 +89,8 @@ func (r *run) rest() {
 	}
 }
 
-// work does the next step of the workload, or, if the plan says so, several while the program is down.
+// work does the next step of the workload, or, if the plan says so, several
+// while the program is down.
 func (r *run) work(ctx context.Context) {
 	d, down := r.plan.Find(plan.Offline, r.next+1)
 	if !down {
@@ -172,8 +176,8 @@ func (r *run) freeze(n int) {
 	r.delays.frozen = time.Now().Add(r.o.Lag)
 }
 
-// drift deletes or edits an output, if the plan says so. The program has to repair it: the state at the end is compared
-// as in every run.
+// drift deletes or edits an output, if the plan says so. The program has to
+// repair it: the state at the end is compared as in every run.
 func (r *run) drift(ctx context.Context) {
 	for i, o := range r.out.outputs {
 		steps := []struct {
@@ -198,8 +202,9 @@ func (r *run) drift(ctx context.Context) {
 	}
 }
 
-// mark adds another client's fields to an object and modifies one of the program's own values, which it has to repair.
-// It lets the program react, and then removes the fields again.
+// mark adds another client's fields to an object and modifies one of the
+// program's own values, which it has to repair. It lets the program react, and
+// then removes the fields again.
 func (r *run) mark(ctx context.Context, o *output) {
 	before := r.object(o)
 	if before == nil || before.GetDeletionTimestamp() != nil {
@@ -232,8 +237,8 @@ func (r *run) mark(ctx context.Context, o *output) {
 	r.waitQuiet(ctx)
 }
 
-// marks returns a merge patch that sets another client's fields to "yes" and to value, or removes them with null.
-// Without a field it leaves the spec alone.
+// marks returns a merge patch that sets another client's fields to "yes" and to
+// value, or removes them with null. Without a field it leaves the spec alone.
 func marks(label, field, value string, finalizers []string) string {
 	list, _ := json.Marshal(append([]string{}, finalizers...))
 	spec := ""
@@ -244,8 +249,9 @@ func marks(label, field, value string, finalizers []string) string {
 		state.RivalKey, label, list)
 }
 
-// foreignField is the field of an object's spec that another client may set: it has the server's default or none, and
-// the program has never sent it; "" for none.
+// foreignField is the field of an object's spec that another client may set: it
+// has the server's default or none, and the program has never sent it; "" for
+// none.
 func (r *run) foreignField(o *unstructured.Unstructured, resource string) string {
 	f := foreign[resource]
 	have, found, _ := unstructured.NestedFieldNoCopy(o.Object, "spec", f.field)

@@ -72,7 +72,8 @@ func seeing(selector string, owned bool) func(env *reconciletest.Env) error {
 	}
 }
 
-// copier copies the data of the ConfigMap source into each parent's child. The buggy one does not hear of its changes.
+// copier copies the data of the ConfigMap source into each parent's child. The
+// buggy one does not hear of its changes.
 func copier(wakes bool) func(env *reconciletest.Env) error {
 	return func(env *reconciletest.Env) error { return copies(env, wakes, 0) }
 }
@@ -121,7 +122,8 @@ func source() *corev1.ConfigMap {
 	}
 }
 
-// referring is the case of a copier whose source changes just before the parent does.
+// referring is the case of a copier whose source changes just before the parent
+// does.
 func referring(wakes bool) *reconciletest.Case {
 	return &reconciletest.Case{
 		Objects: []runtime.Object{breeding.Parent("a"), source()}, Run: copier(wakes),
@@ -192,7 +194,8 @@ func tally(env *reconciletest.Env, n int) error {
 	return err
 }
 
-// onceAtBoot marks a parent as done at the start of the program, by an update, and then makes its child.
+// onceAtBoot marks a parent as done at the start of the program, by an update,
+// and then makes its child.
 func onceAtBoot(env *reconciletest.Env) error {
 	ctx, client := env.Context(), env.Client()
 	for ctx.Err() == nil {
@@ -224,8 +227,8 @@ func granting(t *testing.T, c *reconciletest.Case) {
 	c.Roles = []string{file}
 }
 
-// Each reason is that of a program with exactly that fault. Those of a manager of controller-runtime, of a real cluster
-// and of a leader have tests there.
+// Each reason is that of a program with exactly that fault. Those of a manager
+// of controller-runtime, of a real cluster and of a leader have tests there.
 func TestEachReasonHasItsProgram(t *testing.T) {
 	exhaustive(t)
 	breed := func(b breeding.Breed) func(t *testing.T, c *reconciletest.Case) {

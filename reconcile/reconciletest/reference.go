@@ -12,8 +12,9 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/report"
 )
 
-// refer makes the runs without faults: twice the same, and once at a different time with different names, which has to
-// stay at rest. It returns the one that has failed; nil if none has.
+// refer makes the runs without faults: twice the same, and once at a different
+// time with different names, which has to stay at rest. It returns the one that
+// has failed; nil if none has.
 func (x *explorer) refer() *outcome {
 	first := x.play(nil, setting{seed: 1})
 	x.reference = first
@@ -47,8 +48,9 @@ func (x *explorer) refer() *outcome {
 	return nil
 }
 
-// unwatched finds a resource that the program writes or reads and does not watch, unless it is allowed, as
-// Case.Unwatched says. A program without a single call does not use the clients of its Env.
+// unwatched finds a resource that the program writes or reads and does not
+// watch, unless it is allowed, as Case.Unwatched says. A program without a
+// single call does not use the clients of its Env.
 func (o *outcome) unwatched(allowed []string) {
 	if len(o.calls) == 0 {
 		o.finding = &report.Finding{Oracle: report.Watch, Reason: report.NoCalls, Text: "the program makes no call"}
@@ -66,8 +68,9 @@ func (o *outcome) unwatched(allowed []string) {
 	}
 }
 
-// checkWork finds, in a run without faults that has stayed at rest, a program that only errs, and one that does nothing
-// that the case asks for: no fault could make it worse. A finding that is known does not hide the others.
+// checkWork finds, in a run without faults that has stayed at rest, a program
+// that only errs, and one that does nothing that the case asks for: no fault
+// could make it worse. A finding that is known does not hide the others.
 func (x *explorer) checkWork(o *outcome) {
 	before := x.report.Known
 	for _, f := range append(o.failing(), x.idle(o)...) {
@@ -79,9 +82,10 @@ func (x *explorer) checkWork(o *outcome) {
 	}
 }
 
-// idle finds a program that writes nothing, in a case that ends as well without it. It says nothing of a case with a
-// Goal and something outside, where a program may act unseen. A cache that is held against the server is not enough: a
-// program whose every reconcile fails has one, too.
+// idle finds a program that writes nothing, in a case that ends as well without
+// it. It says nothing of a case with a Goal and something outside, where a
+// program may act unseen. A cache that is held against the server is not
+// enough: a program whose every reconcile fails has one, too.
 func (x *explorer) idle(o *outcome) []*report.Finding {
 	if o.wroteAt >= 0 {
 		return nil
@@ -116,10 +120,11 @@ func (x *explorer) idle(o *outcome) []*report.Finding {
 	return []*report.Finding{{Oracle: report.Vain, Reason: report.Idle, Text: text}}
 }
 
-// failing finds errors that the program ends in: after one of them it writes nothing, to the end of the workload, it
-// comes at least twice between two rests, and once more while the program has to stay at rest, which is longer than any
-// usual back-off. An error that does not come again was an answer, for example to an object that is not valid, or a
-// wait that is over.
+// failing finds errors that the program ends in: after one of them it writes
+// nothing, to the end of the workload, it comes at least twice between two
+// rests, and once more while the program has to stay at rest, which is longer
+// than any usual back-off. An error that does not come again was an answer, for
+// example to an object that is not valid, or a wait that is over.
 func (o *outcome) failing() []*report.Finding {
 	stays := map[string]bool{}
 	for _, l := range o.stayed {
@@ -147,8 +152,8 @@ func (o *outcome) failing() []*report.Finding {
 	return all
 }
 
-// These differ between two attempts that fail alike: numbers, delays, and the names of attempts. Digits of an object's
-// name, namespace and version stay.
+// These differ between two attempts that fail alike: numbers, delays, and the
+// names of attempts. Digits of an object's name, namespace and version stay.
 var (
 	attempts = regexp.MustCompile(`"(causes|reconcileID)"=("[^"]*"|\[[^\]]*\]|\S*)|(="?|[\s(])\d[\d.a-zµ]*\b`)
 	objects  = regexp.MustCompile(`"(namespace|name)"="[^"]*"`)
@@ -159,7 +164,8 @@ func alike(text string) string {
 	return attempts.ReplaceAllString(text, "#") + strings.Join(objects.FindAllString(text, -1), "")
 }
 
-// firstError is the first error that the program logged in a run, or "": not that of a call that its last stop cut off.
+// firstError is the first error that the program logged in a run, or "": not
+// that of a call that its last stop cut off.
 func (o *outcome) firstError() string {
 	rested := len(o.lines)
 	if n := len(o.restedAt); n > 0 {

@@ -20,8 +20,9 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// chain is a program in which a parent names a ConfigMap, its profile, and that names a Secret. It copies the value of
-// the Secret into the annotation copy of the parent. Its fields are mistakes.
+// chain is a program in which a parent names a ConfigMap, its profile, and that
+// names a Secret. It copies the value of the Secret into the annotation copy of
+// the parent. Its fields are mistakes.
 type chain struct {
 	hidden  bool // the functions leave the Secret out
 	inCache bool // it reads a Secret that another parent names
@@ -164,14 +165,16 @@ func TestAReadOfWhatIsNotNamedIsAFinding(t *testing.T) {
 	}
 }
 
-// What a goroutine reads that a reconcile has started is judged by nobody, right or wrong.
+// What a goroutine reads that a reconcile has started is judged by nobody,
+// right or wrong.
 func TestAReadInAGoroutineOfAReconcileIsNoFinding(t *testing.T) {
 	_, found := reconciletest.TraceOf(t, chained(&chain{apart: true}), nil, "j1")
 	gomega.NewWithT(t).Expect(found).To(gomega.BeEmpty())
 }
 
-// Stale, late and missing references are among the deviations: the list of each is slow, fails and comes late at a
-// restart, each of its events is late, and its object is edited, and deleted and created again.
+// Stale, late and missing references are among the deviations: the list of each
+// is slow, fails and comes late at a restart, each of its events is late, and
+// its object is edited, and deleted and created again.
 func TestReferencesAreStaleLateAndMissing(t *testing.T) {
 	exhaustive(t)
 	g := gomega.NewWithT(t)

@@ -7,9 +7,11 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/plan"
 )
 
-// Replay replays the run of a token that a failed [Explore] printed; c and o are those of the exploration. It fails
-// the test with the counter-example if the run still fails, and also if the program passes on a different path than
-// the token's: then explore again. An unreadable token ends the test at once, by Fatal.
+// Replay replays the run of a token that a failed [Explore] printed; c and o
+// are those of the exploration. It fails the test with the counter-example if
+// the run still fails, and also if the program passes on a different path than
+// the token's: then explore again. An unreadable token ends the test at once,
+// by Fatal.
 //
 // Concurrency: as [Explore].
 func Replay(t *testing.T, c *Case, o *Options, token string) {
@@ -48,14 +50,16 @@ func replay(t *testing.T, c *Case, o *Options, text string) string {
 	return x.report.Failure
 }
 
-// Fuzz explores schedules: each input is a seed, which determines the order of all steps and a few deviations.
-// Without go test -fuzz it makes Options.Seeds runs, and those in testdata; with it, Go's fuzzer continues in as many
+// Fuzz explores schedules: each input is a seed, which determines the order of
+// all steps and a few deviations. Without go test -fuzz it makes Options.Seeds
+// runs, and those in testdata; with it, Go's fuzzer continues in as many
 // processes as requested, and keeps the seeds that fail.
 //
 //	func FuzzSchedule(f *testing.F) { reconciletest.Fuzz(f, webAppCase(), nil) }
 //
-// A failing seed reports its counter-example; if a run without faults fails, every seed does. A wrong case or wrong
-// options end the test at once, by Fatal.
+// A failing seed reports its counter-example; if a run without faults fails,
+// every seed does. A wrong case or wrong options end the test at once, by
+// Fatal.
 //
 // Concurrency: as [Explore].
 func Fuzz(f *testing.F, c *Case, o *Options) {

@@ -13,7 +13,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// A lamp is outside of the API server. One actor switches it on again, and another reports that it is on.
+// A lamp is outside of the API server. One actor switches it on again, and
+// another reports that it is on.
 type lamp struct {
 	mu    sync.Mutex // guards the fields below
 	state string
@@ -35,7 +36,8 @@ func (l *lamp) on() { l.set("on") }
 
 func lampOf(w *reconciletest.World) *lamp { return w.Outside().(*lamp) }
 
-// lit is a case in which a lamp goes out at the first step; switcher says how it goes on.
+// lit is a case in which a lamp goes out at the first step; switcher says how
+// it goes on.
 func lit(switcher func(l *lamp)) *reconciletest.Case {
 	c := breeding.Case(breeding.Right)
 	c.Goal = nil
@@ -65,7 +67,8 @@ func lit(switcher func(l *lamp)) *reconciletest.Case {
 	return c
 }
 
-// It is not at rest while an actor has something to do, although there are no writes and Options.Rest is short.
+// It is not at rest while an actor has something to do, although there are no
+// writes and Options.Rest is short.
 func TestRestWaitsForActorsThatDoNotWrite(t *testing.T) {
 	for name, b := range map[string]struct {
 		plan     string

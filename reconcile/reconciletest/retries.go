@@ -10,14 +10,17 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/report"
 )
 
-// retryWithin is how long after its time the retry of a request that was put off may come.
+// retryWithin is how long after its time the retry of a request that was put
+// off may come.
 const retryWithin = 5 * time.Second
 
-// retries finds a request that got 429 with Retry-After and is repeated too early by the same boot.
+// retries finds a request that got 429 with Retry-After and is repeated too
+// early by the same boot.
 //
-// Two parts of a program may send the same request within that time, and then the second one is not a retry: the part
-// that got the 429 waits, and sends its request again later. So an early repetition is judged only if no other follows
-// in time.
+// Two parts of a program may send the same request within that time, and then
+// the second one is not a retry: the part that got the 429 waits, and sends its
+// request again later. So an early repetition is judged only if no other
+// follows in time.
 type retries struct {
 	*core
 	fleet   *fleet
@@ -34,7 +37,8 @@ type early struct {
 	boot    int // of the replica
 }
 
-// see notes a request that is about to be served. Two requests for a generated name may be equal without being retries.
+// see notes a request that is about to be served. Two requests for a generated
+// name may be equal without being retries.
 func (r *retries) see(a apisim.Action, f apisim.Fault) {
 	if a.Kind != apisim.Release || strings.HasSuffix(a.Call.Name, "*") {
 		return
@@ -69,8 +73,9 @@ func (r *retries) suspect(a apisim.Action, until time.Time) {
 	})
 }
 
-// judge finds the first early request that no other one followed in time. If the program was stopped, or does not
-// reach the server, that is not known. A request that waits to be served has come.
+// judge finds the first early request that no other one followed in time. If
+// the program was stopped, or does not reach the server, that is not known. A
+// request that waits to be served has come.
 func (r *retries) judge(enabled []apisim.Action) {
 	r.early = slices.DeleteFunc(r.early, func(e early) bool {
 		p := e.replica

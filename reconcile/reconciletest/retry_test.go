@@ -12,7 +12,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// hasty has taken its client the retries, and tries again at once. Under a generated name that may be another child.
+// hasty has taken its client the retries, and tries again at once. Under a
+// generated name that may be another child.
 func hasty(generated bool) breeding.Breed {
 	return func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 		if len(b.ChildrenOf(p)) > 0 {
@@ -34,7 +35,8 @@ func hasty(generated bool) breeding.Breed {
 	}
 }
 
-// Clients of client-go wait by themselves: with right, which leaves them to it, nothing is found.
+// Clients of client-go wait by themselves: with right, which leaves them to it,
+// nothing is found.
 func TestWhoDoesNotWaitAsToldIsFound(t *testing.T) {
 	for _, b := range []struct {
 		name, want string

@@ -17,7 +17,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// A Run that takes a second to return is not late, however long nothing else happens.
+// A Run that takes a second to return is not late, however long nothing else
+// happens.
 func TestALongRestIsNoHang(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := breeding.Case(breeding.Right)
@@ -32,7 +33,8 @@ func TestALongRestIsNoHang(t *testing.T) {
 
 const held = "example.com/held"
 
-// holding puts a finalizer on each parent, and takes it off when the parent is being deleted.
+// holding puts a finalizer on each parent, and takes it off when the parent is
+// being deleted.
 func holding(env *reconciletest.Env) error {
 	client := env.Client()
 	set := func(ctx context.Context, r reconcile.Request[*corev1.ConfigMap]) (reconcile.Result, error) {
@@ -55,7 +57,8 @@ func holding(env *reconciletest.Env) error {
 	return c.Run(env.Context())
 }
 
-// A user who cannot create an object yet, because the old one still exists, tries again.
+// A user who cannot create an object yet, because the old one still exists,
+// tries again.
 func TestAStepThatFailsIsTriedAgain(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := breeding.Case(nil)
@@ -92,7 +95,8 @@ func TestAStepThatFailsAgainIsAFinding(t *testing.T) {
 	g.Expect(found).To(gomega.ContainSubstring(`step "create ConfigMap d/a" of the workload`))
 }
 
-// A heartbeat is declared by its field: it neither keeps the program from resting, nor counts at the end.
+// A heartbeat is declared by its field: it neither keeps the program from
+// resting, nor counts at the end.
 func TestAnIgnoredFieldIsFreeEverywhere(t *testing.T) {
 	exhaustive(t)
 	g := gomega.NewWithT(t)
@@ -106,7 +110,8 @@ func TestAnIgnoredFieldIsFreeEverywhere(t *testing.T) {
 	g.Expect(beating("secrets data.x").Oracle).To(gomega.Equal("rest"))
 }
 
-// stuckAtStop holds on to its own end: the goroutine that it waits for waits for it.
+// stuckAtStop holds on to its own end: the goroutine that it waits for waits
+// for it.
 func stuckAtStop(env *reconciletest.Env) error {
 	ended := make(chan struct{})
 	if err := breeding.Run(breeding.Right)(env); err != nil {
@@ -116,7 +121,8 @@ func stuckAtStop(env *reconciletest.Env) error {
 	return nil
 }
 
-// A Run that does not return is a finding like others: with a token, and the place in the program.
+// A Run that does not return is a finding like others: with a token, and the
+// place in the program.
 func TestADeadlockAtStopHasAToken(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := breeding.Case(nil)

@@ -12,7 +12,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// A call that the manifest does not grant is a finding, with the permission to add; so is a verb that no run needs.
+// A call that the manifest does not grant is a finding, with the permission to
+// add; so is a verb that no run needs.
 func TestTheManifestIsHeldAgainstTheCalls(t *testing.T) {
 	exhaustive(t)
 	manifest, err := os.ReadFile("testdata/role.yaml")

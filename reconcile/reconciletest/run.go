@@ -14,8 +14,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/stacks"
 )
 
-// run is one run of a case under a plan, inside a bubble. One goroutine drives it; the hooks of the server run while it
-// waits for them.
+// run is one run of a case under a plan, inside a bubble. One goroutine drives
+// it; the hooks of the server run while it waits for them.
 type run struct {
 	*core
 	setting  setting
@@ -30,8 +30,9 @@ type run struct {
 	again    int       // the step that could not be done once, from 1; 0: none
 }
 
-// setting has the values on which the result of a run must not depend: the seed of UIDs and generated names, and the
-// time of the day. Runs with faults have seed 1 and no start.
+// setting has the values on which the result of a run must not depend: the seed
+// of UIDs and generated names, and the time of the day. Runs with faults have
+// seed 1 and no start.
 type setting struct {
 	seed  uint64
 	start time.Duration
@@ -39,7 +40,8 @@ type setting struct {
 	long  bool // it has an hour to react to a change of an input
 }
 
-// newRun makes the world of a case, with all hooks in place. Nothing of the program has started.
+// newRun makes the world of a case, with all hooks in place. Nothing of the
+// program has started.
 func newRun(of subject, p plan.Plan, s setting) (*run, error) {
 	c, r := of.c, &core{subject: of, given: p, plan: p, faultless: len(p) == 0, out: newOutcome()}
 	if d, found := p.First(plan.Shuffled); found {
@@ -84,8 +86,9 @@ func newRun(of subject, p plan.Plan, s setting) (*run, error) {
 	}, nil
 }
 
-// waitQuiet lets things happen until nothing was written for Options.Rest, and no actor is due: then the program is at
-// rest. A run that takes more than Options.Steps never is.
+// waitQuiet lets things happen until nothing was written for Options.Rest, and
+// no actor is due: then the program is at rest. A run that takes more than
+// Options.Steps never is.
 func (r *run) waitQuiet(ctx context.Context) {
 	r.progress = time.Now()
 	if r.settling.IsZero() {
@@ -104,8 +107,9 @@ func (r *run) waitQuiet(ctx context.Context) {
 
 // live lets things happen until that time, which may move away while they do.
 //
-// Each round begins when every goroutine of the bubble is blocked. It either lets a worker of a queue in, or takes one
-// action of the scheduler, or, if there is none, lets virtual time pass until something can happen.
+// Each round begins when every goroutine of the bubble is blocked. It either
+// lets a worker of a queue in, or takes one action of the scheduler, or, if
+// there is none, lets virtual time pass until something can happen.
 func (r *run) live(ctx context.Context, until func() time.Time) {
 	for {
 		enabled := r.sched.Enabled() // every goroutine is blocked: the hooks' records may be read
@@ -152,7 +156,8 @@ func (r *run) admit() bool {
 	return open
 }
 
-// restless is for a run that does not come to rest. If it is slow, it is driven by a clock, not by its own events.
+// restless is for a run that does not come to rest. If it is slow, it is driven
+// by a clock, not by its own events.
 func (r *run) restless() {
 	why, pace := report.WakesItself, ""
 	if took := time.Since(r.settling); took >= slowStep*time.Duration(r.steps) {
@@ -165,15 +170,17 @@ func (r *run) restless() {
 		r.o.Steps, pace, time.Since(r.progress)))
 }
 
-// justNow is how many lines of the trace ago the collector acts at most in a loop of which it is a part.
+// justNow is how many lines of the trace ago the collector acts at most in a
+// loop of which it is a part.
 const justNow = 12
 
-// slowStep is how long a step takes at least, on average, if the program writes by the clock. One that wakes itself
-// takes none, or the 100 ms of a queue's limiter for each write, which is several steps.
+// slowStep is how long a step takes at least, on average, if the program writes
+// by the clock. One that wakes itself takes none, or the 100 ms of a queue's
+// limiter for each write, which is several steps.
 const slowStep = 200 * time.Millisecond
 
-// patience is how long virtual time may pass until something has to be decided: the run is at rest, a delay ends, a
-// replica boots, an actor is due.
+// patience is how long virtual time may pass until something has to be decided:
+// the run is at rest, a delay ends, a replica boots, an actor is due.
 func (r *run) patience(until time.Time) time.Duration {
 	left := time.Until(until)
 	for _, at := range append(r.delays.ends(), r.dues()...) {
@@ -191,8 +198,8 @@ func (r *run) patience(until time.Time) time.Duration {
 	return max(left, time.Millisecond)
 }
 
-// dues are the times at which actors will act; now, for those that would act at once. A late actor is due when it is no
-// longer late.
+// dues are the times at which actors will act; now, for those that would act at
+// once. A late actor is due when it is no longer late.
 func (r *run) dues() []time.Time {
 	var all []time.Time
 	for _, a := range r.c.Actors {
@@ -209,9 +216,11 @@ func (r *run) dues() []time.Time {
 	return append(all, r.delays.actorsDue()...)
 }
 
-// step does the next step of the workload, and reports whether that was possible. A step that fails is repeated at the
-// next rest: with faults its object may not exist yet, or may still exist. If it fails again, that is the program's
-// fault, unless the step may be half done: then the run ends without a finding.
+// step does the next step of the workload, and reports whether that was
+// possible. A step that fails is repeated at the next rest: with faults its
+// object may not exist yet, or may still exist. If it fails again, that is the
+// program's fault, unless the step may be half done: then the run ends without
+// a finding.
 func (r *run) step(ctx context.Context) bool {
 	step := r.c.Workload[r.next]
 	r.line("others    " + step.Name)
@@ -244,8 +253,8 @@ func (r *run) early(ctx context.Context) bool {
 	return true
 }
 
-// haltAll stops the replicas, one after the other: their calls are served until they have returned. A partition ends
-// before.
+// haltAll stops the replicas, one after the other: their calls are served until
+// they have returned. A partition ends before.
 func (r *run) haltAll() {
 	for _, p := range r.fleet.replicas {
 		p.apart = time.Time{}
@@ -261,8 +270,9 @@ func (r *run) haltAll() {
 	}
 }
 
-// returned reports whether a replica has crashed, ended, or booted again, and handles that: the next action is
-// chosen when every goroutine is blocked again.
+// returned reports whether a replica has crashed, ended, or booted again, and
+// handles that: the next action is chosen when every goroutine is blocked
+// again.
 func (r *run) returned(ctx context.Context) bool {
 	for _, p := range r.fleet.replicas {
 		switch {
@@ -295,7 +305,8 @@ func (r *run) returned(ctx context.Context) bool {
 	return false
 }
 
-// join waits until Run has returned. With serve, its calls are still answered, as for a program that stops.
+// join waits until Run has returned. With serve, its calls are still answered,
+// as for a program that stops.
 func (r *run) join(p *replica, serve bool) {
 	deadline := time.Now().Add(stopWithin)
 	for range 100_000 {
@@ -324,7 +335,8 @@ func (r *run) join(p *replica, serve bool) {
 	r.fleet.blocked(p)
 }
 
-// look records what a late replica is waiting for. Its time starts again while the plan delays something.
+// look records what a late replica is waiting for. Its time starts again while
+// the plan delays something.
 func (r *run) look(p *replica) {
 	switch now := time.Now(); {
 	case p.killed.IsZero() || p.waits != "":

@@ -20,7 +20,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// webs keeps a Deployment and a Service for each parent, without setting the number of replicas or the type.
+// webs keeps a Deployment and a Service for each parent, without setting the
+// number of replicas or the type.
 type webs struct {
 	env         *reconciletest.Env
 	deployments *informer.Informer[*appsv1.Deployment]
@@ -95,8 +96,9 @@ func ofWebs(s *webs) *reconciletest.Case {
 	return c
 }
 
-// A controller that sets only its own fields, and leaves the rest to the server and to others, is not accused. It is if
-// it clears a field that it never sets, also by an update that replaces the spec as a whole.
+// A controller that sets only its own fields, and leaves the rest to the server
+// and to others, is not accused. It is if it clears a field that it never sets,
+// also by an update that replaces the spec as a whole.
 func TestWhatOnlyTheServerFilledInIsNotTheProgramsFault(t *testing.T) {
 	exhaustive(t)
 	for name, row := range map[string]struct {
@@ -120,7 +122,8 @@ func TestWhatOnlyTheServerFilledInIsNotTheProgramsFault(t *testing.T) {
 	}
 }
 
-// Each output is edited where the program has written, and both kinds get a foreign field where it has not.
+// Each output is edited where the program has written, and both kinds get a
+// foreign field where it has not.
 func TestAnEditIsOfWhatTheProgramSent(t *testing.T) {
 	g := gomega.NewWithT(t)
 	others := ""
@@ -137,7 +140,8 @@ func TestAnEditIsOfWhatTheProgramSent(t *testing.T) {
 	}
 }
 
-// kept makes a Secret without content, and gives it its content in a write of its own.
+// kept makes a Secret without content, and gives it its content in a write of
+// its own.
 func kept(kind types.PatchType, body string) breeding.Breed {
 	return func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 		have := b.ChildrenOf(p)

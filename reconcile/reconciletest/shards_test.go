@@ -53,8 +53,9 @@ func once() *reconciletest.Case {
 
 const shards = 3
 
-// Together the processes try the same runs as a single process, each its own share, of singles and of orders
-// alike. The test runs itself as those processes.
+// Together the processes try the same runs as a single process, each its own
+// share, of singles and of orders alike. The test runs itself as those
+// processes.
 func TestShardsAreProcessesThatShareTheRuns(t *testing.T) {
 	c, o := shared(once())
 	plans, report := reconciletest.Tried(t, c, o)
@@ -122,7 +123,8 @@ func TestTheDocumentedCommandDividesTheRuns(t *testing.T) {
 	}
 }
 
-// A finding of a single process is found by one of the shards, under the same token.
+// A finding of a single process is found by one of the shards, under the same
+// token.
 func TestShardsFindTheSameFailure(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c, o := shared(breeding.Case(breeding.Premature))

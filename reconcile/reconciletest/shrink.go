@@ -11,15 +11,16 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/report"
 )
 
-// How many runs a counter-example is made smaller for: a time would make the result one of chance.
+// How many runs a counter-example is made smaller for: a time would make the
+// result one of chance.
 const (
 	mostTries  = 100
 	mostPlaces = 15 // where a deviation is looked for in a smaller case
 	references = 2  // runs without faults, of a smaller case
 )
 
-// example is a counter-example: a part of the case, a plan and an outcome. Its token names all three: the hash of the
-// trace stands for the outcome.
+// example is a counter-example: a part of the case, a plan and an outcome. Its
+// token names all three: the hash of the trace stands for the outcome.
 type example struct {
 	x   *explorer
 	p   plan.Plan
@@ -28,14 +29,15 @@ type example struct {
 
 // shrinker looks for a smaller example of the same finding.
 //
-// It counts its runs, not its time: the same failure is always made smaller in the same way.
+// It counts its runs, not its time: the same failure is always made smaller in
+// the same way.
 type shrinker struct {
 	best  example
 	tries int
 }
 
-// smallest returns an example in which no deviation, object or step can be left out and no deviation can be
-// weakened, as far as the number of tries allows.
+// smallest returns an example in which no deviation, object or step can be left
+// out and no deviation can be weakened, as far as the number of tries allows.
 func smallest(e example) example {
 	s := &shrinker{best: e}
 	switch e.out.finding.Oracle {
@@ -53,7 +55,8 @@ func smallest(e example) example {
 // over reports whether the tries are used up.
 func (s *shrinker) over() bool { return s.tries >= mostTries }
 
-// try keeps the example if the same oracle finds something in it: a finding of another oracle may be another bug.
+// try keeps the example if the same oracle finds something in it: a finding of
+// another oracle may be another bug.
 func (s *shrinker) try(x *explorer, p plan.Plan) bool {
 	if s.over() {
 		return false
@@ -100,8 +103,8 @@ var (
 	deliveryStrength = []apisim.Fault{apisim.Duplicated, plan.Hold, apisim.Dropped, apisim.Expired}
 )
 
-// weaker replaces each fault by the weakest one that still fails: a conflict is easier to understand than a crash. No
-// server answers a read with one.
+// weaker replaces each fault by the weakest one that still fails: a conflict is
+// easier to understand than a crash. No server answers a read with one.
 func (s *shrinker) weaker() {
 	for i, d := range s.best.p {
 		order := map[byte][]apisim.Fault{plan.AtCall: callStrength, plan.AtDelivery: deliveryStrength}[d.At]
@@ -121,8 +124,9 @@ func (s *shrinker) weaker() {
 	}
 }
 
-// less leaves out steps, objects and replicas, and looks for the same deviations in the rest: first all steps, or the
-// later half of them, then one by one.
+// less leaves out steps, objects and replicas, and looks for the same
+// deviations in the rest: first all steps, or the later half of them, then one
+// by one.
 func (s *shrinker) less() {
 	steps := upTo(len(s.best.x.whole.Workload))
 	for i := range steps {
@@ -141,7 +145,8 @@ func (s *shrinker) less() {
 	}
 }
 
-// without tries the case without c: first the same plan, then the same kinds of deviations at other places.
+// without tries the case without c: first the same plan, then the same kinds of
+// deviations at other places.
 func (s *shrinker) without(c plan.Cut) bool {
 	x := s.best.x.with(c)
 	if len(s.best.p) == 0 {
@@ -161,8 +166,8 @@ func (x *explorer) with(c plan.Cut) *explorer {
 	return less
 }
 
-// alike are plans of the same kinds of deviations, at other places: with less in the world, calls and events have other
-// numbers.
+// alike are plans of the same kinds of deviations, at other places: with less
+// in the world, calls and events have other numbers.
 func (x *explorer) alike(p plan.Plan) []plan.Plan {
 	singles := x.planner().singles()
 	all := []plan.Plan{p}
@@ -200,8 +205,8 @@ func omitted(c plan.Cut, of *Case) string {
 	return strings.Join(parts, ", ")
 }
 
-// applyCut returns the case without the omitted parts, and then also without its goal, which is about the whole
-// workload.
+// applyCut returns the case without the omitted parts, and then also without
+// its goal, which is about the whole workload.
 func applyCut(c plan.Cut, of *Case) *Case {
 	if c.None() {
 		return of
@@ -225,7 +230,8 @@ func without[T any](all []T, indices []int) []T {
 	return left
 }
 
-// nextCuts leave out one thing more than c: the last steps first, then the last objects, then all replicas but one.
+// nextCuts leave out one thing more than c: the last steps first, then the last
+// objects, then all replicas but one.
 func nextCuts(c plan.Cut, of *Case) []plan.Cut {
 	var all []plan.Cut
 	for i := range slices.Backward(of.Workload) {

@@ -9,7 +9,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// A smaller case may fail for another reason: old caches explain nothing of a restart that fails without them.
+// A smaller case may fail for another reason: old caches explain nothing of a
+// restart that fails without them.
 func TestAPlainRestartIsMadeSmallerToPlainRestarts(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := breeding.Case(breeding.Right)

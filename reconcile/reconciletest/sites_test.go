@@ -24,8 +24,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/actors"
 )
 
-// A site is a ConfigMap with the label site and an image; it gets a Deployment, and when all of its Pods run that
-// image, the annotation serves says so.
+// A site is a ConfigMap with the label site and an image; it gets a Deployment,
+// and when all of its Pods run that image, the annotation serves says so.
 func site(name, image string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: name, Labels: map[string]string{"site": "yes"}},
@@ -33,10 +33,12 @@ func site(name, image string) *corev1.ConfigMap {
 	}
 }
 
-// served reports whether a Deployment serves its desired state; after is when to look again, if nothing changes.
+// served reports whether a Deployment serves its desired state; after is when
+// to look again, if nothing changes.
 type served = func(d *appsv1.Deployment) (yes bool, after time.Duration)
 
-// complete trusts the status of the Deployment once it is about the present generation.
+// complete trusts the status of the Deployment once it is about the present
+// generation.
 func complete(d *appsv1.Deployment) (bool, time.Duration) {
 	s := d.Status
 	return s.ObservedGeneration == d.Generation && s.UpdatedReplicas == *d.Spec.Replicas && s.Replicas == s.UpdatedReplicas &&
@@ -138,8 +140,9 @@ func serving(ok served) *reconciletest.Case {
 	}
 }
 
-// saysTrue: a site that is reported as served has two Pods. That holds only without faults: after a restart on a stale
-// cache the old image comes back for a moment.
+// saysTrue: a site that is reported as served has two Pods. That holds only
+// without faults: after a restart on a stale cache the old image comes back for
+// a moment.
 func saysTrue(w *reconciletest.World) error {
 	sites, err := reconciletest.List[corev1.ConfigMap](w, "configmaps")
 	if err != nil {

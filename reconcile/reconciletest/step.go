@@ -12,37 +12,41 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/backend"
 )
 
-// Step is one act of another client, such as a user. It goes to the server at once and gets no fault. [Create],
-// [Patch] and [Delete] make the usual ones; your own Step may do several writes, or change state outside the cluster.
+// Step is one act of another client, such as a user. It goes to the server at
+// once and gets no fault. [Create], [Patch] and [Delete] make the usual ones;
+// your own Step may do several writes, or change state outside the cluster.
 type Step struct {
 	// Name describes the step in traces. Required.
 	Name string
-	// Do acts. An error in the run without faults fails the test. With faults, Do is then called once more when the
-	// program is at rest. Required.
+	// Do acts. An error in the run without faults fails the test. With faults,
+	// Do is then called once more when the program is at rest. Required.
 	Do func(ctx context.Context, w *World) error
 
 	single bool             // one write: a failed step has done nothing
 	gone   func(error) bool // reports whether an error means that the step is not needed
 }
 
-// Create returns a step that creates an object, including its status, and first its namespace if necessary. The
-// object is copied when the step is done.
+// Create returns a step that creates an object, including its status, and first
+// its namespace if necessary. The object is copied when the step is done.
 //
-// Errors of its Do: the object exists already; the server serves no resource of its kind, or refuses it.
+// Errors of its Do: the object exists already; the server serves no resource of
+// its kind, or refuses it.
 func Create(obj runtime.Object) Step {
 	return Step{Name: "create " + backend.Title(obj), single: true, Do: func(_ context.Context, w *World) error {
 		return w.server.Load(obj)
 	}}
 }
 
-// Patch returns a step that applies a JSON merge patch to an object, or to its status:
+// Patch returns a step that applies a JSON merge patch to an object, or to its
+// status:
 //
 //	reconciletest.Patch("deployments.apps", "namespace/name", `{"spec":{"replicas":3}}`)
 //	reconciletest.Patch("nodes/status", "name", `{"status":{"phase":"Running"}}`)
 //
 // The key of an object without a namespace is its name.
 //
-// Errors of its Do: the object does not exist; the server does not serve the resource, or refuses the patch.
+// Errors of its Do: the object does not exist; the server does not serve the
+// resource, or refuses the patch.
 func Patch(resource, key, json string) Step {
 	resource, subresource, status := strings.Cut(resource, "/")
 	verb, subresources := "patch ", []string(nil)
@@ -60,10 +64,11 @@ func Patch(resource, key, json string) Step {
 	}}
 }
 
-// Delete returns a step that deletes an object, which its finalizers may delay; its dependents are deleted in the
-// background. The key is that of [Patch].
+// Delete returns a step that deletes an object, which its finalizers may delay;
+// its dependents are deleted in the background. The key is that of [Patch].
 //
-// Errors of its Do: the object does not exist; the server does not serve the resource.
+// Errors of its Do: the object does not exist; the server does not serve the
+// resource.
 func Delete(resource, key string) Step {
 	do := func(ctx context.Context, w *World) error {
 		client, name, err := backend.Client(w.server, resource, key)

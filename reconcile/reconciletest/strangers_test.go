@@ -23,8 +23,9 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// sized keeps the size of each parent in its child, by updates of the cached object, and takes the child away while
-// there is no size. A conflict at a write of swallowed is no error: the cache is late, and an event will come.
+// sized keeps the size of each parent in its child, by updates of the cached
+// object, and takes the child away while there is no size. A conflict at a
+// write of swallowed is no error: the cache is late, and an event will come.
 func sized(swallowed string) breeding.Breed {
 	leave := func(verb string, err error) error {
 		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) && verb == swallowed {
@@ -53,8 +54,9 @@ func sized(swallowed string) breeding.Breed {
 	}
 }
 
-// A conflict of an update, or of the deletion of a certain object, means that another client was faster: that event
-// leads to the next attempt. One of a create is that of a quota, and no event follows it.
+// A conflict of an update, or of the deletion of a certain object, means that
+// another client was faster: that event leads to the next attempt. One of a
+// create is that of a quota, and no event follows it.
 func TestAConflictMayBeLeftToTheEventThatFollows(t *testing.T) {
 	exhaustive(t)
 	for swallowed, want := range map[string]string{"update": "", "delete": "", "create": "409 instead of call"} {
@@ -74,8 +76,9 @@ func TestAConflictMayBeLeftToTheEventThatFollows(t *testing.T) {
 	}
 }
 
-// terms starts again with each parent after the first one, like a replica that leads for the second time: with a new
-// informer. list may belong to an informer that has ended.
+// terms starts again with each parent after the first one, like a replica that
+// leads for the second time: with a new informer. list may belong to an
+// informer that has ended.
 func terms(list func(cache.SharedIndexInformer) func() []any) func(env *reconciletest.Env) error {
 	return func(env *reconciletest.Env) error {
 		for env.Context().Err() == nil {
@@ -209,8 +212,9 @@ func TestAClockIsNoLoop(t *testing.T) {
 	g.Expect(r.Failure).To(gomega.ContainSubstring("name the field in Case.Ignore"))
 }
 
-// announcing records the same event at its start and then every six minutes, when client-go's broadcaster, which holds a
-// lock meanwhile, looks for series that have ended.
+// announcing records the same event at its start and then every six minutes,
+// when client-go's broadcaster, which holds a lock meanwhile, looks for series
+// that have ended.
 func announcing(env *reconciletest.Env) error {
 	ctx := env.Context()
 	if _, err := env.Client().CoreV1().ConfigMaps("d").Get(ctx, "a", metav1.GetOptions{}); err != nil {

@@ -13,7 +13,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// oneChild is a case with rules of its own: they hold after every write, and at the end.
+// oneChild is a case with rules of its own: they hold after every write, and at
+// the end.
 func oneChild(breed breeding.Breed) *reconciletest.Case {
 	atMost := func(most int) func(*reconciletest.World) error {
 		return func(w *reconciletest.World) error {
@@ -33,7 +34,8 @@ func oneChild(breed breeding.Breed) *reconciletest.Case {
 	}
 }
 
-// Search does not fail the test: it shows that the rule would be broken, and so that the test can fail.
+// Search does not fail the test: it shows that the rule would be broken, and so
+// that the test can fail.
 func TestARuleCanFail(t *testing.T) {
 	report := reconciletest.Search(t, oneChild(breeding.Premature), &reconciletest.Options{Budget: breeding.Budget})
 	if report.Failure == "" {
@@ -41,14 +43,16 @@ func TestARuleCanFail(t *testing.T) {
 	}
 }
 
-// The manifest with the program's Role is compared with its calls: missing and superfluous permissions are findings.
+// The manifest with the program's Role is compared with its calls: missing and
+// superfluous permissions are findings.
 func TestTheRoleIsEnough(t *testing.T) {
 	c := oneChild(breeding.Right)
 	c.Roles = []string{"testdata/role.yaml"}
 	reconciletest.Explore(t, c, &reconciletest.Options{Budget: 2 * time.Second})
 }
 
-// Replay plays one run again, with the token that a failed Explore printed, while you look for the bug.
+// Replay plays one run again, with the token that a failed Explore printed,
+// while you look for the bug.
 func TestTheTokenOfAFailedRun(t *testing.T) {
 	token := os.Getenv("REPLAY")
 	if token == "" {
@@ -57,7 +61,8 @@ func TestTheTokenOfAFailedRun(t *testing.T) {
 	reconciletest.Replay(t, oneChild(breeding.Right), nil, token)
 }
 
-// FuzzChild lets Go's fuzzer choose schedules: go test -fuzz FuzzChild. Without -fuzz it plays a few.
+// FuzzChild lets Go's fuzzer choose schedules: go test -fuzz FuzzChild. Without
+// -fuzz it plays a few.
 func FuzzChild(f *testing.F) {
 	reconciletest.Fuzz(f, oneChild(breeding.Right), &reconciletest.Options{Budget: time.Second, Seeds: 5})
 }

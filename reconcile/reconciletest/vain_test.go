@@ -30,7 +30,8 @@ func stumbling(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) er
 	return breeding.Right(ctx, b, p)
 }
 
-// picky is right, but for a parent that has got data: those it refuses, by an error that is retried or one that is not.
+// picky is right, but for a parent that has got data: those it refuses, by an
+// error that is retried or one that is not.
 func picky(refuse func(error) error) breeding.Breed {
 	return func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 		if len(p.Data) > 0 {
@@ -40,7 +41,8 @@ func picky(refuse func(error) error) breeding.Breed {
 	}
 }
 
-// waiting is correct, and then waits, by returning an error, for an event that comes by itself.
+// waiting is correct, and then waits, by returning an error, for an event that
+// comes by itself.
 func waiting(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 	if err := breeding.Right(ctx, b, p); err != nil || time.Since(p.CreationTimestamp.Time) > 5*time.Second {
 		return err
@@ -56,7 +58,8 @@ func halfway(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) erro
 	return errors.New("no such luck")
 }
 
-// A run without faults that only errs, writes nothing, or ends as well without the program, shows nothing.
+// A run without faults that only errs, writes nothing, or ends as well without
+// the program, shows nothing.
 func TestNothingPassesInVain(t *testing.T) {
 	retried := func(err error) error { return err }
 	withoutGoal := func(c *reconciletest.Case) { c.Goal = nil }
@@ -134,7 +137,8 @@ func watching(c *reconciletest.Case) {
 	}
 }
 
-// exporting makes a case of a program that keeps in memory how many parents it has seen, and writes nothing.
+// exporting makes a case of a program that keeps in memory how many parents it
+// has seen, and writes nothing.
 func exporting(anew bool) func(c *reconciletest.Case) {
 	seen := map[string]bool{}
 	return func(c *reconciletest.Case) {
@@ -171,7 +175,8 @@ func inOneStep(a, b reconciletest.Step) reconciletest.Step {
 // nothing does nothing.
 func nothing(context.Context, *breeding.Breeder, *corev1.ConfigMap) error { return nil }
 
-// A run with known findings counts once, whatever their number, and the summary has the first error.
+// A run with known findings counts once, whatever their number, and the summary
+// has the first error.
 func TestAKnownErrorIsInTheSummary(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := breeding.Case(failing)
@@ -237,7 +242,8 @@ func TestTheShareIsReported(t *testing.T) {
 	g.Expect(r.String()).To(gomega.ContainSubstring("(100 %)"))
 }
 
-// In CI green means that every single deviation was tried, unless the test says how long it may take.
+// In CI green means that every single deviation was tried, unless the test says
+// how long it may take.
 func TestTheEnvironmentHasTheBudget(t *testing.T) {
 	usual := time.Minute
 	if testing.Short() {

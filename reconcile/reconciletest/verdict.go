@@ -11,7 +11,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
-// assess judges a run, except for known findings: they neither hide others, nor count.
+// assess judges a run, except for known findings: they neither hide others, nor
+// count.
 func (x *explorer) assess(p plan.Plan, out *outcome) {
 	before := x.report.Known
 	if x.withdrawKnown(p, out) && !out.whole {
@@ -23,8 +24,10 @@ func (x *explorer) assess(p plan.Plan, out *outcome) {
 	}
 }
 
-// judge runs the oracles that compare a run with the reference: state first, which explains why a restart wrote again,
-// then amplify, and counts if only the program's view was delayed or a read failed. The others ran during the run.
+// judge runs the oracles that compare a run with the reference: state first,
+// which explains why a restart wrote again, then amplify, and counts if only
+// the program's view was delayed or a read failed. The others ran during the
+// run.
 func (x *explorer) judge(p plan.Plan, out *outcome) {
 	if out.void || p.Changes() || out.finding != nil && (out.finding.Oracle != report.Tail || !out.whole) {
 		return
@@ -62,18 +65,21 @@ func (x *explorer) judge(p plan.Plan, out *outcome) {
 	}
 }
 
-// passing reports whether a count is about deletions of temporary objects, such as locks, which the program creates
-// and deletes before it rests: it may do so once for each attempt. Objects that another client has written to
-// meanwhile do not count: their work would be done twice.
+// passing reports whether a count is about deletions of temporary objects, such
+// as locks, which the program creates and deletes before it rests: it may do so
+// once for each attempt. Objects that another client has written to meanwhile
+// do not count: their work would be done twice.
 func (o *outcome) passing(count string) bool {
 	what, of := strings.CutPrefix(count, deletes)
 	return of && o.counts[atOnce+what] > 0 && !o.kept[what]
 }
 
-// A run with faults may have amplified times the writes of the run without, and amplifiedBy more.
+// A run with faults may have amplified times the writes of the run without, and
+// amplifiedBy more.
 const amplified, amplifiedBy = 5, 30
 
-// slow reports whether the plan delays something. Then two sides may undo each other's work for that long.
+// slow reports whether the plan delays something. Then two sides may undo each
+// other's work for that long.
 func slow(p plan.Plan) bool {
 	return slices.ContainsFunc(p, func(d plan.Deviation) bool {
 		return (d.At == plan.AtDelivery || d.At == plan.AtCall) && d.Fault == plan.Hold ||
@@ -81,7 +87,8 @@ func slow(p plan.Plan) bool {
 	})
 }
 
-// onlySight reports whether the plan only delays the program's view, or lets a read fail.
+// onlySight reports whether the plan only delays the program's view, or lets a
+// read fail.
 func onlySight(p plan.Plan, out *outcome) bool {
 	for _, d := range p {
 		if d.At != plan.AtDelivery && (d.At != plan.AtCall || d.Fault != plan.Hold && !out.reads(d.Index)) {
@@ -99,8 +106,9 @@ func sight(p plan.Plan) (why report.Reason, words string) {
 	return report.StaleCache, "delay"
 }
 
-// withdrawKnown withdraws a known finding, and reports whether it has. A finding that cut the run without faults short
-// is kept: the other runs are compared with that run.
+// withdrawKnown withdraws a known finding, and reports whether it has. A
+// finding that cut the run without faults short is kept: the other runs are
+// compared with that run.
 func (x *explorer) withdrawKnown(p plan.Plan, out *outcome) bool {
 	if out.finding == nil || len(p) == 0 && !out.whole {
 		return false
@@ -140,8 +148,8 @@ func (x *explorer) mask(other *outcome) {
 // luck is how many more runs without faults look for chance differences.
 const luck = 10
 
-// widen looks for further chance differences before the program is blamed. It returns false if it has done so already,
-// or if nothing depends on chance.
+// widen looks for further chance differences before the program is blamed. It
+// returns false if it has done so already, or if nothing depends on chance.
 func (x *explorer) widen() bool {
 	if x.report.Chance == "" || x.widened {
 		return false

@@ -45,7 +45,8 @@ func modest(m *metav1.ObjectMeta) {
 	metav1.SetMetaDataAnnotation(m, "of", "parent")
 }
 
-// pairing does something at every second change; careless, it waits for the second without a thought of the end.
+// pairing does something at every second change; careless, it waits for the
+// second without a thought of the end.
 func pairing(careless bool) func(env *reconciletest.Env) error {
 	return func(env *reconciletest.Env) error {
 		ctx := env.Context()
@@ -87,7 +88,8 @@ func twice() reconciletest.Step {
 	}}
 }
 
-// reader reads, and hands over the result; careless, it does not think of a receiver that has left.
+// reader reads, and hands over the result; careless, it does not think of a
+// receiver that has left.
 func reader(careless bool) func(env *reconciletest.Env) error {
 	return func(env *reconciletest.Env) error {
 		ctx := env.Context()
@@ -114,8 +116,8 @@ func reader(careless bool) func(env *reconciletest.Env) error {
 	}
 }
 
-// counting children by the events of a watch that starts again whenever it ends: objects deleted in between stay
-// counted.
+// counting children by the events of a watch that starts again whenever it
+// ends: objects deleted in between stay counted.
 func events(relist bool) func(env *reconciletest.Env) error {
 	return func(env *reconciletest.Env) error {
 		ctx, client := env.Context(), env.Client()
@@ -184,8 +186,9 @@ func heal(ctx context.Context, env *reconciletest.Env, known map[string]bool) er
 
 var widgets = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
 
-// widget reports the generation of a Widget, in its status and in the conditions; stale, it says so once and for all in
-// its status, or in the condition Ready.
+// widget reports the generation of a Widget, in its status and in the
+// conditions; stale, it says so once and for all in its status, or in the
+// condition Ready.
 func widget(stale string) func(env *reconciletest.Env) error {
 	return func(env *reconciletest.Env) error {
 		ctx := env.Context()
@@ -239,8 +242,9 @@ func ofWidgets(run func(env *reconciletest.Env) error) *reconciletest.Case {
 	}
 }
 
-// Bugs that need more than one usual deviation, and their correct twins, which are not accused. A finalizer whose
-// clean-up reads a cache is in the zoo: "cleans up what its cache shows".
+// Bugs that need more than one usual deviation, and their correct twins, which
+// are not accused. A finalizer whose clean-up reads a cache is in the zoo:
+// "cleans up what its cache shows".
 func TestWhatWasMissed(t *testing.T) {
 	exhaustive(t)
 	ofChildren := func(run func(env *reconciletest.Env) error) *reconciletest.Case {

@@ -22,9 +22,10 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// A crowd is more parents than there are workers. All of them change at once when the program boots, and each change
-// comes from three sides: the parents, their children, and Services of their names. Each reconcile makes a call, so that one
-// reconcile more or less shows.
+// A crowd is more parents than there are workers. All of them change at once
+// when the program boots, and each change comes from three sides: the parents,
+// their children, and Services of their names. Each reconcile makes a call, so
+// that one reconcile more or less shows.
 func crowd(t func() breeding.Breed) *reconciletest.Case {
 	c := &reconciletest.Case{Run: func(env *reconciletest.Env) error { return crowded(env, t()) }}
 	for i := range 6 {
@@ -80,7 +81,8 @@ func crowded(env *reconciletest.Env, t breeding.Breed) error {
 	return c.Run(env.Context())
 }
 
-// Several workers and mappers always take the same path. The log contains the lines that a second process compares.
+// Several workers and mappers always take the same path. The log contains the
+// lines that a second process compares.
 func TestWorkersAreDeterministic(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := crowd(func() breeding.Breed { return seen })

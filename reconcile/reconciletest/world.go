@@ -13,10 +13,11 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/backend"
 )
 
-// World is the cluster as an administrator sees it: live, not cached, and without faults. Steps of the workload,
-// actors, Goal and Always receive it.
+// World is the cluster as an administrator sees it: live, not cached, and
+// without faults. Steps of the workload, actors, Goal and Always receive it.
 //
-// Concurrency: its methods may be called by the function that received it, until that function returns.
+// Concurrency: its methods may be called by the function that received it,
+// until that function returns.
 type World struct {
 	server  backend.Server
 	outside any
@@ -24,10 +25,12 @@ type World struct {
 	client  kubernetes.Interface       // once it was asked for
 }
 
-// Outside returns the value that Case.Outside made for this run, or nil if the case has none.
+// Outside returns the value that Case.Outside made for this run, or nil if the
+// case has none.
 func (w *World) Outside() any { return w.outside }
 
-// Config returns an administrator's configuration: its requests get no fault and are never delayed.
+// Config returns an administrator's configuration: its requests get no fault
+// and are never delayed.
 func (w *World) Config() *rest.Config { return w.server.Config() }
 
 // Client returns a clientset on [World.Config], always the same one.
@@ -38,14 +41,16 @@ func (w *World) Client() kubernetes.Interface {
 	return w.client
 }
 
-// Version returns a number that grows with each write by any client: an [Actor] that has already seen this version
-// need not look again. On a real server it is 0.
+// Version returns a number that grows with each write by any client: an [Actor]
+// that has already seen this version need not look again. On a real server it
+// is 0.
 func (w *World) Version() int64 { return w.server.Version() }
 
-// Objects returns the objects of a resource, "pods" or "jobs.batch", sorted by namespace and name. The objects are
-// shared; do not modify them.
+// Objects returns the objects of a resource, "pods" or "jobs.batch", sorted by
+// namespace and name. The objects are shared; do not modify them.
 //
-// Errors: the server does not serve the resource; on a real server also those of its list.
+// Errors: the server does not serve the resource; on a real server also those
+// of its list.
 func (w *World) Objects(resource string) ([]*unstructured.Unstructured, error) {
 	r, known := w.found[resource]
 	if !known {
@@ -58,8 +63,8 @@ func (w *World) Objects(resource string) ([]*unstructured.Unstructured, error) {
 	return w.server.Objects(r)
 }
 
-// List returns the objects of a resource, "pods" or "jobs.batch", as values of their Go type, sorted by namespace and
-// name. The caller owns them.
+// List returns the objects of a resource, "pods" or "jobs.batch", as values of
+// their Go type, sorted by namespace and name. The caller owns them.
 //
 // Errors: those of [World.Objects], and an object that does not decode into T.
 //
@@ -84,11 +89,12 @@ func List[T any](w *World, resource string) ([]T, error) {
 	return all, nil
 }
 
-// Actor is a part of the cluster that acts by itself, such as a kubelet or another controller. It writes as another
-// client: the program is not blamed for it. In some runs it is a minute late.
+// Actor is a part of the cluster that acts by itself, such as a kubelet or
+// another controller. It writes as another client: the program is not blamed
+// for it. In some runs it is a minute late.
 //
-// The world is at rest when no actor has acted for a while, whether it wrote or not, and none is enabled: an actor
-// that stays enabled prevents rest.
+// The world is at rest when no actor has acted for a while, whether it wrote or
+// not, and none is enabled: an actor that stays enabled prevents rest.
 //
 // Package actors has the usual ones.
 //
@@ -100,7 +106,7 @@ type Actor struct {
 	Enabled func(w *World) bool
 	// Do acts: usually by one write. Required.
 	Do func(w *World)
-	// Due returns the time at which it will act, or zero for never. The world is not at rest before then. nil means
-	// never.
+	// Due returns the time at which it will act, or zero for never. The world
+	// is not at rest before then. nil means never.
 	Due func(w *World) time.Time
 }

@@ -187,8 +187,8 @@ func TestWhereTheCacheWasWrongTheServerIsAsked(t *testing.T) {
 	f.Expect(got.Data).To(HaveKey("theirs"))
 }
 
-// The next reconcile finds a write in the cache only if the manager's client waits for
-// it.
+// The next reconcile finds a write in the cache only if the manager's client
+// waits for it.
 func TestReadsOfOwnWrites(t *testing.T) {
 	for _, waits := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -1,5 +1,5 @@
-// Package dropin puts the cache of Homeostat behind a manager of controller-runtime.
-// Nothing else of the operator changes.
+// Package dropin puts the cache of Homeostat behind a manager of
+// controller-runtime. Nothing else of the operator changes.
 package dropin
 
 import (
@@ -20,7 +20,8 @@ func NewManager(config *rest.Config, options manager.Options) (manager.Manager, 
 	return ctrl.NewManager(config, options)
 }
 
-// NewObservedManager is NewManager, and shows the informers in the manager's metrics.
+// NewObservedManager is NewManager, and shows the informers in the manager's
+// metrics.
 func NewObservedManager(config *rest.Config, options manager.Options) (manager.Manager, error) {
 	// region observed
 	var informers clientgo.Informers

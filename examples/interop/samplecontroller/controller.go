@@ -1,6 +1,6 @@
-// Package samplecontroller is a controller in the shape of k8s.io/sample-controller,
-// with client-go's informers, and two things of Homeostat: its queue in place of
-// client-go's, and its leader election.
+// Package samplecontroller is a controller in the shape of
+// k8s.io/sample-controller, with client-go's informers, and two things of
+// Homeostat: its queue in place of client-go's, and its leader election.
 package samplecontroller
 
 import (
@@ -26,7 +26,8 @@ import (
 // shouted is the annotation with the text of a ConfigMap in capital letters.
 const shouted = "example.com/shouted"
 
-// Controller shouts the text of ConfigMaps. It works for one Run: its queue ends with it.
+// Controller shouts the text of ConfigMaps. It works for one Run: its queue
+// ends with it.
 type Controller struct {
 	client    kubernetes.Interface
 	lister    corelisters.ConfigMapLister
@@ -35,14 +36,15 @@ type Controller struct {
 	workqueue clientgo.TypedRateLimitingInterface[cache.ObjectName]
 }
 
-// NewController adds a handler to the informer, which Run removes at its end. keys is
-// the queue: its Stats and Entries describe the controller's work.
+// NewController adds a handler to the informer, which Run removes at its end.
+// keys is the queue: its Stats and Entries describe the controller's work.
 func NewController(
 	client kubernetes.Interface, maps coreinformers.ConfigMapInformer, keys *queue.Queue[cache.ObjectName],
 ) (*Controller, error) {
 	c := &Controller{
 		client: client, lister: maps.Lister(), shared: maps.Informer(),
-		// Instead of workqueue.NewTypedRateLimitingQueue: all that follows is as it was.
+		// Instead of workqueue.NewTypedRateLimitingQueue: all that follows is
+		// as it was.
 		workqueue: workqueue.New(keys, nil),
 	}
 	var err error

@@ -20,8 +20,8 @@ type Program struct {
 	Elector *leader.Elector
 }
 
-// Run leads once: its error should end the process, which the kubelet starts again, as
-// in programs with client-go's leaderelection.
+// Run leads once: its error should end the process, which the kubelet starts
+// again, as in programs with client-go's leaderelection.
 func (p *Program) Run(ctx context.Context) error {
 	p.start(ctx)
 	return p.Elector.RunOnce(ctx, p.term)

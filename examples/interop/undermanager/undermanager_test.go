@@ -99,7 +99,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (r roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return r(req) }
 
-// allowing answers reviews, which the simulated server does not: everything is allowed.
+// allowing answers reviews, which the simulated server does not: everything is
+// allowed.
 func allowing(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(req *http.Request) (*http.Response, error) {
 		if !strings.HasSuffix(req.URL.Path, "/selfsubjectaccessreviews") {

@@ -22,7 +22,8 @@ import (
 // maxText is how long the text of a ConfigMap may be.
 const maxText = 80
 
-// Program is the operator; its main is os.Exit(webhooks.Program().Main(os.Args[1:], os.Stderr)).
+// Program is the operator; its main is
+// os.Exit(webhooks.Program().Main(os.Args[1:], os.Stderr)).
 func Program() operator.Program {
 	var options webhook.Options
 	return operator.Program{
@@ -36,8 +37,8 @@ func Program() operator.Program {
 		// Every replica answers, leader or not, until its controllers have drained:
 		// their last writes pass the webhook, too.
 		Beside: func(ctx context.Context, _ operator.Env) error { return serve(ctx, options) },
-		// The Service of the webhook sends requests to Pods that are ready. If the webhook
-		// converts objects, no cache can be filled before one is.
+		// The Service of the webhook sends requests to Pods that are ready. If
+		// the webhook converts objects, no cache can be filled before one is.
 		ReadyWithoutCaches: true,
 	}
 }

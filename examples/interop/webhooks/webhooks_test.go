@@ -182,7 +182,8 @@ func freePort(g *WithT) int {
 	return l.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // of a TCP listener
 }
 
-// review asks whether a ConfigMap with this text may be created, as the API server does.
+// review asks whether a ConfigMap with this text may be created, as the API
+// server does.
 func review(port int, text string) (allowed bool, err error) {
 	m, err := json.Marshal(&corev1.ConfigMap{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, Data: map[string]string{"text": text},

@@ -1,4 +1,5 @@
-// Command controller grants the nodes of a cluster leave to reboot, never more at once than their RebootGroup allows.
+// Command controller grants the nodes of a cluster leave to reboot, never more
+// at once than their RebootGroup allows.
 package main
 
 import (

@@ -1,5 +1,6 @@
-// Command demo rolls reboots across 12 nodes, kills processes on the way, and reports whether the operator has kept
-// its promises: on a simulated API server, on a real one of its own, or on a cluster.
+// Command demo rolls reboots across 12 nodes, kills processes on the way, and
+// reports whether the operator has kept its promises: on a simulated API
+// server, on a real one of its own, or on a cluster.
 package main
 
 import (
@@ -77,7 +78,8 @@ func run(ctx context.Context, args []string, out io.Writer) (good bool, err erro
 	return verdict.Good(), verdict.Write(out)
 }
 
-// provide starts an API server unless there is one; never that of $KUBECONFIG, which may be in use.
+// provide starts an API server unless there is one; never that of $KUBECONFIG,
+// which may be in use.
 func provide(ctx context.Context, o *roll.Options, onReal bool) (stop func() error, err error) {
 	switch {
 	case o.Kubeconfig != "":

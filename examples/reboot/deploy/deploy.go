@@ -7,8 +7,8 @@ import "embed"
 //go:embed *.yaml signal/*.yaml
 var files embed.FS
 
-// Manifest returns one of the files, such as crd.yaml or signal/daemonset.yaml. It panics if there is none of
-// that name.
+// Manifest returns one of the files, such as crd.yaml or signal/daemonset.yaml.
+// It panics if there is none of that name.
 func Manifest(name string) string {
 	text, err := files.ReadFile(name)
 	if err != nil {

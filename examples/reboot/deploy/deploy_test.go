@@ -30,7 +30,8 @@ func agents(t *testing.T, signal bool) corev1.PodSpec {
 	return d.Spec.Template.Spec
 }
 
-// mounts are the paths of volumes that a container sees, and whether it may write them.
+// mounts are the paths of volumes that a container sees, and whether it may
+// write them.
 func mounts(pod corev1.PodSpec, container corev1.Container) map[string]bool {
 	all := map[string]bool{}
 	for _, m := range container.VolumeMounts {
@@ -78,7 +79,8 @@ func TestTheAgentHasTheLeastPrivilegesOfItsMethod(t *testing.T) {
 	}
 }
 
-// A container that sees /run, with the sockets of the container runtime, is not user 0.
+// A container that sees /run, with the sockets of the container runtime, is not
+// user 0.
 func TestOnlyAUserWithoutRightsSeesTheHostsRun(t *testing.T) {
 	g := NewWithT(t)
 	pod := agents(t, false)

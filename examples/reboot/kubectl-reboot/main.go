@@ -1,4 +1,5 @@
-// Command kubectl-reboot is a plugin of kubectl: put it into the PATH, and call kubectl reboot.
+// Command kubectl-reboot is a plugin of kubectl: put it into the PATH, and call
+// kubectl reboot.
 package main
 
 import (

@@ -38,29 +38,30 @@ type Settings struct {
 	Description string
 	// Transform is called for each object before it is stored; nil for none.
 	Transform cache.TransformFunc
-	// ShouldResync is called every ResyncPeriod, unless that is 0, and reports whether to
-	// call Observer.Resync.
+	// ShouldResync is called every ResyncPeriod, unless that is 0, and reports
+	// whether to call Observer.Resync.
 	ResyncPeriod time.Duration
 	ShouldResync func() bool
 	// Failed is called with each error that ends a watch; nil for none.
 	Failed cache.WatchErrorHandlerWithContext
 }
 
-// Observer is told what was stored. It is locked while something is stored and told, so
-// the calls below do not overlap. They must not wait for anything.
+// Observer is told what was stored. It is locked while something is stored and
+// told, so the calls below do not overlap. They must not wait for anything.
 type Observer[T any] interface { //nolint:interfacebloat // what client-go's handlers are told
 	sync.Locker
 
-	// Put tells that an object was stored. The old one is the zero T if there was none.
+	// Put tells that an object was stored. The old one is the zero T if there
+	// was none.
 	Put(old, object T)
-	// Deleted tells of an event of a deletion, with the last state, also if no such object
-	// was stored.
+	// Deleted tells of an event of a deletion, with the last state, also if no
+	// such object was stored.
 	Deleted(last T)
 	// Lost tells that an object was removed whose last state is not known.
 	Lost(cached T)
-	// Replaced tells that a list was stored: which objects are no longer there, and which
-	// are, each with the one before, which is the zero T if there was none, and the same
-	// object if nothing has changed.
+	// Replaced tells that a list was stored: which objects are no longer there,
+	// and which are, each with the one before, which is the zero T if there was
+	// none, and the same object if nothing has changed.
 	Replaced(lost []T, now iter.Seq2[T, T], resourceVersion string)
 	// CaughtUp tells that everything up to a resourceVersion is stored.
 	CaughtUp(resourceVersion string)

@@ -14,15 +14,15 @@ import (
 // ErrGivenUp is why a list beside the watch is not stored: its shards were removed.
 var ErrGivenUp = errors.New("the shards were removed meanwhile")
 
-// ErrOtherHistory is why a list beside the watch is not stored: the server was restored
-// since it was begun.
+// ErrOtherHistory is why a list beside the watch is not stored: the server was
+// restored since it was begun.
 var ErrOtherHistory = errors.New("the list is of a state that the server has lost")
 
-// Cover is the shards whose objects a cache keeps, and how far they are complete. Its
-// zero value keeps nothing.
+// Cover is the shards whose objects a cache keeps, and how far they are
+// complete. Its zero value keeps nothing.
 //
-// Wanted, Complete and IsLate may be called at any time. The lock under which the cache
-// changes guards all other calls.
+// Wanted, Complete and IsLate may be called at any time. The lock under which
+// the cache changes guards all other calls.
 type Cover struct {
 	wanted, complete atomic.Pointer[keyspace.Set]
 	late             atomic.Bool
@@ -31,8 +31,9 @@ type Cover struct {
 	filling *Filling
 	// beside are the lists beside the watch that it has not caught up with.
 	beside []listing
-	// asked is the part of wanted that the list of the watch under way brings, or the
-	// last one has brought: not what was removed since it began, and came back.
+	// asked is the part of wanted that the list of the watch under way brings,
+	// or the last one has brought: not what was removed since it began, and
+	// came back.
 	asked keyspace.Set
 }
 
@@ -65,8 +66,8 @@ func (c *Cover) Wanted() keyspace.Set { return load(&c.wanted) }
 // Complete returns the part of Wanted that has been listed.
 func (c *Cover) Complete() keyspace.Set { return load(&c.complete) }
 
-// IsLate reports whether the watch may bring states before those that a list beside it
-// has brought.
+// IsLate reports whether the watch may bring states before those that a list
+// beside it has brought.
 func (c *Cover) IsLate() bool { return c.late.Load() }
 
 // common returns the intersection.
@@ -103,10 +104,11 @@ func (c *Cover) Fill(set keyspace.Set) {
 // Filling returns the part that is being listed beside the watch, nil if none is.
 func (c *Cover) Filling() *Filling { return c.filling }
 
-// Left returns the shards to take from a list beside the watch, at rv, that was begun for
-// f: those that a list of the watch has not brought at least as new.
+// Left returns the shards to take from a list beside the watch, at rv, that was
+// begun for f: those that a list of the watch has not brought at least as new.
 //
-// Errors: ErrGivenUp if set is no longer listed, ErrOtherHistory if f is not what is.
+// Errors: ErrGivenUp if set is no longer listed, ErrOtherHistory if f is not
+// what is.
 func (c *Cover) Left(f *Filling, set keyspace.Set, rv string) (left keyspace.Set, err error) {
 	switch {
 	case c.filling == nil || !c.filling.set.Includes(set): // it was removed, or all that was before
@@ -129,8 +131,8 @@ func (f *Filling) HasDeleted(key types.NamespacedName, rv string) bool {
 	return ok && versions.Older(rv, deleted)
 }
 
-// Filled ends that: states that the watch brings up to rv may be older than the stored
-// ones of set.
+// Filled ends that: states that the watch brings up to rv may be older than the
+// stored ones of set.
 func (c *Cover) Filled(set keyspace.Set, rv string) {
 	c.addComplete(c.filling.set)
 	c.filling = nil
@@ -154,8 +156,8 @@ func (c *Cover) CaughtUp(rv string) {
 	c.late.Store(len(c.beside) > 0)
 }
 
-// Newest returns the newest resourceVersion of the lists that the watch has not caught up
-// with, empty if there are none.
+// Newest returns the newest resourceVersion of the lists that the watch has not
+// caught up with, empty if there are none.
 func (c *Cover) Newest() (rv string) {
 	for _, list := range c.beside {
 		if versions.Older(rv, list.rv) {
@@ -165,8 +167,8 @@ func (c *Cover) Newest() (rv string) {
 	return rv
 }
 
-// IsOutdated reports whether a state of an object at rv is older than a list beside the
-// watch that would have had it.
+// IsOutdated reports whether a state of an object at rv is older than a list
+// beside the watch that would have had it.
 func (c *Cover) IsOutdated(key types.NamespacedName, rv string) bool {
 	return key.Namespace != "" && slices.ContainsFunc(c.beside, func(list listing) bool {
 		return versions.Older(rv, list.rv) && keyspace.Has(list.set, key.Namespace)

@@ -35,9 +35,10 @@ type group struct {
 	readings []*reading
 }
 
-// Read calls receive for each event of a watch, one after the other, and once with open
-// false when its channel is closed, until stop is called. A call that has begun may still
-// run when stop returns. receive must not block: other watches wait for it.
+// Read calls receive for each event of a watch, one after the other, and once
+// with open false when its channel is closed, until stop is called. A call that
+// has begun may still run when stop returns. receive must not block: other
+// watches wait for it.
 func (r *Readers) Read(from <-chan watch.Event, receive func(event watch.Event, open bool)) (stop func()) {
 	one := &reading{from: from, receive: receive}
 	r.mu.Lock()
@@ -62,7 +63,8 @@ func (r *Readers) Read(from <-chan watch.Event, receive func(event watch.Event, 
 	}
 }
 
-// Wait returns when nothing is read any more, and every call of receive has returned.
+// Wait returns when nothing is read any more, and every call of receive has
+// returned.
 func (r *Readers) Wait() { r.running.Wait() }
 
 // wakeUp makes the goroutine of the group look at its watches again.
@@ -73,8 +75,8 @@ func (g *group) wakeUp() {
 	}
 }
 
-// run reads until no watch is left. If a call of receive ends the goroutine, another one
-// goes on.
+// run reads until no watch is left. If a call of receive ends the goroutine,
+// another one goes on.
 func (g *group) run() {
 	finished := false
 	defer func() {

@@ -86,8 +86,8 @@ func (p *Postings[T, V]) After(changes []Change[T]) Index[T] {
 	return &next
 }
 
-// ofStored returns the values of an object that is stored: none if the function panics,
-// since the index does not have such an object.
+// ofStored returns the values of an object that is stored: none if the function
+// panics, since the index does not have such an object.
 func (p *Postings[T, V]) ofStored(object T) (values []V) {
 	defer func() { _ = recover() }()
 	return p.of(object)
@@ -158,7 +158,8 @@ type branch[V comparable, P any] struct {
 	leaf   *leaf[V, P]
 }
 
-// leaf holds one value; next is a different one with the same hash, nearly always nil.
+// leaf holds one value; next is a different one with the same hash, nearly
+// always nil.
 type leaf[V comparable, P any] struct {
 	hash  uint64
 	value V
@@ -175,8 +176,8 @@ func (t *trie[V, P]) position(hash uint64, depth uint) (bit uint32, at int) {
 	return bit, bits.OnesCount32(t.set & (bit - 1))
 }
 
-// get returns the leaf stored for value, whose hash takes five bits at each depth. Values
-// with equal hashes are in one leaf, one after the other.
+// get returns the leaf stored for value, whose hash takes five bits at each
+// depth. Values with equal hashes are in one leaf, one after the other.
 func (t *trie[V, P]) get(hash uint64, value V) (known P, ok bool) {
 	for depth := uint(0); t != nil; depth += trieBits {
 		bit, at := t.position(hash, depth)

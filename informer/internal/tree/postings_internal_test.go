@@ -93,8 +93,8 @@ func TestTableIsAMap(t *testing.T) {
 	}
 }
 
-// However many objects there are, one that comes for each that was deleted does not cost
-// a copy of the table.
+// However many objects there are, one that comes for each that was deleted does
+// not cost a copy of the table.
 func TestTableIsSeldomRebuilt(t *testing.T) {
 	for live := 1000; live <= 1026; live++ {
 		var all Table[int]

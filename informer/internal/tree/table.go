@@ -29,8 +29,8 @@ type slots[T any] struct {
 	free int
 }
 
-// find returns the slot of key, or else the free slot at which the search for it ends and
-// the hash that is to be stored there.
+// find returns the slot of key, or else the free slot at which the search for
+// it ends and the hash that is to be stored there.
 func (s *slots[T]) find(key types.NamespacedName) (at *slot[T], free uint64) {
 	hash := maphash.Comparable(s.seed, key) | 1<<63
 	for n := hash; ; n++ {
@@ -70,8 +70,8 @@ func (t *Table[T]) Put(it *Item[T]) {
 	t.current.Load().put(it)
 }
 
-// put stores it, for which there must be a free slot. The item is stored before the hash:
-// a reader that finds the hash finds the item.
+// put stores it, for which there must be a free slot. The item is stored before
+// the hash: a reader that finds the hash finds the item.
 func (s *slots[T]) put(it *Item[T]) {
 	at, free := s.find(it.Key)
 	at.item.Store(it)
@@ -87,8 +87,8 @@ func (t *Table[T]) Remove(key types.NamespacedName) {
 	at.item.Store(nil)
 }
 
-// Fill replaces the whole content by items. An eighth of their number may come before the
-// table is rebuilt.
+// Fill replaces the whole content by items. An eighth of their number may come
+// before the table is rebuilt.
 func (t *Table[T]) Fill(items []*Item[T]) {
 	size := 1 << bits.Len(uint(max(4, len(items)*9/4)))
 	s := &slots[T]{seed: maphash.MakeSeed(), all: make([]slot[T], size), free: size / 2}

@@ -315,6 +315,6 @@ func (n *Node[T]) AppendItems(to []*Item[T]) []*Item[T] {
 	return to
 }
 
-// Change is one change of one object. Old is nil if it was not known, New is nil if it
-// was deleted.
+// Change is one change of one object. Old is nil if it was not known, New is
+// nil if it was deleted.
 type Change[T any] struct{ Old, New *Item[T] }

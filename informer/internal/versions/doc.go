@@ -1,5 +1,5 @@
-// Package versions has what an informer knows of resourceVersions: how far its watches
-// have come, how new its cache is known to be, and why a list was sent.
+// Package versions has what an informer knows of resourceVersions: how far its
+// watches have come, how new its cache is known to be, and why a list was sent.
 package versions
 
 // Occasion is why a list of the watch was sent.

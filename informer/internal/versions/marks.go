@@ -65,8 +65,8 @@ func (w *Marks) Advance(namespace, rv string, list bool) {
 	w.updateAndUnlock()
 }
 
-// SetSynced notes whether all watches have stored and delivered their first list, which
-// synced tells while no other call can note what was before.
+// SetSynced notes whether all watches have stored and delivered their first
+// list, which synced tells while no other call can note what was before.
 func (w *Marks) SetSynced(synced func() bool) {
 	w.mu.Lock()
 	w.synced = synced()

@@ -72,8 +72,9 @@ func (p *Proof) ask(ctx context.Context, now time.Time, prove func(context.Conte
 const (
 	// maxAge is how far the cache may be behind the server for IsDeleted.
 	maxAge = 100 * time.Millisecond
-	// burst is the number of calls of IsDeleted, each soon after the one before, from
-	// which on the server is asked: a GET of the object is cheaper for a few.
+	// burst is the number of calls of IsDeleted, each soon after the one
+	// before, from which on the server is asked: a GET of the object is cheaper
+	// for a few.
 	burst = 8
 	// Pause follows an attempt that has proven nothing.
 	Pause = time.Second

@@ -42,8 +42,8 @@ func main() {
 	}
 }
 
-// try runs the tests of all packages that args name, and returns an error if one has
-// ever failed.
+// try runs the tests of all packages that args name, and returns an error if
+// one has ever failed.
 func try(ctx context.Context, args []string, out io.Writer) error {
 	var s settings
 	flags := flag.NewFlagSet("chance", flag.ContinueOnError)

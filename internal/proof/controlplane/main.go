@@ -1,5 +1,6 @@
-// Command controlplane is a whole Kubernetes control plane in one program: etcd, kube-apiserver,
-// kube-controller-manager, kube-scheduler and kubectl as sub-commands, and "run", which starts them together.
+// Command controlplane is a whole Kubernetes control plane in one program:
+// etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kubectl as
+// sub-commands, and "run", which starts them together.
 package main
 
 import (
@@ -40,7 +41,8 @@ The API server of run has the feature gate ShardedListAndWatch on, if its versio
 -flag=kube-apiserver:--feature-gates=ShardedListAndWatch=false
 `
 
-// gates are of the API server, alpha features that are tested against. A version that does not know one has it not.
+// gates are of the API server, alpha features that are tested against. A
+// version that does not know one has it not.
 var gates = []featuregate.Feature{"ShardedListAndWatch"}
 
 func main() {
@@ -54,8 +56,8 @@ func main() {
 	os.Exit(dispatch(command, args))
 }
 
-// exitWithSupervisor ends this process when the other end of its standard input is closed, because its supervisor has
-// ended.
+// exitWithSupervisor ends this process when the other end of its standard input
+// is closed, because its supervisor has ended.
 func exitWithSupervisor() {
 	_, _ = io.Copy(io.Discard, os.Stdin) // However the input ends, the caller has ended.
 	os.Exit(1)
@@ -107,8 +109,9 @@ func report(err error) int {
 	}
 }
 
-// run starts a control plane and returns when it has stopped: on SIGTERM, SIGINT or SIGHUP, when the parent process
-// has ended, or with -control at the end of the input. The log has the reason.
+// run starts a control plane and returns when it has stopped: on SIGTERM,
+// SIGINT or SIGHUP, when the parent process has ended, or with -control at the
+// end of the input. The log has the reason.
 func run(args []string, in io.Reader, out, log io.Writer) error {
 	o, control, err := parse(args, log)
 	if err != nil {

@@ -1,5 +1,6 @@
-// Command coredns is CoreDNS with the plugins that examples/dns-zone/deploy/Corefile uses, and bind: the real
-// name server for the tests of dns-zone.
+// Command coredns is CoreDNS with the plugins that
+// examples/dns-zone/deploy/Corefile uses, and bind: the real name server for
+// the tests of dns-zone.
 package main
 
 import (

@@ -15,7 +15,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// auditPolicy records the requests of all service accounts; those of the control plane are users.
+// auditPolicy records the requests of all service accounts; those of the
+// control plane are users.
 const auditPolicy = `
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -100,7 +101,8 @@ func (p permission) covers(r record) bool {
 		(p.name == "" || p.name == r.Object.Name) && (p.namespace == "" || p.namespace == r.Object.Namespace)
 }
 
-// grantedTo returns all permissions of a service account, by the roles that are bound to it by name.
+// grantedTo returns all permissions of a service account, by the roles that are
+// bound to it by name.
 func grantedTo(ctx context.Context, client kubernetes.Interface, namespace, name string) ([]permission, error) {
 	var all []permission
 	clusterwide, err := client.RbacV1().ClusterRoleBindings().List(ctx, metav1.ListOptions{})
@@ -160,7 +162,8 @@ func split(rules []rbacv1.PolicyRule, namespace string) []permission {
 	return all
 }
 
-// judge compares the calls of an account with its permissions. Unused permissions that are in seldom are not an error.
+// judge compares the calls of an account with its permissions. Unused
+// permissions that are in seldom are not an error.
 func judge(granted []permission, calls []record, seldom map[string]string) (faults, spared []string) {
 	forbidden := map[string]bool{}
 	for _, r := range calls {

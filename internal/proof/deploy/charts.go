@@ -37,8 +37,9 @@ var chartTrials = []chartTrial{
 	},
 }
 
-// tryCharts installs each chart with helm in a namespace of its own, upgrades it with a value, and uninstalls it: on
-// another control plane than the manifests, since helm takes over no objects of others.
+// tryCharts installs each chart with helm in a namespace of its own, upgrades
+// it with a value, and uninstalls it: on another control plane than the
+// manifests, since helm takes over no objects of others.
 func tryCharts(ctx context.Context, root, helm string) error {
 	cluster, err := e2e.Start(ctx, &e2e.Options{Progress: os.Stderr})
 	if err != nil {

@@ -1,5 +1,6 @@
-// Command deploy proves that the shipped programs work: on a real control plane, it installs each program by its
-// install.yaml, starts it from the files of its image, with the token of its Pod, exercises everything that it does,
+// Command deploy proves that the shipped programs work: on a real control
+// plane, it installs each program by its install.yaml, starts it from the files
+// of its image, with the token of its Pod, exercises everything that it does,
 // and compares its calls to the API server with its roles.
 //
 //	install.yaml ──▶ API server ──▶ Deployment, DaemonSet ──▶ Pod ──▶ volumes, token, environment

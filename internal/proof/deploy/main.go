@@ -84,7 +84,8 @@ func verify(ctx context.Context, root, images, helm string, only []string) error
 	return errors.Join(errs...)
 }
 
-// open starts the control plane, with an audit log, a node, and an account that may read the page.
+// open starts the control plane, with an audit log, a node, and an account that
+// may read the page.
 func open(ctx context.Context, root, images string) (*stage, error) {
 	images, err := filepath.Abs(images)
 	if err != nil {
@@ -161,7 +162,8 @@ func (s *stage) try(ctx context.Context, t trial) error {
 	return errors.Join(errs...)
 }
 
-// placed waits for a Pod with that name as its label, and puts it on the node, as a scheduler does.
+// placed waits for a Pod with that name as its label, and puts it on the node,
+// as a scheduler does.
 func (s *stage) placed(ctx context.Context, namespace, name string) (pod *corev1.Pod, err error) {
 	err = eventually(ctx, func() error {
 		pods, err := s.admin.CoreV1().Pods(namespace).List(ctx,

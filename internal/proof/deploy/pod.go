@@ -59,7 +59,8 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-// contain prepares the files, the environment and the command of a Pod's first container.
+// contain prepares the files, the environment and the command of a Pod's first
+// container.
 func contain(
 	ctx context.Context, admin kubernetes.Interface, config *rest.Config, pod *corev1.Pod, root string,
 ) (*container, error) {
@@ -96,7 +97,8 @@ func contain(
 	return c, listener.Close()
 }
 
-// mount makes a volume, or adds its files. The directory of a host path is the trial's to fill.
+// mount makes a volume, or adds its files. The directory of a host path is the
+// trial's to fill.
 func (c *container) mount(
 	ctx context.Context, admin kubernetes.Interface, path string, volume corev1.Volume, files map[string]string,
 ) error {
@@ -183,7 +185,8 @@ func (c *container) commandLine() {
 	}
 }
 
-// start runs the program within its files and as its user, and returns when it is ready.
+// start runs the program within its files and as its user, and returns when it
+// is ready.
 func (c *container) start(ctx context.Context) error {
 	c.process = exec.Command(c.command[0], c.command[1:]...) //nolint:noctx // it ends by stop
 	c.process.Err, c.process.Path = nil, c.command[0]        // within the new root

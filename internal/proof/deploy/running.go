@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// running holds the containers of a trial, and the tools of its exercise. After the first failed step, the others do
-// nothing.
+// running holds the containers of a trial, and the tools of its exercise. After
+// the first failed step, the others do nothing.
 type running struct {
 	*stage
 	namespace  string
@@ -99,7 +99,8 @@ func (r *running) pages(t trial) error {
 	return nil
 }
 
-// at is where objects of a resource are, such as configmaps or websites.web.homeostat.dev/v1.
+// at is where objects of a resource are, such as configmaps or
+// websites.web.homeostat.dev/v1.
 func (r *running) at(resource, namespace string) dynamic.ResourceInterface {
 	resource, version, ok := strings.Cut(resource, "/")
 	if !ok {
@@ -113,7 +114,8 @@ func (r *running) at(resource, namespace string) dynamic.ResourceInterface {
 	return all.Namespace(namespace)
 }
 
-// may waits until the server has learned that the account of an example may do something in a namespace.
+// may waits until the server has learned that the account of an example may do
+// something in a namespace.
 func (r *running) may(ctx context.Context, example, namespace string, what authorizationv1.ResourceAttributes) {
 	what.Namespace = namespace
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{

@@ -23,7 +23,8 @@ type trial struct {
 	withoutPage bool
 	flags       map[string][]string // further ones, by program: they replace what this machine cannot do
 	exercise    func(ctx context.Context, r *running)
-	// seldom are permissions that a healthy program need not use, and why it has them.
+	// seldom are permissions that a healthy program need not use, and why it
+	// has them.
 	seldom map[string]string
 }
 

@@ -160,8 +160,9 @@ var exercises = []exercise{
 	{"One in a thousand has no Secret", comeAndGo, always(logAndGoOn), always(ownLabel), "state"},
 	{"After a new name there are two", renamed, always(newNameOnly), always(newNameAndNoOther), "goal"},
 	{
-		// Not found any more ("past" before): where a cache has selectors, the controller asks the server before it
-		// reconciles a key whose object the cache does not have.
+		// Not found any more ("past" before): where a cache has selectors, the
+		// controller asks the server before it reconciles a key whose object
+		// the cache does not have.
 		"A restart during maintenance deleted live Secrets", comeAgain,
 		always(sweepByCache, ofItsName), always(sweepByServer, ofItsName), "",
 	},
@@ -170,8 +171,9 @@ var exercises = []exercise{
 	{"Values that no client has written", comeAndGo, always(editTheCache), always(editACopy), "mutation"},
 }
 
-// budget is more than finding any bug takes; budgetMended is as much as the package can afford for a fixed program.
-// RECONCILETEST_BUDGET=5m runs all of each.
+// budget is more than finding any bug takes; budgetMended is as much as the
+// package can afford for a fixed program. RECONCILETEST_BUDGET=5m runs all of
+// each.
 const budget, budgetMended = time.Minute, 700 * time.Millisecond
 
 func TestBugsAreFound(t *testing.T) {
@@ -194,7 +196,8 @@ func TestMendedOnesPass(t *testing.T) {
 	}
 }
 
-// Every exercise is on the page, with the rule that finds it, and no exploration has more than 20 lines.
+// Every exercise is on the page, with the rule that finds it, and no
+// exploration has more than 20 lines.
 func TestThePageTellsOfEachOne(t *testing.T) {
 	g := NewWithT(t)
 	page, err := os.ReadFile("../../../docs/exercises.md")

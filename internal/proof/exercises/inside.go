@@ -116,7 +116,8 @@ func sweepByServer(ctx context.Context, s *shop, key reconcile.Key, app *corev1.
 	return patch.Delete(ctx, s.client.CoreV1().Secrets, secret, nil) // this one, by its UID
 }
 
-// ofItsName reconciles the app of a Secret's name, even if missing: then the Secret has to be deleted.
+// ofItsName reconciles the app of a Secret's name, even if missing: then the
+// Secret has to be deleted.
 func ofItsName(s *shop) reconcile.Trigger {
 	return reconcile.Mapped(s.secrets, func(_ context.Context, old, new *corev1.Secret) ([]reconcile.Key, error) {
 		secret := cmp.Or(new, old)
@@ -124,7 +125,8 @@ func ofItsName(s *shop) reconcile.Trigger {
 	})
 }
 
-// unownedSecret keeps a Secret that outlives its app, until the controller deletes it.
+// unownedSecret keeps a Secret that outlives its app, until the controller
+// deletes it.
 func unownedSecret(ctx context.Context, s *shop, app *corev1.ConfigMap) error {
 	_, err := patch.Ensure(ctx, s.client.CoreV1().Secrets,
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name}}, nil, func(*corev1.Secret) {})

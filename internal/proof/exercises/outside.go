@@ -48,8 +48,9 @@ func mailAndRemember() step {
 	}
 }
 
-// noteAndMail may lose a mail, but never sends one twice: of two writers with the same resourceVersion only one
-// succeeds, and after a lost reply it is not known whether the write did.
+// noteAndMail may lose a mail, but never sends one twice: of two writers with
+// the same resourceVersion only one succeeds, and after a lost reply it is not
+// known whether the write did.
 func noteAndMail(ctx context.Context, s *shop, _ reconcile.Key, app *corev1.ConfigMap) error {
 	if app == nil || app.Annotations["mailed"] != "" {
 		return nil

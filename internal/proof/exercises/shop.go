@@ -22,7 +22,8 @@ type shop struct {
 	*outside
 }
 
-// step is called when an app or one of its Secrets has changed. app is nil if it was deleted.
+// step is called when an app or one of its Secrets has changed. app is nil if
+// it was deleted.
 type step func(ctx context.Context, s *shop, key reconcile.Key, app *corev1.ConfigMap) error
 
 // program is a case's program.
@@ -64,7 +65,8 @@ type outside struct {
 	buckets map[string]bool
 }
 
-// charge charges a customer. A bank does so once for each token; without one, for each call.
+// charge charges a customer. A bank does so once for each token; without one,
+// for each call.
 func (o *outside) charge(token string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -1,13 +1,15 @@
-// Command gameday lets things fail, on a real control plane beside a real Prometheus, and writes down what the person
-// on call would see: which alert fires, which line of the log and of /readyz names the cause, and how long it takes
-// until all is well again.
+// Command gameday lets things fail, on a real control plane beside a real
+// Prometheus, and writes down what the person on call would see: which alert
+// fires, which line of the log and of /readyz names the cause, and how long it
+// takes until all is well again.
 //
 //	two replicas of examples/mirror ──▶ API server, which incidents break
 //	       │ /metrics                        │
 //	       ▼                                 ▼
 //	Prometheus, examples/monitoring/alerts.yaml ──▶ docs/gameday.md
 //
-// Times in the rules are a fifth of those in the manifest, so half an hour takes six minutes.
+// Times in the rules are a fifth of those in the manifest, so half an hour
+// takes six minutes.
 package main
 
 import (

@@ -37,7 +37,8 @@ that is wrong, a forbidden namespace, and a connection that swallows packets.
 	return b.String()
 }
 
-// varying are parts of a message that differ from run to run: addresses, and the parameters of requests.
+// varying are parts of a message that differ from run to run: addresses, and
+// the parameters of requests.
 var varying = regexp.MustCompile(`127\.0\.0\.1:\d+|\?\w+=[^"]*`)
 
 // cell is a text as a cell of a table.

@@ -17,8 +17,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// scale is by how much the times of the rules are shortened. Those of Leases are not: with more, a takeover would last
-// longer than a rule waits for a leader.
+// scale is by how much the times of the rules are shortened. Those of Leases
+// are not: with more, a takeover would last longer than a rule waits for a
+// leader.
 const scale = 5
 
 // prometheus is a process.
@@ -40,7 +41,8 @@ func shortened(rules string) string {
 	})
 }
 
-// startPrometheus scrapes the replicas, and evaluates the alerts of examples/monitoring.
+// startPrometheus scrapes the replicas, and evaluates the alerts of
+// examples/monitoring.
 func startPrometheus(root, folder string, targets []string) (*prometheus, error) {
 	text, err := os.ReadFile(filepath.Join(root, "examples", "monitoring", "alerts.yaml"))
 	if err != nil {
@@ -84,7 +86,8 @@ func (p *prometheus) stop() error {
 	return nil
 }
 
-// firing is the most severe alert that fires, with its text, or what keeps it from being known; "" if none does.
+// firing is the most severe alert that fires, with its text, or what keeps it
+// from being known; "" if none does.
 func (w *world) firing(ctx context.Context) string {
 	text, err := get(ctx, "http://"+w.prometheus.address+"/api/v1/alerts")
 	var answer struct {

@@ -56,7 +56,8 @@ func (r *replica) Write(p []byte) (int, error) {
 	return r.log.Write(p)
 }
 
-// open starts the cluster with four namespaces that have copies, two replicas, and Prometheus.
+// open starts the cluster with four namespaces that have copies, two replicas,
+// and Prometheus.
 func open(ctx context.Context, root, program string) (*world, error) {
 	cluster, err := e2e.Start(ctx, &e2e.Options{Progress: os.Stderr})
 	if err != nil {
@@ -184,7 +185,8 @@ func (w *world) set(ctx context.Context) error {
 	return err
 }
 
-// well waits until a change of the source is everywhere, both replicas are ready, and no alert fires.
+// well waits until a change of the source is everywhere, both replicas are
+// ready, and no alert fires.
 func (w *world) well(ctx context.Context) error {
 	if err := eventually(ctx, func() error { return w.set(ctx) }); err != nil {
 		return err

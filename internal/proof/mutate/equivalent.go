@@ -5,11 +5,13 @@ import (
 	"strings"
 )
 
-// equivalentsFile lists the mutants of a package that no test can find, each with the reason. It has the form in
-// which survivors are printed: the three lines of a site's key, and a paragraph that begins with "because".
+// equivalentsFile lists the mutants of a package that no test can find, each
+// with the reason. It has the form in which survivors are printed: the three
+// lines of a site's key, and a paragraph that begins with "because".
 const equivalentsFile = "testdata/equivalent.txt"
 
-// equivalents reads such a list. Lines before the first mutant that begin with # are comments.
+// equivalents reads such a list. Lines before the first mutant that begin with
+// # are comments.
 func equivalents(source string) (map[string]string, error) {
 	known := map[string]string{}
 	for block := range strings.SplitSeq(strings.TrimSpace(source), "\n\n") {

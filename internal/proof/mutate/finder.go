@@ -29,7 +29,8 @@ var swaps = map[token.Token]string{
 // literals maps constants to their replacements.
 var literals = map[string]string{"0": "1", "1": "0", "true": "false", "false": "true"}
 
-// function finds the sites of a function's body. Function literals in it have results of their own.
+// function finds the sites of a function's body. Function literals in it have
+// results of their own.
 func (f *finder) function(of *ast.FuncType, body ast.Node) {
 	f.zeros = zerosOf(body)
 	ast.Inspect(body, func(n ast.Node) bool {
@@ -79,7 +80,8 @@ func (f *finder) statement(n ast.Stmt) {
 	}
 }
 
-// assignment removes assignments to fields, elements or the target of a pointer, but not the computation of the value.
+// assignment removes assignments to fields, elements or the target of a
+// pointer, but not the computation of the value.
 func (f *finder) assignment(n *ast.AssignStmt) {
 	if to, ok := swaps[n.Tok]; ok {
 		f.replace(n.TokPos, n.TokPos+token.Pos(len(to)), to)
@@ -132,7 +134,8 @@ func (f *finder) results(of *ast.FuncType, n *ast.ReturnStmt) {
 	}
 }
 
-// zerosOf returns the variables that are declared without a value and used for nothing but to be returned.
+// zerosOf returns the variables that are declared without a value and used for
+// nothing but to be returned.
 func zerosOf(body ast.Node) map[string]bool {
 	uses, declared := map[string]int{}, map[string]bool{}
 	ast.Inspect(body, func(n ast.Node) bool {
@@ -169,7 +172,8 @@ func (f *finder) negate(conditions ...ast.Expr) {
 	}
 }
 
-// blank returns a statement that computes the expressions and uses their values for nothing.
+// blank returns a statement that computes the expressions and uses their values
+// for nothing.
 func (f *finder) blank(list []ast.Expr) string {
 	var left, right []string
 	for _, e := range list {

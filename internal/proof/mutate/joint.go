@@ -17,7 +17,8 @@ import (
 	"github.com/homeostat/homeostat/internal/test/overlay"
 )
 
-// numberVariable is the environment variable with the number of the mutant in a test program; 0 for none.
+// numberVariable is the environment variable with the number of the mutant in a
+// test program; 0 for none.
 const numberVariable = "MUTANT"
 
 // number is the file that reads it, for a package's name.
@@ -47,8 +48,9 @@ type copyOf struct {
 	first, last int // Lines of the joint file.
 }
 
-// joint returns the file of mutants, all of one file, with all of them in it. Each has a copy of its function, which
-// the function calls in place of its body when the mutant's number is set.
+// joint returns the file of mutants, all of one file, with all of them in it.
+// Each has a copy of its function, which the function calls in place of its
+// body when the mutant's number is set.
 func joint(mutants []*mutant) ([]byte, []copyOf) {
 	source := mutants[0].source
 	byFunction := map[*ast.FuncDecl][]*mutant{}
@@ -84,7 +86,8 @@ func joint(mutants []*mutant) ([]byte, []copyOf) {
 	return slices.Concat(file.Bytes(), tail.Bytes()), copies
 }
 
-// head is a function without its body, with a name for each parameter, and the call with these.
+// head is a function without its body, with a name for each parameter, and the
+// call with these.
 type head struct{ receiver, types, parameters, results, on, typeArguments, arguments string }
 
 func headOf(fn *ast.FuncDecl, source []byte) *head {
@@ -117,7 +120,8 @@ func (h *head) call(name string) string {
 	return "return " + call
 }
 
-// named returns a list of parameters in which each has a name, and these names as arguments.
+// named returns a list of parameters in which each has a name, and these names
+// as arguments.
 func named(list *ast.FieldList, unnamed string, source []byte) (parameters, arguments string) {
 	var each, names []string
 	for _, field := range list.List {
@@ -140,14 +144,17 @@ func named(list *ast.FieldList, unnamed string, source []byte) (parameters, argu
 	return strings.Join(each, ", "), strings.Join(names, ", ")
 }
 
-// textOf returns the source of a node of a file that was parsed alone: positions are offsets, from 1.
+// textOf returns the source of a node of a file that was parsed alone:
+// positions are offsets, from 1.
 func textOf(n ast.Node, source []byte) string { return string(source[n.Pos()-1 : n.End()-1]) }
 
-// broken finds where the compiler's errors are. Paths may be those of the overlay, whose files have a number.
+// broken finds where the compiler's errors are. Paths may be those of the
+// overlay, whose files have a number.
 var broken = regexp.MustCompile(`(?m)^(?:\S*/)?(?:\d+_)?(\S+\.go):(\d+):`)
 
-// compile builds the tests of the package with as many mutants as are wanted, in the order of the draw. One that does
-// not compile gets the next text of its site, or gives way to the next site.
+// compile builds the tests of the package with as many mutants as are wanted,
+// in the order of the draw. One that does not compile gets the next text of its
+// site, or gives way to the next site.
 func (t *trial) compile(ctx context.Context, drawn []*site) (files overlay.Files, program string, err error) {
 	for numbers := 1; ; {
 		for ; len(t.mutants) < t.options.mutants && len(drawn) > 0; numbers++ {
@@ -188,7 +195,8 @@ func blamed(errs string, copies map[string][]copyOf) map[*mutant]bool {
 	return bad
 }
 
-// joint returns the files of the package with all mutants, and the copies in each, by the file's name.
+// joint returns the files of the package with all mutants, and the copies in
+// each, by the file's name.
 func (t *trial) joint() (overlay.Files, map[string][]copyOf) {
 	files := overlay.Files{filepath.Join(t.of.Dir, "mutant_number.go"): fmt.Appendf(nil, number, t.of.Name)}
 	byFile, copies := map[string][]*mutant{}, map[string][]copyOf{}

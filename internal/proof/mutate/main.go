@@ -1,10 +1,12 @@
-// Command mutate measures how much of a package its tests check: it changes one place of the source at a time, and
-// runs the tests. It prints each change that all tests let pass.
+// Command mutate measures how much of a package its tests check: it changes one
+// place of the source at a time, and runs the tests. It prints each change that
+// all tests let pass.
 //
 //	go run ./internal/proof/mutate -n 100 ./queue ./patch
 //
-// Sources on disk stay as they are: an overlay has all mutants of a package, each behind its number, so the tests are
-// built once. The selection depends on the seed and on the text of each place, not on lines or other places. See
+// Sources on disk stay as they are: an overlay has all mutants of a package,
+// each behind its number, so the tests are built once. The selection depends on
+// the seed and on the text of each place, not on lines or other places. See
 // docs/testing-internals.md.
 package main
 
@@ -23,7 +25,8 @@ import (
 	"time"
 )
 
-// testedBy names the packages whose tests hold a different package's behaviour, too, below the root of the module.
+// testedBy names the packages whose tests hold a different package's behaviour,
+// too, below the root of the module.
 var testedBy = map[string][]string{
 	"internal/diff":               {"patch"},
 	"informer":                    {"informer/clientgo"},

@@ -11,7 +11,8 @@ import (
 	"strings"
 )
 
-// site is one mutation of a file: the bytes from start to end become one of texts, the first that compiles.
+// site is one mutation of a file: the bytes from start to end become one of
+// texts, the first that compiles.
 type site struct {
 	file       string
 	line       int
@@ -23,7 +24,8 @@ type site struct {
 	source     []byte
 }
 
-// key names the site by content, so that moved lines keep their mutants and their reasons.
+// key names the site by content, so that moved lines keep their mutants and
+// their reasons.
 func (s *site) key() string {
 	before, after := s.lines(s.texts[0])
 	where := s.in
@@ -33,7 +35,8 @@ func (s *site) key() string {
 	return fmt.Sprintf("in %s\n- %s\n%s\n", where, before, strings.TrimSpace("+ "+after))
 }
 
-// lines returns the lines around the site before and after the mutation, each as one line.
+// lines returns the lines around the site before and after the mutation, each
+// as one line.
 func (s *site) lines(text string) (before, after string) {
 	first := bytes.LastIndexByte(s.source[:s.start], '\n') + 1
 	last := len(s.source)
@@ -49,7 +52,8 @@ func (s *site) mutated(i int) []byte {
 	return slices.Concat(s.source[:s.start], []byte(s.texts[i]), s.source[s.end:])
 }
 
-// order is the site's place in the draw of a seed. It does not depend on other sites.
+// order is the site's place in the draw of a seed. It does not depend on other
+// sites.
 func (s *site) order(seed uint64) string {
 	sum := sha256.Sum256(fmt.Append(nil, seed, "\n", s.key()))
 	return string(sum[:])

@@ -20,7 +20,8 @@ import (
 // slow is how long a test takes that is run only when the quicker ones are green.
 const slow = time.Second
 
-// memory is how much address space a test program gets, in KiB: a mutant may allocate without end.
+// memory is how much address space a test program gets, in KiB: a mutant may
+// allocate without end.
 const memory = 16 << 20
 
 var errTimeout = errors.New("took too long")
@@ -52,7 +53,8 @@ func (s *suite) build(ctx context.Context, files overlay.Files, limit time.Durat
 
 var verdict = regexp.MustCompile(`(?m)^--- (PASS|FAIL): (\S+) \((.+)\)$`)
 
-// prepare runs the tests without a mutant to see that they are green and how long they take.
+// prepare runs the tests without a mutant to see that they are green and how
+// long they take.
 func (s *suite) prepare(ctx context.Context, program string, limit time.Duration) error {
 	s.program, s.limit = program, 10*time.Minute
 	out, took, err := s.run(ctx, program, 0, "-test.v")
@@ -74,7 +76,8 @@ func (s *suite) prepare(ctx context.Context, program string, limit time.Duration
 	return nil
 }
 
-// green runs the tests that are red with all mutants in the program, as they are on disk.
+// green runs the tests that are red with all mutants in the program, as they
+// are on disk.
 func (s *suite) green(ctx context.Context) error {
 	program, err := overlay.Build(ctx, s.temp, s.dir, nil)
 	if err != nil {
@@ -110,7 +113,8 @@ func rounds(out string) [][]string {
 	return [][]string{quick, {"-test.run", anyOf(late)}}
 }
 
-// kills reports whether a test is red, or takes too long, if the program is the mutant.
+// kills reports whether a test is red, or takes too long, if the program is the
+// mutant.
 //
 // Errors: [errTimeout], or the tests cannot be built.
 func (s *suite) kills(ctx context.Context, m *mutant) (bool, error) {
@@ -133,7 +137,8 @@ func (s *suite) kills(ctx context.Context, m *mutant) (bool, error) {
 	return false, nil
 }
 
-// isRed reports whether an error comes from a test program that ended by itself with a failed test.
+// isRed reports whether an error comes from a test program that ended by itself
+// with a failed test.
 func isRed(err error) (bool, error) {
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 		return true, nil
@@ -141,8 +146,9 @@ func isRed(err error) (bool, error) {
 	return false, err
 }
 
-// run runs a test program and returns its output and the processor time it took. One that takes more than the limit, or
-// does not end in four times that, is ended with all that it started.
+// run runs a test program and returns its output and the processor time it
+// took. One that takes more than the limit, or does not end in four times that,
+// is ended with all that it started.
 func (s *suite) run(
 	ctx context.Context, program string, mutant int, flags ...string,
 ) (string, time.Duration, error) {

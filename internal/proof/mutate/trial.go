@@ -119,7 +119,8 @@ func (t *trial) sites() ([]*site, error) {
 	return all, nil
 }
 
-// withoutEquivalents takes out the sites that the package's list gives a reason for.
+// withoutEquivalents takes out the sites that the package's list gives a reason
+// for.
 func (t *trial) withoutEquivalents(sites []*site) ([]*site, error) {
 	path := filepath.Join(t.of.Dir, equivalentsFile)
 	source, err := os.ReadFile(path)

@@ -1,5 +1,7 @@
-// Command peers runs tests of client-go and of controller-runtime against shared informers of package clientgo, and
-// writes docs/peers.md about them. The tests are read from the module cache, copied to a scratch folder, and deleted.
+// Command peers runs tests of client-go and of controller-runtime against
+// shared informers of package clientgo, and writes docs/peers.md about them.
+// The tests are read from the module cache, copied to a scratch folder, and
+// deleted.
 //
 //	go run ./internal/proof/peers docs/peers.md
 package main
@@ -51,7 +53,8 @@ type suite struct {
 // exclusion is a test that is not run.
 type exclusion struct{ Test, Reason string }
 
-// run runs the suites and writes a page. It fails if a test does, after it has written the page.
+// run runs the suites and writes a page. It fails if a test does, after it has
+// written the page.
 func run(ctx context.Context, page string) error {
 	if page == "" {
 		return errors.New("usage: peers PAGE")
@@ -148,7 +151,8 @@ func (s *scratchModule) prepare(ctx context.Context) error {
 	return errors.Join(s.write("go.mod", text), s.write("go.sum", string(sums)), s.copyControllerRuntime())
 }
 
-// copyControllerRuntime copies controller-runtime, whose tests have no other way to name a constructor.
+// copyControllerRuntime copies controller-runtime, whose tests have no other
+// way to name a constructor.
 func (s *scratchModule) copyControllerRuntime() error {
 	copied := filepath.Join(s.dir, "controller-runtime")
 	if err := os.CopyFS(copied, os.DirFS(s.folders[controllerRuntime])); err != nil {
@@ -173,7 +177,8 @@ func (s *scratchModule) write(name, text string) error {
 	return errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644))
 }
 
-// test runs a test of the scratch module, and returns what it prints. It fails only if the test cannot be run.
+// test runs a test of the scratch module, and returns what it prints. It fails
+// only if the test cannot be run.
 func (s *scratchModule) test(ctx context.Context, environment []string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-vet=off", "-count=1", "-timeout", "20m"}, args...)...)
 	cmd.Dir = s.dir
@@ -238,8 +243,8 @@ func (s *scratchModule) runClientGo(ctx context.Context) (suite, error) {
 	return result, nil
 }
 
-// adapted returns the tests for a package of their own, around another constructor, without those that the shim has
-// or that are not run.
+// adapted returns the tests for a package of their own, around another
+// constructor, without those that the shim has or that are not run.
 func adapted(tests string) string {
 	const functions = `(?m)^(?:func |// [A-Z])`
 	leave := []string{"func eventHandlerCount", "func isStarted", "func isRegistered"}
@@ -262,7 +267,8 @@ func adapted(tests string) string {
 	).Replace(kept.String())
 }
 
-// runControllerRuntime runs the tests of controller-runtime's cache on a control plane.
+// runControllerRuntime runs the tests of controller-runtime's cache on a
+// control plane.
 func (s *scratchModule) runControllerRuntime(ctx context.Context) (result suite, err error) {
 	result = suite{Module: controllerRuntime, Version: s.versions[controllerRuntime], Folder: "pkg/cache"}
 	cluster, err := e2e.Start(ctx, &e2e.Options{Progress: os.Stderr, Flags: []string{

@@ -1,5 +1,6 @@
-// Package published tells versions of controllers apart that others have published: those with a bug that is on record,
-// and those with its repair. The controllers, each in a module of its own, are in the folders below.
+// Package published tells versions of controllers apart that others have
+// published: those with a bug that is on record, and those with its repair. The
+// controllers, each in a module of its own, are in the folders below.
 package published
 
 import (
@@ -28,12 +29,13 @@ type Bug struct {
 	Oracle, Says string
 }
 
-// Budget of an exploration: none takes that long, so the tried runs depend only on the plan, and not on the load of the
-// machine.
+// Budget of an exploration: none takes that long, so the tried runs depend only
+// on the plan, and not on the load of the machine.
 const Budget = time.Hour
 
-// Told explores the case with the version that the test program is linked with. It fails the test if a version with the
-// bug is not accused of it, or one without it is.
+// Told explores the case with the version that the test program is linked with.
+// It fails the test if a version with the bug is not accused of it, or one
+// without it is.
 func (b *Bug) Told(t *testing.T) {
 	t.Helper()
 	module, version := results.Version(t, b.Of)

@@ -13,7 +13,8 @@ import (
 // Loop runs a controller until ctx ends.
 type Loop func(ctx context.Context)
 
-// Wire makes controllers on one client and one factory of informers, as the controller manager does.
+// Wire makes controllers on one client and one factory of informers, as the
+// controller manager does.
 type Wire func(ctx context.Context, c kubernetes.Interface, f informers.SharedInformerFactory) ([]Loop, error)
 
 // Program is started by [reconciletest.Case.Run].

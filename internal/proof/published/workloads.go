@@ -62,7 +62,8 @@ func Job(completions, n int32) *batchv1.Job {
 	}
 }
 
-// Ending is an actor that lets the containers of Pods end well, one Pod after the other.
+// Ending is an actor that lets the containers of Pods end well, one Pod after
+// the other.
 func Ending() reconciletest.Actor {
 	running := func(w *reconciletest.World) *corev1.Pod {
 		return first(w, func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
@@ -78,7 +79,8 @@ func Ending() reconciletest.Actor {
 	}
 }
 
-// Later is an actor that takes a step when the first object of a resource is so old, if need be.
+// Later is an actor that takes a step when the first object of a resource is so
+// old, if need be.
 func Later(
 	age time.Duration, resource string, step reconciletest.Step, need func(w *reconciletest.World) bool,
 ) reconciletest.Actor {
@@ -139,7 +141,8 @@ func RunningPod(name, ip string) *corev1.Pod {
 	}}
 }
 
-// SliceOf is the EndpointSlice controller's slice for a headless Service without ports, and a Pod.
+// SliceOf is the EndpointSlice controller's slice for a headless Service
+// without ports, and a Pod.
 func SliceOf(service *corev1.Service, pod *corev1.Pod) *discoveryv1.EndpointSlice {
 	return &discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{

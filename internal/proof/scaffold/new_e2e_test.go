@@ -38,7 +38,8 @@ import (
 
 const homeostat = "github.com/homeostat/homeostat"
 
-// patience is how long anything may take on a busy machine that has compiled nothing yet.
+// patience is how long anything may take on a busy machine that has compiled
+// nothing yet.
 const patience = 10 * time.Minute
 
 // From an empty folder to an operator that survives, as the README says it.
@@ -79,7 +80,8 @@ func TestE2EAStrangersWay(t *testing.T) {
 	s.Expect(strings.Count(out, "\n")).To(BeNumerically("<", 50), "a failure that fits on a screen: %s", out)
 }
 
-// DeepCopy and CRD are written before controller-gen has ever run, for whatever names.
+// DeepCopy and CRD are written before controller-gen has ever run, for whatever
+// names.
 func TestE2EGenerateChangesNothing(t *testing.T) {
 	s := &stranger{WithT: NewWithT(t), t: t}
 	for _, args := range []string{
@@ -93,7 +95,8 @@ func TestE2EGenerateChangesNothing(t *testing.T) {
 	}
 }
 
-// Kubernetes has kinds of these names, too. Each operator is explored, and works on the real server.
+// Kubernetes has kinds of these names, too. Each operator is explored, and
+// works on the real server.
 func TestE2EAKindMayBeCalledAsOneOfKubernetes(t *testing.T) {
 	s := &stranger{WithT: NewWithT(t), t: t}
 	s.connect()
@@ -117,7 +120,8 @@ func TestE2EAKindMayBeCalledAsOneOfKubernetes(t *testing.T) {
 	}
 }
 
-// generate writes a new operator, on this checkout, into an empty folder, and goes there.
+// generate writes a new operator, on this checkout, into an empty folder, and
+// goes there.
 func (s *stranger) generate(args string) {
 	s.t.Helper()
 	s.dir = root(s.t)
@@ -149,7 +153,8 @@ func newStranger(t *testing.T) *stranger {
 	return s
 }
 
-// connect starts the cluster, which kubectl in the stranger's command lines reaches.
+// connect starts the cluster, which kubectl in the stranger's command lines
+// reaches.
 func (s *stranger) connect() {
 	s.t.Helper()
 	program, err := compile.ControlPlane(s.t.Context(), os.Stderr)
@@ -165,7 +170,8 @@ func (s *stranger) connect() {
 	s.env = []string{"KUBECONFIG=" + s.cluster.Kubeconfig(), "PATH=" + tools + ":" + os.Getenv("PATH")}
 }
 
-// Two objects have finalizers, which the operator removes for as long as its namespace is there.
+// Two objects have finalizers, which the operator removes for as long as its
+// namespace is there.
 func TestE2EUndeployLeavesNothing(t *testing.T) {
 	s := &stranger{WithT: NewWithT(t), t: t}
 	s.connect()
@@ -187,7 +193,8 @@ func TestE2EUndeployLeavesNothing(t *testing.T) {
 	s.Expect(s.sh("kubectl get crd widgets.example.com --ignore-not-found")).To(BeEmpty())
 }
 
-// cleanUp removes the finalizers of deleted widgets, one every second, until the namespace of the operator is deleted.
+// cleanUp removes the finalizers of deleted widgets, one every second, until
+// the namespace of the operator is deleted.
 func (s *stranger) cleanUp(ctx context.Context) {
 	widgets := dynamic.NewForConfigOrDie(s.cluster.Config()).Resource(schema.GroupVersionResource{
 		Group: "example.com", Version: "v1alpha1", Resource: "widgets",
@@ -333,7 +340,8 @@ func (s *stranger) content() map[string]string {
 	return content
 }
 
-// operator starts the operator as the Deployment would, with the rights of its account, until it is ready.
+// operator starts the operator as the Deployment would, with the rights of its
+// account, until it is ready.
 func (s *stranger) operator() *exec.Cmd {
 	s.t.Helper()
 	const name = "widget-operator"
@@ -395,8 +403,9 @@ func (s *stranger) putBugIn() {
 	s.Expect(os.WriteFile(filepath.Join(s.dir, "controller.go"), []byte(code), 0o644)).To(Succeed())
 }
 
-// promised are the lines that, by the README, the exploration prints: as regular expressions, in which numbers are any,
-// and so is what stands for an ellipsis.
+// promised are the lines that, by the README, the exploration prints: as
+// regular expressions, in which numbers are any, and so is what stands for an
+// ellipsis.
 func (s *stranger) promised() []string {
 	s.t.Helper()
 	_, text, found := strings.Cut(s.read("README.md"), "```\n500 ")

@@ -16,7 +16,8 @@ import (
 	"testing"
 )
 
-// look is a page that shows every other one in a frame, wide and narrow, and lists the errors of each.
+// look is a page that shows every other one in a frame, wide and narrow, and
+// lists the errors of each.
 const look = `<!DOCTYPE html><meta charset="utf-8"><title>looking</title><script>
 const pages = %s;
 const levels = c => c.match(/[0-9.]+/g).map(Number);
@@ -63,7 +64,8 @@ addEventListener("load", async () => {
 });
 </script><body></body>`
 
-// Every page, at the widths of a phone and of a desk, light and dark: nothing is cut off, too pale, too small or missing.
+// Every page, at the widths of a phone and of a desk, light and dark: nothing
+// is cut off, too pale, too small or missing.
 func TestE2EThePagesAreWellDrawn(t *testing.T) {
 	out := t.TempDir()
 	if err := build("../../..", out); err != nil {
@@ -102,7 +104,8 @@ func TestE2EThePagesAreWellDrawn(t *testing.T) {
 	}
 }
 
-// browse returns the content of a page after its scripts have run. Without a browser the test is skipped, but not in CI.
+// browse returns the content of a page after its scripts have run. Without a
+// browser the test is skipped, but not in CI.
 func browse(t *testing.T, arguments ...string) string {
 	t.Helper()
 	var browser string

@@ -1,4 +1,5 @@
-// Command site makes a static site of the documents of this repository: the same Markdown files, for a browser.
+// Command site makes a static site of the documents of this repository: the
+// same Markdown files, for a browser.
 //
 //	go run . -root ../../.. -out ../../../bin/site
 package main
@@ -64,7 +65,8 @@ func (d document) URL() string {
 
 // build writes a page for each document of the repository.
 //
-// Errors: a file that cannot be read or written; a link to a document that there is not.
+// Errors: a file that cannot be read or written; a link to a document that
+// there is not.
 func build(root, out string) error {
 	paths, pictures, err := documents(root)
 	if err != nil {
@@ -159,7 +161,8 @@ func read(root, p string, all []string) (document, error) {
 	return d, nil
 }
 
-// target returns where a link in the document at p leads: to a page, or to a source file.
+// target returns where a link in the document at p leads: to a page, or to a
+// source file.
 func target(p, link string, all []string) string {
 	if strings.Contains(link, ":") || strings.HasPrefix(link, "#") {
 		return link
@@ -178,7 +181,8 @@ func target(p, link string, all []string) string {
 	return strings.Repeat("../", strings.Count(p, "/")) + document{Path: file}.URL() + anchor
 }
 
-// anchors makes the identifiers of headings as GitHub does, so that links work in both places.
+// anchors makes the identifiers of headings as GitHub does, so that links work
+// in both places.
 type anchors struct{ seen map[string]int }
 
 var dropped = regexp.MustCompile(`[^\p{L}\p{N}\p{M}_ -]`)

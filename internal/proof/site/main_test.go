@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// Every link and picture of every page leads to a page and a heading, or a file, of the site, to a file of the repository, or elsewhere.
+// Every link and picture of every page leads to a page and a heading, or a
+// file, of the site, to a file of the repository, or elsewhere.
 func TestLinksOfTheSiteLeadSomewhere(t *testing.T) {
 	const root = "../../.."
 	out := t.TempDir()

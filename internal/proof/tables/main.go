@@ -1,10 +1,11 @@
-// Command tables writes the measured tables of docs/testing.md. It reads the output of go test -json while the
-// tests run, so that each figure stands beside the load of the machine at that time:
+// Command tables writes the measured tables of docs/testing.md. It reads the
+// output of go test -json while the tests run, so that each figure stands
+// beside the load of the machine at that time:
 //
 //	go test -json -run '^TestZoo$' ./internal/proof/zoo | tables docs/testing.md
 //
-// The table of the zoo is replaced completely; in that of the explorations of examples, only the rows of those that
-// ran.
+// The table of the zoo is replaced completely; in that of the explorations of
+// examples, only the rows of those that ran.
 package main
 
 import (

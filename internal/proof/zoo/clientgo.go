@@ -19,7 +19,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// plain is a controller on client-go as its sample controller is: informers, a work queue, one worker.
+// plain is a controller on client-go as its sample controller is: informers, a
+// work queue, one worker.
 type plain struct {
 	wiring
 	client     kubernetes.Interface

@@ -8,19 +8,23 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Reconcile looks at one App, as it is cached, and writes. An error is retried with back-off.
+// Reconcile looks at one App, as it is cached, and writes. An error is retried
+// with back-off.
 type Reconcile func(ctx context.Context, d Desk, app *corev1.ConfigMap) error
 
 // gone is a reconcile for an App that does not exist.
 type gone func(ctx context.Context, d Desk, name types.NamespacedName) error
 
-// Desk has a reconcile's tools: reads from the cache, and the usual writes of the harness.
+// Desk has a reconcile's tools: reads from the cache, and the usual writes of
+// the harness.
 type Desk interface { //nolint:interfacebloat // each is for one kind of reconcile
 	// kube is for everything else.
 	kube() kubernetes.Interface
-	// outside is the program's world beside the cluster: reconciletest.Case.Outside.
+	// outside is the program's world beside the cluster:
+	// reconciletest.Case.Outside.
 	outside() any
-	// secrets are those in the cache that are labelled as an App's; all of them for "".
+	// secrets are those in the cache that are labelled as an App's; all of them
+	// for "".
 	secrets(app string) []*corev1.Secret
 	// create makes a Secret.
 	create(ctx context.Context, s *corev1.Secret) error
@@ -32,7 +36,8 @@ type Desk interface { //nolint:interfacebloat // each is for one kind of reconci
 	finalize(ctx context.Context, app *corev1.ConfigMap, on bool) error
 }
 
-// right is a correct reconcile: each step checks whether it is done, and ready comes last.
+// right is a correct reconcile: each step checks whether it is done, and ready
+// comes last.
 func right(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	if _, there := find(d.secrets(app.Name), app.Name+"-key"); !there {
 		if err := d.create(ctx, newKey(app)); err != nil {

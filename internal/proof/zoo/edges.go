@@ -32,7 +32,8 @@ func edges() []Specimen {
 	}
 }
 
-// switches reconciles the machine off when it sees the deletion of the App, which it misses while it is down.
+// switches reconciles the machine off when it sees the deletion of the App,
+// which it misses while it is down.
 func switches() wiring {
 	var on map[types.NamespacedName]types.UID
 	return wiring{
@@ -80,7 +81,8 @@ func removeOwn(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	return nil
 }
 
-// removeUnwanted asks the server itself before it destroys: the cache may not know yet that the key is wanted.
+// removeUnwanted asks the server itself before it destroys: the cache may not
+// know yet that the key is wanted.
 func removeUnwanted(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	if len(d.secrets(app.Name)) == 0 {
 		return nil
@@ -92,7 +94,8 @@ func removeUnwanted(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	return removeOwn(ctx, d, app)
 }
 
-// handlesOptOut takes the key away when it is told of the change from wanted to unwanted, and never again.
+// handlesOptOut takes the key away when it is told of the change from wanted to
+// unwanted, and never again.
 func handlesOptOut(w wiring) Program {
 	return func(env *reconciletest.Env) error {
 		p := newPlain(env.Client(), w)

@@ -23,7 +23,8 @@ func expectations() []Specimen {
 	}
 }
 
-// byName remembers the Apps for which it has made a key, until it sees the App deleted, which may never happen.
+// byName remembers the Apps for which it has made a key, until it sees the App
+// deleted, which may never happen.
 func byName() wiring {
 	var made map[types.NamespacedName]bool
 	return wiring{
@@ -47,7 +48,8 @@ func byName() wiring {
 	}
 }
 
-// byUID needs no clean-up: a recreated App has another UID. And it checks that the key belongs to this App.
+// byUID needs no clean-up: a recreated App has another UID. And it checks that
+// the key belongs to this App.
 func byUID() wiring {
 	return always(func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 		key, there := find(d.secrets(app.Name), app.Name+"-key")
@@ -60,8 +62,8 @@ func byUID() wiring {
 	})
 }
 
-// expects waits for the key that it has made to come into the cache. If the create failed, nothing ever comes, unless
-// it gives the expectation up.
+// expects waits for the key that it has made to come into the cache. If the
+// create failed, nothing ever comes, unless it gives the expectation up.
 func expects(givesUp bool) wiring {
 	return wiring{reconcile: func() Reconcile {
 		coming := map[types.UID]bool{}

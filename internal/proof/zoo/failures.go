@@ -21,8 +21,9 @@ func failures() []Specimen {
 	}
 }
 
-// impatientClient disables the retries of its client. Only the queue's back-off of milliseconds is left, and the
-// server that asks for a pause gets more calls than before.
+// impatientClient disables the retries of its client. Only the queue's back-off
+// of milliseconds is left, and the server that asks for a pause gets more calls
+// than before.
 func impatientClient(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	if _, there := find(d.secrets(app.Name), app.Name+"-key"); !there {
 		err := d.kube().CoreV1().RESTClient().Post().Namespace(app.Namespace).Resource("secrets").

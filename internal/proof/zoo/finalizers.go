@@ -50,8 +50,8 @@ func guarded(clean Reconcile) wiring {
 	return i
 }
 
-// unowned holds on to Apps whose keys have no owner: nothing but clean deletes them. One that asks makes a key only
-// while the server says that it is held.
+// unowned holds on to Apps whose keys have no owner: nothing but clean deletes
+// them. One that asks makes a key only while the server says that it is held.
 func unowned(clean Reconcile, asks bool) wiring {
 	w := guarded(clean)
 	inner := w.reconcile()
@@ -78,7 +78,8 @@ func unowned(clean Reconcile, asks bool) wiring {
 	}).reconcile}
 }
 
-// stillHeld asks the server whether the App still has the finalizer: the cache may be older than its removal.
+// stillHeld asks the server whether the App still has the finalizer: the cache
+// may be older than its removal.
 func stillHeld(ctx context.Context, d Desk, app *corev1.ConfigMap) (bool, error) {
 	now, err := d.kube().CoreV1().ConfigMaps(app.Namespace).Get(ctx, app.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -87,7 +88,8 @@ func stillHeld(ctx context.Context, d Desk, app *corev1.ConfigMap) (bool, error)
 	return err == nil && now.UID == app.UID && now.DeletionTimestamp == nil, err
 }
 
-// cleanCached deletes the objects in its cache, which does not show those of a moment ago yet.
+// cleanCached deletes the objects in its cache, which does not show those of a
+// moment ago yet.
 func cleanCached(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	for _, s := range d.secrets(app.Name) {
 		if err := d.remove(ctx, s); err != nil {
@@ -105,7 +107,8 @@ func cleanByName(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	return nil
 }
 
-// strictClean fails forever if its first try was carried out and the reply got lost.
+// strictClean fails forever if its first try was carried out and the reply got
+// lost.
 func strictClean(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	return d.kube().CoreV1().Secrets(app.Namespace).Delete(ctx, app.Name+"-key", metav1.DeleteOptions{})
 }

@@ -51,8 +51,9 @@ func (i *index) list() []any {
 	return all
 }
 
-// indexes keeps the keys in its own index. An object that was deleted while its watch was broken arrives as a
-// tombstone, and not as a Secret: a handler that does not unwrap it keeps that key forever, and makes no other one.
+// indexes keeps the keys in its own index. An object that was deleted while its
+// watch was broken arrives as a tombstone, and not as a Secret: a handler that
+// does not unwrap it keeps that key forever, and makes no other one.
 func indexes(tombstones bool) Program {
 	return func(env *reconciletest.Env) error {
 		p := newPlain(env.Client(), always(right))

@@ -19,7 +19,8 @@ func intermediate() []Specimen {
 	}
 }
 
-// readyFirst says that it is done before it is. After a crash in between it is never done.
+// readyFirst says that it is done before it is. After a crash in between it is
+// never done.
 func readyFirst(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	if app.Annotations[ready] != "" {
 		return nil

@@ -37,7 +37,8 @@ func leaders() []Specimen {
 	}
 }
 
-// term is one leadership: stop ends with the process, lead with the Lease. work returns when it is over.
+// term is one leadership: stop ends with the process, lead with the Lease. work
+// returns when it is over.
 type term struct {
 	elect, stop context.Context //nolint:containedctx // the context of the term
 	release     context.CancelFunc
@@ -96,7 +97,8 @@ func run(env *reconciletest.Env, how func(t *term, p *plain)) error {
 	return nil
 }
 
-// drains works under the Lease, and gives it back when its last reconcile has ended.
+// drains works under the Lease, and gives it back when its last reconcile has
+// ended.
 func drains(t *term, p *plain) {
 	t.work = func(lead context.Context) { p.serve(t.stop, lead) }
 }
@@ -106,7 +108,8 @@ func worksOn(t *term, p *plain) {
 	t.work = func(context.Context) { p.serve(t.stop, t.stop) }
 }
 
-// releasesEarly lets the reconcile in flight finish when the process stops, and gives the Lease back meanwhile.
+// releasesEarly lets the reconcile in flight finish when the process stops, and
+// gives the Lease back meanwhile.
 func releasesEarly(t *term, p *plain) {
 	t.elect = t.stop
 	t.work = func(lead context.Context) {

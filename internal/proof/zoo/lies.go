@@ -33,9 +33,10 @@ func lies() []Specimen {
 // work looks at one Deployment, as the cache has it.
 type work func(ctx context.Context, client kubernetes.Interface, cached *appsv1.Deployment) error
 
-// release notes the image of a Deployment in a Secret, and says in the status which generation that was. The status is
-// written to a fresh copy, so that no conflict is reported: a reconcile that has worked on an older copy says that it
-// has seen a spec that it has not.
+// release notes the image of a Deployment in a Secret, and says in the status
+// which generation that was. The status is written to a fresh copy, so that no
+// conflict is reported: a reconcile that has worked on an older copy says that
+// it has seen a spec that it has not.
 func release(worksOnIt bool) work {
 	return func(ctx context.Context, client kubernetes.Interface, cached *appsv1.Deployment) error {
 		fresh, err := client.AppsV1().Deployments(cached.Namespace).Get(ctx, cached.Name, metav1.GetOptions{})
@@ -114,8 +115,8 @@ func ofDeploymentsSDK(do work) Program {
 	}
 }
 
-// released is a world with a Deployment that gets a different image. Programs that wait for observedGeneration may rely
-// on it.
+// released is a world with a Deployment that gets a different image. Programs
+// that wait for observedGeneration may rely on it.
 func released() *reconciletest.Case {
 	labels := map[string]string{"run": "web"}
 	return &reconciletest.Case{

@@ -52,7 +52,8 @@ func marks(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 
 const finalizer = "example.com/zoo"
 
-// replacesList sends the list that it knows, and so removes the entry that another client has just added.
+// replacesList sends the list that it knows, and so removes the entry that
+// another client has just added.
 func replacesList(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	if slices.Contains(app.Finalizers, finalizer) {
 		return nil

@@ -141,7 +141,8 @@ func keySurvivesHere(t *testing.T, config *rest.Config) {
 	live.Smoke(t, shop(ensureKey), config, nil)
 }
 
-// The document shows how a failure looks: the deviation, the finding and the hint. The trace in between may change.
+// The document shows how a failure looks: the deviation, the finding and the
+// hint. The trace in between may change.
 func TestDocumentShowsTheFailure(t *testing.T) {
 	r := reconciletest.Search(t, shop(generateKey), &reconciletest.Options{Budget: toFind})
 	shown, failure := document(t), strings.TrimSpace(r.Failure)

@@ -23,7 +23,8 @@ func orders() []Specimen {
 	}
 }
 
-// firstSeen makes the first App that it hears of the primary: after a restart that may be a different one.
+// firstSeen makes the first App that it hears of the primary: after a restart
+// that may be a different one.
 func firstSeen() wiring {
 	return wiring{reconcile: func() Reconcile {
 		primary := ""
@@ -53,7 +54,8 @@ func laterFirst() *reconciletest.Case {
 
 const enough = 2
 
-// nextByCount takes the name of the second for the next, although it is the first that is missing.
+// nextByCount takes the name of the second for the next, although it is the
+// first that is missing.
 func nextByCount(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	if n := len(d.secrets(app.Name)); n < enough {
 		return d.create(ctx, newSecret(app, fmt.Sprintf("%s-%d", app.Name, n)))

@@ -14,7 +14,8 @@ import (
 
 var draw = flag.Bool("draw", false, "draw the picture of docs/testing.md again")
 
-// The picture of docs/testing.md is that of the failure which stands there. make pictures draws it.
+// The picture of docs/testing.md is that of the failure which stands there.
+// make pictures draws it.
 func TestPictureShowsTheFailure(t *testing.T) {
 	const file = "../../../docs/pictures/found-bug.svg"
 	r := reconciletest.Search(t, shop(generateKey), &reconciletest.Options{Budget: toFind})
@@ -34,7 +35,8 @@ func TestPictureShowsTheFailure(t *testing.T) {
 	}
 }
 
-// Sizes of the picture, in pixels: it is narrow, so that it can be read on a telephone.
+// Sizes of the picture, in pixels: it is narrow, so that it can be read on a
+// telephone.
 const (
 	wide    = 460
 	left    = 34 // the program
@@ -50,7 +52,8 @@ const style = `
 .l{stroke:#9198a1}.x{stroke:#ff7b72}.b{stroke:#58a6ff}}
 `
 
-// picture draws the trace of a failure as SVG: time runs down, from the program on the left to the server on the right.
+// picture draws the trace of a failure as SVG: time runs down, from the program
+// on the left to the server on the right.
 func picture(r *reconciletest.Report) []byte {
 	d := &drawing{y: 52}
 	for _, step := range r.Trace {
@@ -103,7 +106,8 @@ type drawing struct {
 	ends []int // of the program's lives
 }
 
-// arrow draws a message from one to the other, with the line of the program that sent it.
+// arrow draws a message from one to the other, with the line of the program
+// that sent it.
 func (d *drawing) arrow(what, place, class string, from, to int) {
 	d.text(left+10, "t", what)
 	if place != "" {

@@ -10,8 +10,9 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// reasons has the code of the reason for each bug; "" if there is none, since only a rule of the case is broken; "a|b" if
-// it depends on which deviation finds it first.
+// reasons has the code of the reason for each bug; "" if there is none, since
+// only a rule of the case is broken; "a|b" if it depends on which deviation
+// finds it first.
 var reasons = map[string]string{
 	"ready before the work":                            "unknown-reply",
 	"one of two stands for both":                       "unknown-reply",

@@ -29,7 +29,8 @@ func unnamed(app *corev1.ConfigMap) *corev1.Secret {
 	return s
 }
 
-// writtenDown makes another key if the reply of the first is lost, or if it crashes before it has noted the name.
+// writtenDown makes another key if the reply of the first is lost, or if it
+// crashes before it has noted the name.
 func writtenDown(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	if app.Annotations["key"] == "" {
 		key, err := d.kube().CoreV1().Secrets(app.Namespace).Create(ctx, unnamed(app), metav1.CreateOptions{})

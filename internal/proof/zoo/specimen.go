@@ -22,8 +22,9 @@ type Specimen struct {
 	Bug, Twin Program
 	Found     string
 
-	// SDKBug and SDKTwin are on Homeostat. SDKFound is the oracle, or "" if the bug survives there, and Why
-	// gives the reason. Without SDKBug the bug cannot be written there, and Why names the replacement.
+	// SDKBug and SDKTwin are on Homeostat. SDKFound is the oracle, or "" if the
+	// bug survives there, and Why gives the reason. Without SDKBug the bug
+	// cannot be written there, and Why names the replacement.
 	SDKBug, SDKTwin Program
 	SDKFound        string
 	Why             string

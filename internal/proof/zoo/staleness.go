@@ -36,7 +36,8 @@ func noneKnown(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	return d.annotate(ctx, app, ready, "yes")
 }
 
-// nextNumber gives two Apps the same number if the cache has not seen the first one's yet.
+// nextNumber gives two Apps the same number if the cache has not seen the first
+// one's yet.
 func nextNumber(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	return number(ctx, d, app, strconv.Itoa(len(d.secrets(""))+1))
 }

@@ -32,7 +32,8 @@ func cleansName(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	return d.kube().CoreV1().Secrets(app.Namespace).Delete(ctx, app.Name+"-key", metav1.DeleteOptions{})
 }
 
-// successor is a world in which an App is deleted, and a recreated object follows as soon as it is deleted.
+// successor is a world in which an App is deleted, and a recreated object
+// follows as soon as it is deleted.
 func successor() *reconciletest.Case {
 	c := with(reconciletest.Delete("configmaps", namespace+"/a"))()
 	missing := func(w *reconciletest.World) bool {
@@ -60,8 +61,8 @@ func (m *machines) start(uid types.UID) {
 	}
 }
 
-// starts keeps a machine on for each App. That of a deleted App must not come back: only the server can tell,
-// not a cache.
+// starts keeps a machine on for each App. That of a deleted App must not come
+// back: only the server can tell, not a cache.
 func starts(asks bool) wiring {
 	i := always(func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 		m := d.outside().(*machines)

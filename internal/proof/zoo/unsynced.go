@@ -37,8 +37,9 @@ func removeKey(ctx context.Context, d Desk, name types.NamespacedName) error {
 	return nil
 }
 
-// impatient starts working after a while, even if the caches are incomplete: it takes an App that it does not
-// know yet for a deleted one, and deletes its key.
+// impatient starts working after a while, even if the caches are incomplete: it
+// takes an App that it does not know yet for a deleted one, and deletes its
+// key.
 func impatient(w wiring, patience time.Duration) Program {
 	return func(env *reconciletest.Env) error {
 		ctx := env.Context()

@@ -68,7 +68,8 @@ func with(steps ...reconciletest.Step) func() *reconciletest.Case {
 	}
 }
 
-// keys is the goal of most worlds: every App has its key and says so, and every key has its App.
+// keys is the goal of most worlds: every App has its key and says so, and every
+// key has its App.
 func keys(w *reconciletest.World) error {
 	apps, err := reconciletest.List[corev1.ConfigMap](w, "configmaps")
 	if err != nil {

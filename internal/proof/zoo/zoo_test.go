@@ -16,8 +16,8 @@ var toFind = time.Minute
 // A whole exploration of a twin takes a second or two: -twin 10s makes all of them.
 var toPass = flag.Duration("twin", 150*time.Millisecond, "how long each twin is disturbed")
 
-// raced says that the race detector is on. It makes all of this six times as slow, so that only every third specimen
-// is looked at, and may take more time.
+// raced says that the race detector is on. It makes all of this six times as
+// slow, so that only every third specimen is looked at, and may take more time.
 var raced bool
 
 const third = 3
@@ -38,7 +38,8 @@ func TestZoo(t *testing.T) {
 	}
 }
 
-// found: the oracle finds the bug, and needs nothing from the user unless it is the user's.
+// found: the oracle finds the bug, and needs nothing from the user unless it is
+// the user's.
 func found(t *testing.T, s *zoo.Specimen, run zoo.Program, oracle string) {
 	t.Helper()
 	c := s.World()
@@ -55,8 +56,8 @@ func found(t *testing.T, s *zoo.Specimen, run zoo.Program, oracle string) {
 	t.Logf("%s %d | %d | %.1f s |", row(s), len(r.Trace), r.Runs, r.Elapsed.Seconds())
 }
 
-// row is the beginning of the specimen's line in the document: its name, the oracle that finds it, and the result on
-// Homeostat.
+// row is the beginning of the specimen's line in the document: its name, the
+// oracle that finds it, and the result on Homeostat.
 func row(s *zoo.Specimen) string {
 	sdk := "found, too"
 	switch {

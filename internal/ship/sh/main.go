@@ -1,5 +1,6 @@
-// Command sh is the shell in the image of observe, for its scripts: sh FILE [ARGUMENT...] and sh -c TEXT [NAME
-// [ARGUMENT...]]. It has no commands but those that are built in.
+// Command sh is the shell in the image of observe, for its scripts: sh FILE
+// [ARGUMENT...] and sh -c TEXT [NAME [ARGUMENT...]]. It has no commands but
+// those that are built in.
 package main
 
 import (

@@ -1,11 +1,14 @@
-// Package actors has the controllers that most programs depend on, for the worlds of package reconciletest: kubelets
-// that run Pods, and the controllers of Deployments and ReplicaSets.
+// Package actors has the controllers that most programs depend on, for the
+// worlds of package reconciletest: kubelets that run Pods, and the controllers
+// of Deployments and ReplicaSets.
 //
 //	case.Actors = []reconciletest.Actor{actors.Kubelet(nil), actors.Deployments()}
 //
-// They write as other clients: the program is not blamed for it. In some runs an act is a minute late.
+// They write as other clients: the program is not blamed for it. In some runs
+// an act is a minute late.
 //
-// Concurrency: an actor serves one case at a time; make a new one for each case that runs in parallel.
+// Concurrency: an actor serves one case at a time; make a new one for each case
+// that runs in parallel.
 package actors
 
 import (
@@ -19,24 +22,27 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/deployments"
 )
 
-// Deployments returns an actor that does the work of the controllers of Deployments and ReplicaSets: ReplicaSets for
-// Deployments, Pods for ReplicaSets, owner references, the status of both with observedGeneration and conditions,
-// scaling, and rollouts with maxSurge and maxUnavailable, or by recreating. The Pods stay Pending unless another
-// actor, such as [Kubelet], runs them.
+// Deployments returns an actor that does the work of the controllers of
+// Deployments and ReplicaSets: ReplicaSets for Deployments, Pods for
+// ReplicaSets, owner references, the status of both with observedGeneration and
+// conditions, scaling, and rollouts with maxSurge and maxUnavailable, or by
+// recreating. The Pods stay Pending unless another actor, such as [Kubelet],
+// runs them.
 //
-// An old ReplicaSet is deleted when the rollout is over, and there are no revisions: their number would depend on how
-// often the actor ran. Nothing is adopted, and progressDeadlineSeconds is ignored.
+// An old ReplicaSet is deleted when the rollout is over, and there are no
+// revisions: their number would depend on how often the actor ran. Nothing is
+// adopted, and progressDeadlineSeconds is ignored.
 //
 // Each write is a separate act, which the exploration may delay by a minute.
 func Deployments() reconciletest.Actor {
 	return (&routine{look: deployments.Look}).actor("deployments")
 }
 
-// routine is an actor that looks at everything, and then does one task after the other. It looks again when something
-// was written, and when it is time.
+// routine is an actor that looks at everything, and then does one task after
+// the other. It looks again when something was written, and when it is time.
 type routine struct {
-	// look returns the tasks to do now, and when the clock alone will bring more; zero means never. It depends only on
-	// the world and the time.
+	// look returns the tasks to do now, and when the clock alone will bring
+	// more; zero means never. It depends only on the world and the time.
 	look func(w *reconciletest.World, seen *deployments.Known, now time.Time) (
 		todo []deployments.Task, due time.Time, err error)
 
@@ -61,7 +67,8 @@ func (r *routine) actor(name string) reconciletest.Actor {
 	}
 }
 
-// refresh looks again if the world has changed, or the time has come, and returns the tasks.
+// refresh looks again if the world has changed, or the time has come, and
+// returns the tasks.
 func (r *routine) refresh(w *reconciletest.World) []deployments.Task {
 	if r.world != w { // a new run: versions start again
 		*r = routine{look: r.look, world: w, client: w.Client(), seen: deployments.NewKnown(), version: -1}
@@ -78,8 +85,9 @@ func (r *routine) refresh(w *reconciletest.World) []deployments.Task {
 	return r.todo
 }
 
-// do takes the first task. One that fails is not retried until something else has changed: the others go on. A task
-// that is behind the world fails with a conflict.
+// do takes the first task. One that fails is not retried until something else
+// has changed: the others go on. A task that is behind the world fails with a
+// conflict.
 func (r *routine) do(w *reconciletest.World) {
 	todo := r.refresh(w)
 	if len(todo) == 0 {

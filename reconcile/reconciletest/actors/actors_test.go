@@ -142,7 +142,8 @@ func TestKubeletReportsWhatAPodHas(t *testing.T) {
 	}))
 }
 
-// A deleted Pod gets its grace period, and the rest waits for its end, however long that is.
+// A deleted Pod gets its grace period, and the rest waits for its end, however
+// long that is.
 func TestKubeletEndsPods(t *testing.T) {
 	g := gomega.NewWithT(t)
 	held := func(p *corev1.Pod) { p.Finalizers = []string{"example.com/held"} }
@@ -221,7 +222,8 @@ func paused(p bool) reconciletest.Step {
 	return reconciletest.Patch("deployments.apps", "d/web", fmt.Sprintf(`{"spec":{"paused":%v}}`, p))
 }
 
-// census counts Pods, by image, and the ready ones, and adds the counts in the Deployment's status.
+// census counts Pods, by image, and the ready ones, and adds the counts in the
+// Deployment's status.
 func census(t *testing.T, w *reconciletest.World) string {
 	t.Helper()
 	pods, err := reconciletest.List[corev1.Pod](w, "pods")
@@ -321,8 +323,9 @@ func TestDeploymentsRollOut(t *testing.T) {
 	}
 }
 
-// withinBounds checks that the Pods of a rollout are those that the Deployment allows: at most a quarter more, none
-// fewer once all were ready, and never two images at once if the strategy is Recreate.
+// withinBounds checks that the Pods of a rollout are those that the Deployment
+// allows: at most a quarter more, none fewer once all were ready, and never two
+// images at once if the strategy is Recreate.
 func withinBounds(w *reconciletest.World, of *appsv1.Deployment) error {
 	pods, err := reconciletest.List[corev1.Pod](w, "pods")
 	if err != nil {
@@ -361,7 +364,8 @@ func withinBounds(w *reconciletest.World, of *appsv1.Deployment) error {
 	return nil
 }
 
-// A task that cannot be done does not keep the others from being done, and is not tried forever.
+// A task that cannot be done does not keep the others from being done, and is
+// not tried forever.
 func TestDeploymentsGoOnWhenOneCannot(t *testing.T) {
 	g := gomega.NewWithT(t)
 	bad := deployment("a-bad", 1, func(d *appsv1.Deployment) { d.Name = strings.Repeat("a", 250) })

@@ -53,8 +53,8 @@ func serve(_ *corev1.ConfigMap, d *appsv1.Deployment) {
 	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "web", Image: "nginx"}}
 }
 
-// With kubelets and the controllers of Deployments in its world, a program can be tested by its Pods, as its users see
-// them.
+// With kubelets and the controllers of Deployments in its world, a program can
+// be tested by its Pods, as its users see them.
 func TestSitesAreServed(t *testing.T) {
 	reconciletest.Explore(t, &reconciletest.Case{
 		Objects: []runtime.Object{
@@ -72,8 +72,8 @@ func TestSitesAreServed(t *testing.T) {
 	}, &reconciletest.Options{Budget: 2 * time.Second})
 }
 
-// A rollout for each change of the site: the hash of the template, and so the names of ReplicaSets and Pods, differ between
-// runs.
+// A rollout for each change of the site: the hash of the template, and so the
+// names of ReplicaSets and Pods, differ between runs.
 func TestWhatFollowsFromAVersionInATemplateIsDeclared(t *testing.T) {
 	versioned := func(site *corev1.ConfigMap, d *appsv1.Deployment) {
 		serve(site, d)

@@ -11,7 +11,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/backend"
 )
 
-// fixture is the world of a case without a program: its actors and the garbage collector act, one after the other.
+// fixture is the world of a case without a program: its actors and the garbage
+// collector act, one after the other.
 type fixture struct {
 	c         *reconciletest.Case
 	sim       *apisim.Server
@@ -19,8 +20,9 @@ type fixture struct {
 	world     *reconciletest.World
 }
 
-// play lets the actors act until they are at rest, and again after each step of the workload. look is called at each
-// rest, with the number of steps before it. It returns the writes, with the time since the last rest.
+// play lets the actors act until they are at rest, and again after each step of
+// the workload. look is called at each rest, with the number of steps before
+// it. It returns the writes, with the time since the last rest.
 func play(t *testing.T, c *reconciletest.Case, look func(step int, w *reconciletest.World)) []string {
 	t.Helper()
 	var writes []string

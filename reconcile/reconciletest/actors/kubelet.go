@@ -22,23 +22,29 @@ const defaultStart = 2 * time.Second
 
 // KubeletOptions of a [Kubelet]. nil and zero fields mean the defaults.
 type KubeletOptions struct {
-	// Start is how long, in virtual time, a Pod takes from its creation until it is ready: on a node, and with its gates
-	// open. Defaults to 2 seconds.
+	// Start is how long, in virtual time, a Pod takes from its creation until
+	// it is ready: on a node, and with its gates open. Defaults to 2 seconds.
 	Start time.Duration
 }
 
-// Kubelet returns an actor that runs Pods: the scheduler and the kubelets of all Nodes in one.
+// Kubelet returns an actor that runs Pods: the scheduler and the kubelets of
+// all Nodes in one.
 //
-//   - A Pod without a node gets the first Node by name that is schedulable, does not report that it is not ready, and
-//     has the labels of the Pod's nodeSelector and the name in its node affinity, if any; without such a Node it
-//     waits. In a world without Nodes it gets the node "node". Pods with a different schedulerName are left alone.
-//   - A Pod with a node runs, with an address, and is ready, after [KubeletOptions].Start; with readiness gates, when
-//     they are open.
-//   - A Pod that is being deleted keeps its readiness until its grace period is over, and is then removed.
-//   - A Node whose condition Ready is Unknown is out of reach: its Pods are neither started nor removed.
+//   - A Pod without a node gets the first Node by name that is schedulable,
+//     does not report that it is not ready, and has the labels of the Pod's
+//     nodeSelector and the name in its node affinity, if any; without such a
+//     Node it waits. In a world without Nodes it gets the node "node". Pods
+//     with a different schedulerName are left alone.
+//   - A Pod with a node runs, with an address, and is ready, after
+//     [KubeletOptions].Start; with readiness gates, when they are open.
+//   - A Pod that is being deleted keeps its readiness until its grace period is
+//     over, and is then removed.
+//   - A Node whose condition Ready is Unknown is out of reach: its Pods are
+//     neither started nor removed.
 //
-// Containers never fail and never end: a step of the workload can report that, with [reconciletest.Patch] of
-// pods/status. There are no resources, taints, probes or volumes.
+// Containers never fail and never end: a step of the workload can report that,
+// with [reconciletest.Patch] of pods/status. There are no resources, taints,
+// probes or volumes.
 func Kubelet(o *KubeletOptions) reconciletest.Actor {
 	if o == nil {
 		o = &KubeletOptions{}
@@ -47,7 +53,8 @@ func Kubelet(o *KubeletOptions) reconciletest.Actor {
 	return (&routine{look: k.look}).actor("kubelet")
 }
 
-// kubelet decides on the next task of each Pod. It keeps no state: everything is in the Pods.
+// kubelet decides on the next task of each Pod. It keeps no state: everything
+// is in the Pods.
 type kubelet struct{ start time.Duration }
 
 // look goes through the Pods by namespace and name.
@@ -102,10 +109,12 @@ func (k kubelet) next(pod *corev1.Pod, nodes []corev1.Node, now time.Time) (do d
 	return nil, time.Time{}
 }
 
-// anyNode is the node of all Pods in a world without Nodes. It does not exist as an object.
+// anyNode is the node of all Pods in a world without Nodes. It does not exist
+// as an object.
 const anyNode = "node"
 
-// schedule binds a Pod to a Node; nil: it has a different scheduler, or no Node fits.
+// schedule binds a Pod to a Node; nil: it has a different scheduler, or no Node
+// fits.
 func schedule(pod *corev1.Pod, nodes []corev1.Node) deployments.Task {
 	if s := pod.Spec.SchedulerName; s != "" && s != corev1.DefaultSchedulerName || pod.DeletionTimestamp != nil {
 		return nil
@@ -131,8 +140,8 @@ func schedule(pod *corev1.Pod, nodes []corev1.Node) deployments.Task {
 	}
 }
 
-// named reports whether the Pod's node affinity allows the Node of this name. The affinity of a DaemonSet's Pod names
-// one Node.
+// named reports whether the Pod's node affinity allows the Node of this name.
+// The affinity of a DaemonSet's Pod names one Node.
 func named(pod *corev1.Pod, node string) bool {
 	affinity := pod.Spec.Affinity
 	if affinity == nil || affinity.NodeAffinity == nil ||
@@ -175,7 +184,8 @@ func remove(pod *corev1.Pod) deployments.Task {
 	}
 }
 
-// report writes the status of a Pod. It fails if the Pod has changed since the actor looked.
+// report writes the status of a Pod. It fails if the Pod has changed since the
+// actor looked.
 func report(pod *corev1.Pod) deployments.Task {
 	return func(ctx context.Context, client kubernetes.Interface) error {
 		_, err := client.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
@@ -225,7 +235,8 @@ func address(pod *corev1.Pod) string {
 	return netip.AddrFrom4(ip).String()
 }
 
-// readiness is the condition Ready of a Pod that runs: true if all of its gates are open.
+// readiness is the condition Ready of a Pod that runs: true if all of its gates
+// are open.
 func readiness(pod *corev1.Pod) corev1.PodCondition {
 	for _, gate := range pod.Spec.ReadinessGates {
 		open := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
@@ -238,8 +249,8 @@ func readiness(pod *corev1.Pod) corev1.PodCondition {
 	return corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue}
 }
 
-// regate reports a Pod whose gates have opened or closed since it was last reported ready or not; nil: there is
-// nothing to report.
+// regate reports a Pod whose gates have opened or closed since it was last
+// reported ready or not; nil: there is nothing to report.
 func regate(pod *corev1.Pod, now metav1.Time) deployments.Task {
 	if len(pod.Spec.ReadinessGates) == 0 {
 		return nil

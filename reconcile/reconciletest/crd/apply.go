@@ -12,8 +12,8 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// typesOf returns the types by which server-side apply merges objects of a kind: which lists are maps, which are sets,
-// and which are one value.
+// typesOf returns the types by which server-side apply merges objects of a
+// kind: which lists are maps, which are sets, and which are one value.
 func typesOf(s *structural.Structural, kind gvk.GroupVersionKind) (managedfields.TypeConverter, error) {
 	root := s.ToKubeOpenAPI()
 	embed(root, true)
@@ -36,7 +36,8 @@ func typesOf(s *structural.Structural, kind gvk.GroupVersionKind) (managedfields
 // ref refers to a model by its name.
 func ref(name string) spec.Ref { return spec.MustCreateRef("#/components/schemas/" + name) }
 
-// embed adds the metadata to each schema of a Kubernetes object: the root, and those that the schema marks as such.
+// embed adds the metadata to each schema of a Kubernetes object: the root, and
+// those that the schema marks as such.
 func embed(s *spec.Schema, root bool) {
 	for name, p := range s.Properties {
 		embed(&p, false)

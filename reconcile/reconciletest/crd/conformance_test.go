@@ -12,8 +12,9 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/crd"
 )
 
-// TestSchemaConformance compares the answers about custom resources with a schema with those of the real server, which
-// the e2e test of internal/apisim records.
+// TestSchemaConformance compares the answers about custom resources with a
+// schema with those of the real server, which the e2e test of internal/apisim
+// records.
 func TestSchemaConformance(t *testing.T) {
 	g := gomega.NewWithT(t)
 	definitions, err := crd.Read(os.DirFS("testdata"))

@@ -16,14 +16,15 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// Read returns the custom resources that the YAML and JSON files below a folder define, for
-// reconciletest.Case.Definitions. Documents of other kinds are skipped.
+// Read returns the custom resources that the YAML and JSON files below a folder
+// define, for reconciletest.Case.Definitions. Documents of other kinds are
+// skipped.
 //
-// Errors: a file that does not parse, a definition without a storage version or with a schema that is not structural,
-// and a folder without any definition.
+// Errors: a file that does not parse, a definition without a storage version or
+// with a schema that is not structural, and a folder without any definition.
 //
-// File names do not matter, and the order is that of their paths: the output of controller-gen, a kustomize folder or
-// a Helm chart's crds/ will do.
+// File names do not matter, and the order is that of their paths: the output of
+// controller-gen, a kustomize folder or a Helm chart's crds/ will do.
 func Read(folder fs.FS) (apisim.Definitions, error) {
 	var all apisim.Definitions
 	err := fs.WalkDir(folder, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -50,10 +51,11 @@ func Read(folder fs.FS) (apisim.Definitions, error) {
 	return all, nil
 }
 
-// Parse is [Read] for the documents of one YAML file: for definitions that are embedded in the program, or come from
-// another module.
+// Parse is [Read] for the documents of one YAML file: for definitions that are
+// embedded in the program, or come from another module.
 //
-// Errors: those of Read, without a file name. A text without definitions is not an error.
+// Errors: those of Read, without a file name. A text without definitions is not
+// an error.
 func Parse(text []byte) (apisim.Definitions, error) {
 	var all apisim.Definitions
 	for docs := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096); ; {
@@ -74,7 +76,8 @@ func Parse(text []byte) (apisim.Definitions, error) {
 	}
 }
 
-// resource returns the resource that the simulated server serves for a definition: its storage version.
+// resource returns the resource that the simulated server serves for a
+// definition: its storage version.
 func resource(d *apiextensionsv1.CustomResourceDefinition) (apisim.Resource, error) {
 	names := d.Spec.Names
 	r := apisim.Resource{

@@ -8,7 +8,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/crd"
 )
 
-// The definitions for a test's server, from a folder of manifests such as config/crd/bases.
+// The definitions for a test's server, from a folder of manifests such as
+// config/crd/bases.
 func ExampleRead() {
 	definitions, err := crd.Read(os.DirFS("testdata"))
 	if err != nil {

@@ -24,8 +24,9 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// schema is a structural schema as the simulated server asks it: each part is compiled once, when the definition is
-// read, and used by all runs of a case. It keeps nothing of the objects that it checks, so runs share it.
+// schema is a structural schema as the simulated server asks it: each part is
+// compiled once, when the definition is read, and used by all runs of a case.
+// It keeps nothing of the objects that it checks, so runs share it.
 type schema struct {
 	source     *apiextensionsv1.JSONSchemaProps
 	structural *structural.Structural
@@ -36,8 +37,8 @@ type schema struct {
 
 var _ apisim.Schema = (*schema)(nil)
 
-// newSchema compiles a schema as the real server does when a definition is applied. A schema that the server refuses is
-// an error.
+// newSchema compiles a schema as the real server does when a definition is
+// applied. A schema that the server refuses is an error.
 func newSchema(source *apiextensionsv1.JSONSchemaProps, kind gvk.GroupVersionKind) (*schema, error) {
 	var props apiextensions.JSONSchemaProps
 	err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(source, &props, nil)
@@ -73,8 +74,9 @@ func (s *schema) Decode(obj map[string]any) []string {
 	return unknown
 }
 
-// Validate returns the values of an object that are wrong, and the rules that it breaks. A value that an update does
-// not touch may be wrong, as on the real server.
+// Validate returns the values of an object that are wrong, and the rules that
+// it breaks. A value that an update does not touch may be wrong, as on the real
+// server.
 func (s *schema) Validate(obj, old map[string]any, _ string) field.ErrorList {
 	ctx := context.Background()
 	var errs field.ErrorList

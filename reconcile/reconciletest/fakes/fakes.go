@@ -1,8 +1,11 @@
-// Package fakes makes the fake clientset of client-go answer like a real API server.
+// Package fakes makes the fake clientset of client-go answer like a real API
+// server.
 //
-// The clientset alone is a map of objects: it loses updates, ignores most options, and accepts objects that a server
-// refuses. docs/testing.md lists the differences. A test that passes with [Faithful] may still fail on a server,
-// because of defaults, validation, admission and the encoding on the wire; package reconciletest/live is for that.
+// The clientset alone is a map of objects: it loses updates, ignores most
+// options, and accepts objects that a server refuses. docs/testing.md lists the
+// differences. A test that passes with [Faithful] may still fail on a server,
+// because of defaults, validation, admission and the encoding on the wire;
+// package reconciletest/live is for that.
 package fakes
 
 import (
@@ -24,22 +27,27 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/backend"
 )
 
-// Faithful puts a simulated API server behind a fake clientset, for tests that keep theirs: resourceVersions and
-// conflicts, identifiers, generated names, finalizers, preconditions, the status subresource, selectors, dry runs,
-// apply, watches that lose nothing, garbage collection. Call it once, before the clientset is used, with the result
-// of fake.NewClientset or fake.NewSimpleClientset.
+// Faithful puts a simulated API server behind a fake clientset, for tests that
+// keep theirs: resourceVersions and conflicts, identifiers, generated names,
+// finalizers, preconditions, the status subresource, selectors, dry runs,
+// apply, watches that lose nothing, garbage collection. Call it once, before
+// the clientset is used, with the result of fake.NewClientset or
+// fake.NewSimpleClientset.
 //
-// Reactors that the test prepends afterwards still come first, and Actions still records. The objects of the
-// clientset move to the simulated server, with their namespaces; objects added to cs.Tracker() later are not seen.
-// Garbage is collected after each write, before the caller gets the answer. A watch holds a goroutine until it is
-// stopped.
+// Reactors that the test prepends afterwards still come first, and Actions
+// still records. The objects of the clientset move to the simulated server,
+// with their namespaces; objects added to cs.Tracker() later are not seen.
+// Garbage is collected after each write, before the caller gets the answer. A
+// watch holds a goroutine until it is stopped.
 //
-// A reactor does not get the caller's context, so a call does not end with it. Kinds that the simulated server does
-// not have, and subresources such as tokens and logs, are still served by the fake.
+// A reactor does not get the caller's context, so a call does not end with it.
+// Kinds that the simulated server does not have, and subresources such as
+// tokens and logs, are still served by the fake.
 //
 // Errors: the clientset has an object that a server would refuse.
 //
-// Concurrency: the clientset's lock serialises all calls but watches, as without Faithful.
+// Concurrency: the clientset's lock serialises all calls but watches, as
+// without Faithful.
 func Faithful(cs *fake.Clientset) error {
 	sim, err := apisim.New(&apisim.Options{Lifecycle: true, ManagedFields: true, Incomplete: true})
 	if err != nil {
@@ -55,14 +63,16 @@ func Faithful(cs *fake.Clientset) error {
 	if err := f.load(cs.Tracker()); err != nil {
 		return fmt.Errorf("taking over the objects of a fake clientset: %w", err)
 	}
-	// Before the tracker's own reactors, which still serve the actions that f leaves to them.
+	// Before the tracker's own reactors, which still serve the actions that f
+	// leaves to them.
 	cs.PrependReactor("*", "*", f.react)
 	cs.PrependWatchReactor("*", f.watch)
 	return nil
 }
 
-// faithful carries the actions of a fake clientset to a simulated server, as the requests that a real client would
-// send: both encode and decode, so that nothing is shared. The clientset's lock serialises them.
+// faithful carries the actions of a fake clientset to a simulated server, as
+// the requests that a real client would send: both encode and decode, so that
+// nothing is shared. The clientset's lock serialises them.
 type faithful struct {
 	sim       *apisim.Server
 	collector *apisim.Collector
@@ -70,10 +80,12 @@ type faithful struct {
 	served    map[schema.GroupVersionResource]apisim.Resource
 }
 
-// subresources are those that the simulated server has; the fake keeps the others, such as log and token.
+// subresources are those that the simulated server has; the fake keeps the
+// others, such as log and token.
 var subresources = []string{"", "status", "scale", "eviction", "binding", "finalize"}
 
-// load takes over the objects of the tracker: namespaces first, which the others need.
+// load takes over the objects of the tracker: namespaces first, which the
+// others need.
 func (f *faithful) load(tracker clienttesting.ObjectTracker) error {
 	begin := func(obj runtime.Object) error { return backend.Begin(backend.Simulated{Server: f.sim}, obj) }
 	for _, r := range append([]apisim.Resource{f.served[backend.Namespaces]}, f.sim.Resources()...) {
@@ -88,8 +100,8 @@ func (f *faithful) load(tracker clienttesting.ObjectTracker) error {
 	return nil
 }
 
-// react serves an action of the clientset, and collects the garbage that it leaves; false leaves the action to the
-// fake.
+// react serves an action of the clientset, and collects the garbage that it
+// leaves; false leaves the action to the fake.
 func (f *faithful) react(action clienttesting.Action) (bool, runtime.Object, error) {
 	q, err := f.request(action)
 	if q == nil {
@@ -103,7 +115,8 @@ func (f *faithful) react(action clienttesting.Action) (bool, runtime.Object, err
 	return true, obj, nil
 }
 
-// watch opens a watch on the simulated server; false leaves it to the fake. It ends when its caller stops it.
+// watch opens a watch on the simulated server; false leaves it to the fake. It
+// ends when its caller stops it.
 func (f *faithful) watch(action clienttesting.Action) (bool, watch.Interface, error) {
 	a, ok := action.(clienttesting.WatchActionImpl)
 	if !ok {
@@ -118,8 +131,9 @@ func (f *faithful) watch(action clienttesting.Action) (bool, watch.Interface, er
 	return true, w, err
 }
 
-// request is the HTTP request that a real client makes for the action; nil: it is not for the server. An action of
-// package testing is a struct of its own for each verb.
+// request is the HTTP request that a real client makes for the action; nil: it
+// is not for the server. An action of package testing is a struct of its own
+// for each verb.
 func (f *faithful) request(action clienttesting.Action) (*rest.Request, error) {
 	var q *rest.Request
 	var err error
@@ -162,7 +176,8 @@ func (f *faithful) request(action clienttesting.Action) (*rest.Request, error) {
 	return q, nil
 }
 
-// create is the request that creates an object, or a subresource of one, such as an Eviction.
+// create is the request that creates an object, or a subresource of one, such
+// as an Eviction.
 func (f *faithful) create(a clienttesting.CreateActionImpl) (*rest.Request, error) {
 	switch {
 	case a.Subresource == "":
@@ -175,8 +190,8 @@ func (f *faithful) create(a clienttesting.CreateActionImpl) (*rest.Request, erro
 	return f.one("POST", a.ActionImpl, nameOf(a.Object))
 }
 
-// one begins the request of one object; nil: the server has no such resource or subresource, and the fake keeps the
-// action.
+// one begins the request of one object; nil: the server has no such resource or
+// subresource, and the fake keeps the action.
 func (f *faithful) one(verb string, a clienttesting.ActionImpl, name string) (*rest.Request, error) {
 	q, err := f.all(verb, a)
 	if q == nil {
@@ -192,8 +207,9 @@ func (f *faithful) one(verb string, a clienttesting.ActionImpl, name string) (*r
 	return q, nil
 }
 
-// all begins a request with the fields that all actions have; nil: the server has no such resource or subresource.
-// Requests are not retried: the fake holds its lock meanwhile.
+// all begins a request with the fields that all actions have; nil: the server
+// has no such resource or subresource. Requests are not retried: the fake holds
+// its lock meanwhile.
 func (f *faithful) all(verb string, a clienttesting.ActionImpl) (*rest.Request, error) {
 	r, known := f.served[a.Resource]
 	if !known || !slices.Contains(subresources, a.Subresource) {
@@ -207,8 +223,8 @@ func (f *faithful) all(verb string, a clienttesting.ActionImpl) (*rest.Request, 
 	return c.Verb(verb).NamespaceIfScoped(a.Namespace, scoped).Resource(r.Resource).MaxRetries(0), nil
 }
 
-// client returns the administrator's client of a group and version, which it makes once. No request is denied or held
-// back.
+// client returns the administrator's client of a group and version, which it
+// makes once. No request is denied or held back.
 func (f *faithful) client(gv schema.GroupVersion) (rest.Interface, error) {
 	if c := f.clients[gv]; c != nil {
 		return c, nil

@@ -69,7 +69,8 @@ func (f *fixture) names() []string {
 	return names
 }
 
-// watch collects events. The function that it returns ends the watch and lists them.
+// watch collects events. The function that it returns ends the watch and lists
+// them.
 func (f *fixture) watch(o metav1.ListOptions) func() []string {
 	w, err := f.kube.CoreV1().ConfigMaps(testNamespace).Watch(f.ctx, o)
 	f.Expect(err).NotTo(gomega.HaveOccurred())
@@ -98,7 +99,8 @@ func (f *fixture) pod(name string) *corev1.Pod {
 	return pod
 }
 
-// rows returns the known errors of a fake clientset, each with a test that only a server's answers pass.
+// rows returns the known errors of a fake clientset, each with a test that only
+// a server's answers pass.
 func rows() map[string]func(f *fixture) {
 	return map[string]func(f *fixture){
 		"resourceVersion": func(f *fixture) {
@@ -365,7 +367,8 @@ func namespace(name string) runtime.Object {
 
 var errStop = errors.New("stop")
 
-// wrong returns the failure of a row on a clientset, including a panic; "" means none.
+// wrong returns the failure of a row on a clientset, including a panic; ""
+// means none.
 func wrong(t *testing.T, row func(f *fixture), cs *fake.Clientset) (what string) {
 	t.Helper()
 	defer func() {
@@ -400,7 +403,8 @@ func TestFaithful(t *testing.T) {
 	}
 }
 
-// Objects that were in the fake stay there, with their namespace, and with the fields that a server sets.
+// Objects that were in the fake stay there, with their namespace, and with the
+// fields that a server sets.
 func TestFaithfulTakesTheObjectsOver(t *testing.T) {
 	g := gomega.NewWithT(t)
 	cs := fake.NewClientset(breeding.Parent("a"), breeding.Child(breeding.Parent("b")),
@@ -416,7 +420,8 @@ func TestFaithfulTakesTheObjectsOver(t *testing.T) {
 	g.Expect(ns.Items).To(gomega.HaveLen(1))
 }
 
-// A test's own reactors come first, and resources that the server does not have stay with the fake.
+// A test's own reactors come first, and resources that the server does not have
+// stay with the fake.
 func TestFaithfulLeavesTheRestToTheFake(t *testing.T) {
 	g := gomega.NewWithT(t)
 	cs := fake.NewClientset(namespace(testNamespace))

@@ -50,8 +50,8 @@ func TestSmokeRefusesWhatIsThereAlready(t *testing.T) {
 	g.Expect(w.objects("configmaps")).To(gomega.ContainElement("a"))
 }
 
-// Neither Goal nor Always sees objects that the cluster had before, or creates in every namespace; and they stay
-// unchanged.
+// Neither Goal nor Always sees objects that the cluster had before, or creates
+// in every namespace; and they stay unchanged.
 func TestSmokeHidesAndKeepsWhatIsNotOfTheCase(t *testing.T) {
 	g := gomega.NewWithT(t)
 	var w *fixture

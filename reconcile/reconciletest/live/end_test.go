@@ -14,7 +14,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/live"
 )
 
-// parting is the case of a program that writes when it is told to stop, and does not wait for the answer.
+// parting is the case of a program that writes when it is told to stop, and
+// does not wait for the answer.
 func parting(made metav1.ObjectMeta) *reconciletest.Case {
 	return &reconciletest.Case{Run: func(env *reconciletest.Env) error {
 		<-env.Context().Done()
@@ -24,12 +25,14 @@ func parting(made metav1.ObjectMeta) *reconciletest.Case {
 	}}
 }
 
-// A write before the last start is not blamed on that start, even if its answer came later.
+// A write before the last start is not blamed on that start, even if its answer
+// came later.
 func TestSmokeBlamesTheStartThatWrote(t *testing.T) {
 	smokeIn(t, parting(named("late")), 20*time.Second)
 }
 
-// A write of the last start at its end counts, even if its answer comes later, and is cleaned up.
+// A write of the last start at its end counts, even if its answer comes later,
+// and is cleaned up.
 func TestSmokeHearsTheLastAnswer(t *testing.T) {
 	g := gomega.NewWithT(t)
 	var w *fixture

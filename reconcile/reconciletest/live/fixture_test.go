@@ -19,15 +19,17 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// fixture is a simulated server in the place of a real one: it serves discovery, collects garbage a little later,
-// and creates the usual objects in each namespace.
+// fixture is a simulated server in the place of a real one: it serves
+// discovery, collects garbage a little later, and creates the usual objects in
+// each namespace.
 type fixture struct {
 	sim    *apisim.Server
 	before func(r *http.Request) *http.Response // may answer first
 	slow   func(body string) time.Duration      // how long the answer to a write is under way
 }
 
-// virtually runs f in virtual time. client-go's error handler sleeps as long as its clock is behind the last error's.
+// virtually runs f in virtual time. client-go's error handler sleeps as long as
+// its clock is behind the last error's.
 func virtually(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	handlers := utilruntime.ErrorHandlers
@@ -129,7 +131,8 @@ func reply(r *http.Request, code int, body any) *http.Response {
 	}
 }
 
-// discovery returns the answer to a discovery request, or nil if the path is a different one.
+// discovery returns the answer to a discovery request, or nil if the path is a
+// different one.
 func (w *fixture) discovery(path string) any {
 	groups := map[string]*metav1.APIGroup{}
 	lists := map[string]*metav1.APIResourceList{}

@@ -20,7 +20,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/live"
 )
 
-// scripted is the case of a program that does something, and then waits for its end.
+// scripted is the case of a program that does something, and then waits for its
+// end.
 func scripted(do func(ctx context.Context, client kubernetes.Interface)) *reconciletest.Case {
 	return &reconciletest.Case{Run: func(env *reconciletest.Env) error {
 		do(env.Context(), env.Client())
@@ -29,8 +30,8 @@ func scripted(do func(ctx context.Context, client kubernetes.Interface)) *reconc
 	}}
 }
 
-// put makes a ConfigMap in a namespace that the cluster had before, so that it is only deleted by name. It reports
-// whether it was new.
+// put makes a ConfigMap in a namespace that the cluster had before, so that it
+// is only deleted by name. It reports whether it was new.
 func put(ctx context.Context, client kubernetes.Interface, made metav1.ObjectMeta, dryRun ...string) (bool, error) {
 	_, err := client.CoreV1().ConfigMaps("default").
 		Create(ctx, &corev1.ConfigMap{ObjectMeta: made}, metav1.CreateOptions{DryRun: dryRun})
@@ -42,7 +43,8 @@ func put(ctx context.Context, client kubernetes.Interface, made metav1.ObjectMet
 
 func named(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
 
-// late is how long the answers to writes are under way, if there is something in them called late.
+// late is how long the answers to writes are under way, if there is something
+// in them called late.
 func late(d time.Duration) func(body string) time.Duration {
 	return func(body string) time.Duration {
 		if strings.Contains(body, `"late"`) {
@@ -52,8 +54,8 @@ func late(d time.Duration) func(body string) time.Duration {
 	}
 }
 
-// smokeIn makes a smoke test that has to pass and to leave nothing behind. slow is how late the answers to late writes
-// are.
+// smokeIn makes a smoke test that has to pass and to leave nothing behind. slow
+// is how late the answers to late writes are.
 func smokeIn(t *testing.T, c *reconciletest.Case, slow time.Duration) *reconciletest.Report {
 	t.Helper()
 	g := gomega.NewWithT(t)
@@ -69,8 +71,9 @@ func smokeIn(t *testing.T, c *reconciletest.Case, slow time.Duration) *reconcile
 	return r
 }
 
-// A write is in flight when another write kills the program. Its caller is told at once that there is no network;
-// the server has it, and the answer comes long after: the trial waits for that, and cleans it up.
+// A write is in flight when another write kills the program. Its caller is told
+// at once that there is no network; the server has it, and the answer comes
+// long after: the trial waits for that, and cleans it up.
 func TestSmokeKnowsWhatWasUnderWayAtAKill(t *testing.T) {
 	g, waited := gomega.NewWithT(t), time.Duration(0)
 	c := &reconciletest.Case{Run: func(env *reconciletest.Env) error {
@@ -213,7 +216,8 @@ func TestSmokeHasPatienceWithManyKills(t *testing.T) {
 	g.Expect(r.Kills).To(gomega.Equal(writes))
 }
 
-// A write that changes nothing is none, also of an object written by a client that Smoke does not know.
+// A write that changes nothing is none, also of an object written by a client
+// that Smoke does not know.
 func TestSmokeKnowsWhatOthersHaveWritten(t *testing.T) {
 	g := gomega.NewWithT(t)
 	var w *fixture

@@ -17,8 +17,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/live"
 )
 
-// Smoke depends on the real server's answers: a correct controller passes, one that reports ready too early fails,
-// and both leave the server as it was.
+// Smoke depends on the real server's answers: a correct controller passes, one
+// that reports ready too early fails, and both leave the server as it was.
 func TestE2ESmoke(t *testing.T) {
 	g := gomega.NewWithT(t)
 	cluster, err := e2e.Start(t.Context(), nil)

@@ -92,8 +92,8 @@ func TestSmokeKillsNoMoreThanItIsTold(t *testing.T) {
 	})
 }
 
-// A program that cleans up only after deletions that it observes passes undisturbed, but fails when it is down during
-// one.
+// A program that cleans up only after deletions that it observes passes
+// undisturbed, but fails when it is down during one.
 func TestSmokeFindsWhatIsMissedWhileDown(t *testing.T) {
 	c := breeding.Case(nil)
 	c.Goal = nil
@@ -350,7 +350,8 @@ func TestSmokeKeepsWhatIsOutside(t *testing.T) {
 	})
 }
 
-// A replica that was killed may leave a Lease behind, until which expires the others wait: that is no rest.
+// A replica that was killed may leave a Lease behind, until which expires the
+// others wait: that is no rest.
 func TestSmokeWaitsForTheNextLeader(t *testing.T) {
 	c := breeding.Case(nil)
 	c.Run, c.Replicas = breeding.Led(true, breeding.Right), 2

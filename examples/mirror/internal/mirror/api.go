@@ -11,8 +11,8 @@ import (
 	"github.com/homeostat/homeostat/cluster"
 )
 
-// A SecretMirror keeps a copy of a Secret in every namespace that it selects. It has no
-// namespace.
+// A SecretMirror keeps a copy of a Secret in every namespace that it selects.
+// It has no namespace.
 type SecretMirror struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -40,7 +40,8 @@ func (s Source) Key() types.NamespacedName { return types.NamespacedName(s) }
 
 // SecretMirrorStatus is the result of the last reconcile.
 type SecretMirrorStatus struct {
-	// Copies is how many namespaces are selected. If Ready is true, each has the newest copy.
+	// Copies is how many namespaces are selected. If Ready is true, each has
+	// the newest copy.
 	Copies int64 `json:"copies"`
 	// ObservedGeneration is the generation of the spec that this status is about.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`

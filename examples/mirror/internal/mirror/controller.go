@@ -1,4 +1,5 @@
-// Package mirror keeps a copy of a Secret in every namespace that a SecretMirror selects.
+// Package mirror keeps a copy of a Secret in every namespace that a
+// SecretMirror selects.
 package mirror
 
 import (
@@ -23,8 +24,8 @@ import (
 // Name of the program and of its field manager.
 const Name = "mirror"
 
-// errNoSource is the error of a mirror whose source does not exist. Its copies stay, and
-// its creation reconciles the mirror again.
+// errNoSource is the error of a mirror whose source does not exist. Its copies
+// stay, and its creation reconciles the mirror again.
 var errNoSource = reconcile.Terminal(errors.New("the source does not exist"))
 
 // mirrors is what a reconcile reads, and the copies, which it writes.
@@ -71,7 +72,8 @@ func (m *mirrors) ofSource(_ context.Context, before, after *corev1.Secret) (key
 	return keys, nil
 }
 
-// ofNamespace returns the mirrors that select a namespace, before its change or after it.
+// ofNamespace returns the mirrors that select a namespace, before its change or
+// after it.
 func (m *mirrors) ofNamespace(_ context.Context, before, after *corev1.Namespace) (keys []reconcile.Key, _ error) {
 	for mirror := range m.in.Snapshot().All() {
 		if selects(mirror, before) || selects(mirror, after) {
@@ -81,8 +83,8 @@ func (m *mirrors) ofNamespace(_ context.Context, before, after *corev1.Namespace
 	return keys, nil
 }
 
-// selects reports whether a namespace, which may be nil, gets a copy. One that is being
-// deleted takes no new objects.
+// selects reports whether a namespace, which may be nil, gets a copy. One that
+// is being deleted takes no new objects.
 func selects(mirror *SecretMirror, n *corev1.Namespace) bool {
 	if n == nil || n.DeletionTimestamp != nil || n.Name == mirror.Spec.Source.Namespace {
 		return false
@@ -91,8 +93,8 @@ func selects(mirror *SecretMirror, n *corev1.Namespace) bool {
 	return err == nil && selector.Matches(labels.Set(n.Labels))
 }
 
-// Reconcile makes the copies of one mirror what its source is, in the namespaces that it
-// selects and nowhere else.
+// Reconcile makes the copies of one mirror what its source is, in the
+// namespaces that it selects and nowhere else.
 func (m *mirrors) Reconcile(ctx context.Context, r reconcile.Request[*SecretMirror]) (reconcile.Result, error) {
 	mirror, ok := r.Object()
 	if !ok {

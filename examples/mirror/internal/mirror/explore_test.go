@@ -47,7 +47,8 @@ func secret(namespace, name, value string) *corev1.Secret {
 	}
 }
 
-// lifeOfMirrors is a world in which sources, namespaces and mirrors come, change and go.
+// lifeOfMirrors is a world in which sources, namespaces and mirrors come,
+// change and go.
 func lifeOfMirrors() *reconciletest.Case {
 	return &reconciletest.Case{
 		Roles: []string{"../../deploy/rbac.yaml"},
@@ -79,7 +80,8 @@ func lifeOfMirrors() *reconciletest.Case {
 	}
 }
 
-// onlyTheCopies returns nil if a and c have the newest copy of one source, and nothing of the other.
+// onlyTheCopies returns nil if a and c have the newest copy of one source, and
+// nothing of the other.
 func onlyTheCopies(w *reconciletest.World) error {
 	all, err := reconciletest.List[corev1.Secret](w, "secrets")
 	if err != nil {

@@ -98,7 +98,8 @@ func (s *tenants) change(ctx context.Context, value string) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// ready returns the condition Ready of the mirror m, and how many namespaces it selects.
+// ready returns the condition Ready of the mirror m, and how many namespaces it
+// selects.
 func (s *tenants) ready(ctx context.Context) (string, error) {
 	m, err := s.mirrors.Get(ctx, "m", metav1.GetOptions{})
 	if err != nil || len(m.Status.Conditions) == 0 {

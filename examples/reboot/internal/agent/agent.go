@@ -56,5 +56,6 @@ func New(nodes NodeClient, pods drain.Client, o *Options) (*Agent, error) {
 // Run acts until ctx ends, and returns when the last reconcile has.
 func (a *Agent) Run(ctx context.Context) error { return a.control.Run(ctx) }
 
-// Control returns the underlying controller, to be inspected, or to be run instead of a.
+// Control returns the underlying controller, to be inspected, or to be run
+// instead of a.
 func (a *Agent) Control() *reconcile.Controller { return a.control }

@@ -13,12 +13,12 @@
 //   - Every write is locked: it replaces the node that was looked at, or fails.
 //   - The machine is told only after in-progress says that the drain is over, that
 //     the controller has permitted it a moment ago, and that the machine is told.
-//   - A start of the agent that finds that another one has told the machine, under the
-//     same boot id, does not tell it again.
-//   - Deadlines are durations of this process. The clock of the node is compared with
-//     the controller's only to begin nothing when they differ.
-//   - An eviction that is refused is in in-progress and in an event, with the Pod and
-//     its disruption budget.
+//   - A start of the agent that finds that another one has told the machine,
+//     under the same boot id, does not tell it again.
+//   - Deadlines are durations of this process. The clock of the node is
+//     compared with the controller's only to begin nothing when they differ.
+//   - An eviction that is refused is in in-progress and in an event, with the
+//     Pod and its disruption budget.
 //   - Right before the reboot a live read must show the same reboot in progress.
 //   - A reboot that is refused, or does not happen, is asked for again, until the
 //     controller calls it off.

@@ -16,8 +16,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// evict makes one pass over the Pods of the node, if one is due: a change of the node is
-// no reason for one.
+// evict makes one pass over the Pods of the node, if one is due: a change of
+// the node is no reason for one.
 func (a *Agent) evict(ctx context.Context, node *corev1.Node, p protocol.Progress) (reconcile.Result, error) {
 	m := a.remember(p)
 	if left := a.options.DrainPeriod - time.Since(m.passed); !m.passed.IsZero() && left > 0 {
@@ -48,7 +48,8 @@ func (a *Agent) report(ctx context.Context, m *memory, pass drain.Pass) {
 	m.left = left
 }
 
-// returned tells of Pods that were made after the node was cordoned, when there are others.
+// returned tells of Pods that were made after the node was cordoned, when there
+// are others.
 func (a *Agent) returned(ctx context.Context, node *corev1.Node, m *memory, pods []string) {
 	text := strings.Join(pods[:min(len(pods), 3)], ", ")
 	if text == m.returned {
@@ -60,8 +61,8 @@ func (a *Agent) returned(ctx context.Context, node *corev1.Node, m *memory, pods
 	}
 }
 
-// blocked notes which evictions are refused, when that has changed, and now and then
-// which Pods are left, which is also the sign that the agent is alive.
+// blocked notes which evictions are refused, when that has changed, and now and
+// then which Pods are left, which is also the sign that the agent is alive.
 func (a *Agent) blocked(ctx context.Context, node *corev1.Node, p protocol.Progress, pass drain.Pass) error {
 	refusals := pass.Refusals()
 	changed := p.Blocked != refusals

@@ -7,9 +7,9 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 )
 
-// memory is what this start of the agent has seen of one reboot. Its times are compared
-// with others of this process only. Without it nothing goes wrong: deadlines begin anew,
-// and a question whose age is not known is asked again.
+// memory is what this start of the agent has seen of one reboot. Its times are
+// compared with others of this process only. Without it nothing goes wrong:
+// deadlines begin anew, and a question whose age is not known is asked again.
 type memory struct {
 	request   protocol.Request
 	accepted  time.Time // by the node's clock: a request may be accepted twice in one epoch
@@ -27,7 +27,8 @@ type memory struct {
 	lostShown bool
 }
 
-// remember returns the memory of the reboot, which is empty for another than before.
+// remember returns the memory of the reboot, which is empty for another than
+// before.
 func (a *Agent) remember(p protocol.Progress) *memory {
 	if a.memory == nil || a.memory.request != p.Request || !a.memory.accepted.Equal(p.AcceptedAt.Time) {
 		a.memory = &memory{

@@ -30,11 +30,11 @@ type Options struct {
 	Machine machine.Machine
 	// Events receives the agent's Events. Defaults to none.
 	Events events.EventRecorder
-	// Start names this start of the agent, as no other may be named. Defaults to a random
-	// text.
+	// Start names this start of the agent, as no other may be named. Defaults
+	// to a random text.
 	Start string
-	// Now is the wall clock of the node, for what people read and for comparing it with the
-	// controller's. Defaults to time.Now.
+	// Now is the wall clock of the node, for what people read and for comparing
+	// it with the controller's. Defaults to time.Now.
 	Now func() time.Time
 	// Patience is how long the agent waits for a reboot that was not refused
 	// before it asks again. Defaults to [DefaultPatience].
@@ -45,8 +45,8 @@ type Options struct {
 	// DrainPeriod is the time between two passes over the Pods of a node that is
 	// being drained. Defaults to [DefaultDrainPeriod].
 	DrainPeriod time.Duration
-	// Sentinel, if not nil, returns the request of a file on the host that requires a
-	// reboot, or "", as [machine.Sentinel.Request] does.
+	// Sentinel, if not nil, returns the request of a file on the host that
+	// requires a reboot, or "", as [machine.Sentinel.Request] does.
 	Sentinel func() (string, error)
 	// AskPeriod is how often the agent looks for that file. Defaults to
 	// [DefaultAskPeriod].

@@ -22,8 +22,8 @@ import (
 	"github.com/homeostat/homeostat/queue"
 )
 
-// nodes is the agent's client of nodes, which may refuse to read or to write one, and whose node may
-// differ from that in the agent's cache.
+// nodes is the agent's client of nodes, which may refuse to read or to write
+// one, and whose node may differ from that in the agent's cache.
 type nodes struct {
 	typedcorev1.NodeInterface
 	noReads, noWrites atomic.Bool
@@ -59,7 +59,8 @@ func (n *nodes) Patch(
 	return node, err
 }
 
-// refuseAMinute refuses writes for a minute. No event follows one: only the error makes the agent try again.
+// refuseAMinute refuses writes for a minute. No event follows one: only the
+// error makes the agent try again.
 func (s *stage) refuseAMinute() {
 	s.nodes.noWrites.Store(true)
 	s.pass(time.Minute)
@@ -145,7 +146,8 @@ func TestWithoutALiveLookNothingIsRebooted(t *testing.T) {
 	})
 }
 
-// The agent's cache is behind: the reboot that it has accepted is no longer in progress.
+// The agent's cache is behind: the reboot that it has accepted is no longer in
+// progress.
 func TestARebootThatIsNotInProgressAnyMoreIsNotBroughtAbout(t *testing.T) {
 	progress := func(old, now string) func(n *corev1.Node) error {
 		return func(n *corev1.Node) error {
@@ -214,8 +216,9 @@ func TestAllOptionsAreChecked(t *testing.T) {
 	})
 }
 
-// The agent's write is of the node that it has looked at: a grant that is taken back before the write arrives is not
-// accepted, so nothing reboots without a slot.
+// The agent's write is of the node that it has looked at: a grant that is taken
+// back before the write arrives is not accepted, so nothing reboots without a
+// slot.
 func TestAGrantThatIsRevokedMeanwhileIsNotAccepted(t *testing.T) {
 	play(t, nil, func(s *stage) {
 		s.pass(time.Second)

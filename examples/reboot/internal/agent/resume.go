@@ -63,8 +63,8 @@ func (a *Agent) question(ctx context.Context, node *corev1.Node, p protocol.Prog
 	return err
 }
 
-// tell notes that the machine is told to reboot, and then tells it. From then on nobody
-// but this start of the agent knows whether it was.
+// tell notes that the machine is told to reboot, and then tells it. From then
+// on nobody but this start of the agent knows whether it was.
 func (a *Agent) tell(
 	ctx context.Context, node *corev1.Node, p protocol.Progress, m *memory,
 ) (reconcile.Result, error) {
@@ -123,8 +123,8 @@ func (a *Agent) reboot(ctx context.Context, p protocol.Progress, m *memory) (ref
 	return nil
 }
 
-// refuse takes back that the machine was told to reboot. The controller decides how long
-// that goes on.
+// refuse takes back that the machine was told to reboot. The controller decides
+// how long that goes on.
 func (a *Agent) refuse(ctx context.Context, node *corev1.Node, m *memory) error {
 	p, why := *protocol.Read(node).InProgress, m.refusal
 	p.Asked, p.Waits, p.Refused = nil, false, why.Error()
@@ -137,9 +137,9 @@ func (a *Agent) refuse(ctx context.Context, node *corev1.Node, m *memory) error 
 	return nil
 }
 
-// lost is about a machine that an earlier start of the agent has told to reboot. The same
-// boot runs, so it has not rebooted yet, or its boot id does not change. It is not told
-// again: the controller ends that after a while.
+// lost is about a machine that an earlier start of the agent has told to
+// reboot. The same boot runs, so it has not rebooted yet, or its boot id does
+// not change. It is not told again: the controller ends that after a while.
 func (a *Agent) lost(ctx context.Context, node *corev1.Node, p protocol.Progress, m *memory) error {
 	if p.Asked == nil { // An agent of an older release does not say so.
 		p.Asked = &protocol.Asked{Start: "of an older release", At: a.now()}
@@ -154,8 +154,8 @@ func (a *Agent) lost(ctx context.Context, node *corev1.Node, p protocol.Progress
 	return nil
 }
 
-// stillInProgress returns the live node, nil if the reboot was called off, or the node
-// recreated: the cache may not know it yet.
+// stillInProgress returns the live node, nil if the reboot was called off, or
+// the node recreated: the cache may not know it yet.
 func (a *Agent) stillInProgress(ctx context.Context, node *corev1.Node, p protocol.Progress) (*corev1.Node, error) {
 	live, err := a.nodes.Get(ctx, node.Name, metav1.GetOptions{})
 	if names.IsNotFound(err, corev1.Resource("nodes"), node.Name) {

@@ -15,8 +15,8 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 )
 
-// In a container with the host's /proc, and after a soft-reboot or kexec, a reboot does not change the boot id: the agent
-// is started again, and again.
+// In a container with the host's /proc, and after a soft-reboot or kexec, a
+// reboot does not change the boot id: the agent is started again, and again.
 func TestALaterStartUnderTheSameBootDoesNotTellTheMachineAgain(t *testing.T) {
 	told := map[string]string{protocol.InProgress: `{"request":"r","epoch":1,"bootID":"n-boot-1","drained":true,"start":"before",` +
 		`"try":1,"asked":{"start":"before","at":"2000-01-01T00:00:00Z"}}`}
@@ -156,7 +156,8 @@ func TestTheGrantOfAnOlderControllerIsNotAccepted(t *testing.T) {
 	})
 }
 
-// A person calls a reboot off by removing reboot-in-progress, and its epoch may be granted once more.
+// A person calls a reboot off by removing reboot-in-progress, and its epoch may
+// be granted once more.
 func TestADrainThatBeginsAgainInTheSameEpochHasItsTime(t *testing.T) {
 	play(t, nil, func(s *stage) {
 		s.guarded("web", 0)

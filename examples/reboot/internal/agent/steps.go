@@ -95,7 +95,8 @@ func (a *Agent) decline(
 	return nil
 }
 
-// complete ends the reboot: the kernel runs another boot than the one that was to end.
+// complete ends the reboot: the kernel runs another boot than the one that was
+// to end.
 func (a *Agent) complete(ctx context.Context, node *corev1.Node, p protocol.Progress, bootID string) error {
 	outcome := protocol.Outcome{
 		Request: p.Request, FromBootID: p.BootID, ToBootID: bootID, At: a.now(), Result: protocol.Rebooted,

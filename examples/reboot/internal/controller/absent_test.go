@@ -12,8 +12,9 @@ import (
 	"github.com/homeostat/homeostat/internal/absent/absenttest"
 )
 
-// answer answers the requests of that kind with a page that is not the server's, until the function that it returns
-// is called, which returns how many there were.
+// answer answers the requests of that kind with a page that is not the
+// server's, until the function that it returns is called, which returns how
+// many there were.
 func (s *stage) answer(page absenttest.Page, method, path string) (end func() int) {
 	count := 0
 	before := func(r *http.Request) *http.Response {
@@ -53,7 +54,8 @@ func TestAPageReleasesNoSlot(t *testing.T) {
 	}
 }
 
-// A status 409 that is not the server's own is a failure, which backs off: no newer state cures it.
+// A status 409 that is not the server's own is a failure, which backs off: no
+// newer state cures it.
 func TestAPageIsNoConflict(t *testing.T) {
 	for _, page := range absenttest.Conflicts() {
 		t.Run(page.Name, func(t *testing.T) {

@@ -29,7 +29,8 @@ type GroupClient interface {
 	Create(ctx context.Context, g *api.RebootGroup, o metav1.CreateOptions) (*api.RebootGroup, error)
 }
 
-// Controller keeps the ledgers of all groups, and grants the reboots that they allow.
+// Controller keeps the ledgers of all groups, and grants the reboots that they
+// allow.
 type Controller struct {
 	world
 
@@ -79,7 +80,8 @@ func New(nodes NodeClient, groups GroupClient, o *Options) (*Controller, error) 
 // Run keeps the groups until ctx ends, and returns when the last reconcile has.
 func (c *Controller) Run(ctx context.Context) error { return c.control.Run(ctx) }
 
-// Control returns the underlying controller, to be inspected, or to be run instead of c.
+// Control returns the underlying controller, to be inspected, or to be run
+// instead of c.
 func (c *Controller) Control() *reconcile.Controller { return c.control }
 
 // groupsOfNode looks at every group when a node changes in a way that may matter:
@@ -91,8 +93,8 @@ func (c *Controller) groupsOfNode(_ context.Context, before, after *corev1.Node)
 	return c.allGroups(), nil
 }
 
-// groupsOfGroup looks at every group when the spec of one changes, or it releases a slot:
-// it may take nodes from the others, or leave them to them.
+// groupsOfGroup looks at every group when the spec of one changes, or it
+// releases a slot: it may take nodes from the others, or leave them to them.
 func (c *Controller) groupsOfGroup(_ context.Context, before, after *api.RebootGroup) ([]reconcile.Key, error) {
 	if before != nil && after != nil && before.Generation == after.Generation &&
 		(before.DeletionTimestamp == nil) == (after.DeletionTimestamp == nil) && !released(before, after) {

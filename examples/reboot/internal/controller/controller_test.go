@@ -35,7 +35,8 @@ func TestItGrantsAsManyAsTheLimitAllowsOldestFirst(t *testing.T) {
 	})
 }
 
-// accepted moves reboot-now to reboot-in-progress, as an agent does, with these fields besides.
+// accepted moves reboot-now to reboot-in-progress, as an agent does, with these
+// fields besides.
 func accepted(more string) map[string]any {
 	return map[string]any{
 		protocol.Now: nil, protocol.InProgress: `{"request":"r","epoch":1,"bootID":"b1","start":"s","beat":1,` + more + `}`,

@@ -16,7 +16,8 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/rules"
 )
 
-// Windows, virtual nodes, an image that cannot be pulled: such a node never answers.
+// Windows, virtual nodes, an image that cannot be pulled: such a node never
+// answers.
 func TestANodeWithoutAnAgentKeepsNobodyWaitingForLong(t *testing.T) {
 	play(t, func(s *stage) {
 		s.group("g", intstr.FromInt32(1), nil)
@@ -34,7 +35,8 @@ func TestANodeWithoutAnAgentKeepsNobodyWaitingForLong(t *testing.T) {
 	})
 }
 
-// cordoned cordons as the agent does, so that the server has its field manager on record.
+// cordoned cordons as the agent does, so that the server has its field manager
+// on record.
 func (s *stage) cordoned(node string) {
 	core := kubernetes.NewForConfigOrDie(s.sim.Config(protocol.AgentManager)).CoreV1().Nodes()
 	n, err := core.Get(s.ctx, node, metav1.GetOptions{})

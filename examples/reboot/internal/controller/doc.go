@@ -13,14 +13,14 @@
 //	release   LIST ledgers, GET node     write ledger
 //
 // What holds:
-//   - A node that several groups select gets no slot, nor one that has a slot of another
-//     group. A slot whose node now belongs elsewhere is given back, unless the
-//     reboot has begun.
+//   - A node that several groups select gets no slot, nor one that has a slot
+//     of another group. A slot whose node now belongs elsewhere is given back,
+//     unless the reboot has begun.
 //   - A reservation knows the nodes as of after the ledger that it replaces.
-//   - A slot is released only when its node says that the epoch is spent: the reboot
-//     took place, or the controller has made it void. A grant replaces the node as it
-//     was when the epoch was not spent; so no grant can come after the release of its
-//     slot, however late it arrives.
+//   - A slot is released only when its node says that the epoch is spent: the
+//     reboot took place, or the controller has made it void. A grant replaces
+//     the node as it was when the epoch was not spent; so no grant can come
+//     after the release of its slot, however late it arrives.
 //   - Events are sent after the write that they tell of.
 //
 // Leader election (Options.Leader) saves work; nothing here needs it.

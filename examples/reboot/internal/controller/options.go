@@ -47,8 +47,8 @@ type Options struct {
 	Workers int
 	// Backoff of failed reconciles. Defaults to the SDK's.
 	Backoff queue.Backoff
-	// Now is the wall clock of the controller, by which windows and deadlines are decided.
-	// Defaults to time.Now.
+	// Now is the wall clock of the controller, by which windows and deadlines
+	// are decided. Defaults to time.Now.
 	Now func() time.Time
 	// Leader lets it work only while this replica leads. Defaults to always.
 	Leader reconcile.Leader

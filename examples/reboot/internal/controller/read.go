@@ -58,8 +58,8 @@ func (w *world) liveGroups(ctx context.Context) ([]*api.RebootGroup, error) {
 	return groups, nil
 }
 
-// ledger returns the live group of that name, and all groups as of the same moment. It
-// is nil if there is none.
+// ledger returns the live group of that name, and all groups as of the same
+// moment. It is nil if there is none.
 func (w *world) ledger(ctx context.Context, name string) (*api.RebootGroup, []*api.RebootGroup, error) {
 	groups, err := w.liveGroups(ctx)
 	if err != nil {

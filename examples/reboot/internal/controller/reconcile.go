@@ -18,8 +18,9 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// reconcile takes the first step that is due in a group. The event of its write starts the search for the next
-// one. If there was nothing to write, the cache is behind the live reads, and its events will come, too.
+// reconcile takes the first step that is due in a group. The event of its write
+// starts the search for the next one. If there was nothing to write, the cache
+// is behind the live reads, and its events will come, too.
 func (c *Controller) reconcile(
 	ctx context.Context, request reconcile.Request[*api.RebootGroup],
 ) (reconcile.Result, error) {
@@ -117,8 +118,8 @@ func (c *Controller) stuck(v view) (names []string, next time.Duration) {
 	return names, next
 }
 
-// stuckAt returns when a slot is held for too long: a drain under the policy wait is once
-// its timeout is over.
+// stuckAt returns when a slot is held for too long: a drain under the policy
+// wait is once its timeout is over.
 func (c *Controller) stuckAt(slot api.Slot, node *corev1.Node) time.Time {
 	at := slot.Since.Add(c.options.StuckAfter)
 	if node == nil || slot.Stage != rules.StageDraining {

@@ -24,8 +24,8 @@ const (
 	nodes  = "/api/v1/nodes"
 )
 
-// once calls do at the next request of that kind, before the server gets it. It returns a function that
-// reports whether it has come.
+// once calls do at the next request of that kind, before the server gets it. It
+// returns a function that reports whether it has come.
 func (s *stage) once(method, path string, do func(*http.Request) *http.Response) (came func() bool) {
 	seen := make(chan struct{})
 	before := wiretap.Once(method, path, func(r *http.Request) *http.Response {
@@ -65,7 +65,8 @@ func (s *stage) exists(group string) bool {
 	return err == nil
 }
 
-// No event follows a request that failed: only its error makes the controller try again.
+// No event follows a request that failed: only its error makes the controller
+// try again.
 func TestARequestThatFailsOnceOnlyDelays(t *testing.T) {
 	grant := func(s *stage) { s.ask("n1") }
 	isGranted := func(s *stage) bool { return s.granted("n1") }
@@ -142,7 +143,8 @@ func TestARequestThatFailsOnceOnlyDelays(t *testing.T) {
 	}
 }
 
-// Each write replaces the state that was read: a write of another client in between is neither undone nor overlooked.
+// Each write replaces the state that was read: a write of another client in
+// between is neither undone nor overlooked.
 func TestWhatAnotherClientWritesMeanwhileStands(t *testing.T) {
 	const theirs = "example.com/theirs"
 	for name, c := range map[string]struct {
@@ -230,7 +232,8 @@ func TestWhatAnotherClientWritesMeanwhileStands(t *testing.T) {
 	}
 }
 
-// The live reads decide on the built-in group: a change that the cache has not seen is not a failure.
+// The live reads decide on the built-in group: a change that the cache has not
+// seen is not a failure.
 func TestTheBuiltInGroupIsNotMadeForANodeThatNeedsItNoLonger(t *testing.T) {
 	for name, change := range map[string]func(s *stage){
 		"deleted": func(s *stage) {
@@ -272,7 +275,8 @@ func TestABuiltInGroupThatIsThereAlreadyIsUsed(t *testing.T) {
 	})
 }
 
-// A grant that was not accepted is taken back when the group's spec is no longer valid.
+// A grant that was not accepted is taken back when the group's spec is no
+// longer valid.
 func TestASpecThatBecomesInvalidTakesBackWhatHasNotBegun(t *testing.T) {
 	play(t, func(s *stage) {
 		s.group("g", intstr.FromInt32(1), nil)
@@ -288,7 +292,8 @@ func TestASpecThatBecomesInvalidTakesBackWhatHasNotBegun(t *testing.T) {
 	})
 }
 
-// A node that has left the group during its reboot still shows in the conditions of its group, and no other group's.
+// A node that has left the group during its reboot still shows in the
+// conditions of its group, and no other group's.
 func TestOnlyItsOwnGuestsAreInTheConditionsOfAGroup(t *testing.T) {
 	play(t, func(s *stage) {
 		s.group("a", intstr.FromInt32(1), only("n1"))
@@ -305,7 +310,8 @@ func TestOnlyItsOwnGuestsAreInTheConditionsOfAGroup(t *testing.T) {
 	})
 }
 
-// A node that needs a reboot again keeps its slot if no other request waits, and joins the queue if one does.
+// A node that needs a reboot again keeps its slot if no other request waits,
+// and joins the queue if one does.
 func TestASlotIsKeptForTheNextRequestOnlyIfNoneWaits(t *testing.T) {
 	for name, c := range map[string]struct {
 		others  []string
@@ -339,8 +345,8 @@ func TestASlotIsKeptForTheNextRequestOnlyIfNoneWaits(t *testing.T) {
 	}
 }
 
-// Other groups take over the nodes that a changed selector leaves to them, even if its own group cannot write its
-// status.
+// Other groups take over the nodes that a changed selector leaves to them, even
+// if its own group cannot write its status.
 func TestAChangeOfASelectorConcernsAllGroups(t *testing.T) {
 	play(t, func(s *stage) {
 		s.group("a", intstr.FromInt32(1), nil)

@@ -10,8 +10,8 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/rules"
 )
 
-// reserve gives out free slots and keeps the queue, by live reads: the ledgers of all
-// groups, then all nodes, if they ask for it.
+// reserve gives out free slots and keeps the queue, by live reads: the ledgers
+// of all groups, then all nodes, if they ask for it.
 func (c *Controller) reserve(ctx context.Context, group string) error {
 	ledger, groups, err := c.ledger(ctx, group)
 	if err != nil {
@@ -51,8 +51,9 @@ func (c *Controller) reserve(ctx context.Context, group string) error {
 	return nil
 }
 
-// free returns the group's next ledger: no slot is added while the gate is closed. The
-// gate is asked only if a slot would be added. It records the reason in v.
+// free returns the group's next ledger: no slot is added while the gate is
+// closed. The gate is asked only if a slot would be added. It records the
+// reason in v.
 func (c *Controller) free(ctx context.Context, v *view) rules.Reservation {
 	r := rules.Reserve(&v.group.Status, v.terms(), v.members)
 	if len(r.Slots) == 0 || c.options.Gate == nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/rules"
 )
 
-// advance makes the next step about one slot, by live reads: the ledgers of all groups,
-// then the node, if they ask for one.
+// advance makes the next step about one slot, by live reads: the ledgers of all
+// groups, then the node, if they ask for one.
 func (c *Controller) advance(ctx context.Context, group, node string) error {
 	ledger, groups, err := c.ledger(ctx, group)
 	if err != nil || ledger == nil {
@@ -72,8 +72,8 @@ func (c *Controller) step(
 	}
 }
 
-// release removes a slot. A request that was called off joins the queue at once, with
-// the time before which it is not tried again.
+// release removes a slot. A request that was called off joins the queue at
+// once, with the time before which it is not tried again.
 func (c *Controller) release(ctx context.Context, ledger *api.RebootGroup, slot api.Slot, d rules.SlotDecision) error {
 	return c.patchStatus(ctx, ledger, func(s *api.RebootGroupStatus) {
 		s.Slots = slices.DeleteFunc(s.Slots, func(other api.Slot) bool { return other.Node == slot.Node })
@@ -99,9 +99,9 @@ func (c *Controller) permit(ctx context.Context, d rules.SlotDecision, v view, n
 	return err
 }
 
-// end ends a reboot that its agent does not end, or must not bring about: it gives the
-// request back, or says that the node has rebooted, and uncordons it if the agent has
-// cordoned it.
+// end ends a reboot that its agent does not end, or must not bring about: it
+// gives the request back, or says that the node has rebooted, and uncordons it
+// if the agent has cordoned it.
 func (c *Controller) end(ctx context.Context, d rules.SlotDecision, v view, node *corev1.Node) error {
 	outcome, reason := c.outcome(d, node)
 	p := protocol.Read(node).InProgress
@@ -129,7 +129,8 @@ func (c *Controller) end(ctx context.Context, d rules.SlotDecision, v view, node
 	return nil
 }
 
-// outcome returns the result of a reboot that ends by the decision, and the reason of its event.
+// outcome returns the result of a reboot that ends by the decision, and the
+// reason of its event.
 func (c *Controller) outcome(d rules.SlotDecision, node *corev1.Node) (o protocol.Outcome, reason string) {
 	state := protocol.Read(node)
 	o = protocol.Outcome{At: c.now(), Result: protocol.CalledOff, Why: d.Why}
@@ -155,7 +156,8 @@ func (c *Controller) outcome(d rules.SlotDecision, node *corev1.Node) (o protoco
 	}
 }
 
-// now returns the time of the controller's clock with the precision of an annotation.
+// now returns the time of the controller's clock with the precision of an
+// annotation.
 func (c *Controller) now() metav1.Time {
 	return metav1.Time{Time: c.options.Now().UTC().Truncate(time.Second)}
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/rules"
 )
 
-// describe fills in the parts of a status that are for people, as of its slots and queue.
+// describe fills in the parts of a status that are for people, as of its slots
+// and queue.
 func (c *Controller) describe(v view, stuck []string, s *api.RebootGroupStatus) {
 	s.ObservedGeneration = v.group.Generation
 	s.Nodes, s.Limit = int32(v.own), int32(v.limit)

@@ -30,8 +30,8 @@ type view struct {
 	now        time.Time // by the controller's clock
 }
 
-// newView sorts the nodes of a group out of all nodes. Groups are all groups, and group is
-// one of them.
+// newView sorts the nodes of a group out of all nodes. Groups are all groups,
+// and group is one of them.
 func (c *Controller) newView(group *api.RebootGroup, groups []*api.RebootGroup, nodes []*corev1.Node) view {
 	v := view{
 		group: group, membership: rules.NewMembership(groups), overlaps: map[string][]string{},
@@ -53,7 +53,8 @@ func (c *Controller) newView(group *api.RebootGroup, groups []*api.RebootGroup, 
 	return v
 }
 
-// place adds a node to the view of a group. Holder is the group that holds a slot for it.
+// place adds a node to the view of a group. Holder is the group that holds a
+// slot for it.
 func place(v *view, n *corev1.Node, holder string) {
 	name := v.group.Name
 	owner, rivals := v.membership.Group(n)
@@ -127,8 +128,8 @@ func (v view) grantTerms() protocol.Terms {
 	return t
 }
 
-// situation is that of the slot at that place of the ledger, whose node is nil if it was
-// deleted.
+// situation is that of the slot at that place of the ledger, whose node is nil
+// if it was deleted.
 func (v view) situation(slot int, node *corev1.Node) rules.Situation {
 	s := rules.Situation{
 		Closed:    v.closed(),

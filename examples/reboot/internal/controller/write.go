@@ -41,7 +41,8 @@ func (w *world) guard(ctx context.Context, group *api.RebootGroup) error {
 	return err
 }
 
-// removeFinalizer takes the finalizer off a group that is being deleted and has no slots.
+// removeFinalizer takes the finalizer off a group that is being deleted and has
+// no slots.
 func (w *world) removeFinalizer(ctx context.Context, group *api.RebootGroup) error {
 	if len(group.Status.Slots) > 0 || !slices.Contains(group.Finalizers, finalizer) {
 		return nil

@@ -20,7 +20,8 @@ import (
 	"github.com/homeostat/homeostat/internal/test/wiretap"
 )
 
-// A budget that its controller has not looked at yet is answered with a time to retry, which client-go would sleep for.
+// A budget that its controller has not looked at yet is answered with a time to
+// retry, which client-go would sleep for.
 func TestABudgetWithoutAStatusKeepsNoOtherPodFromBeingAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)

@@ -13,13 +13,13 @@ import (
 type Client interface {
 	// List returns the Pods of all namespaces.
 	List(ctx context.Context, o metav1.ListOptions) (*corev1.PodList, error)
-	// Evict asks for one eviction, once: a refusal is the answer, not a reason to wait and
-	// ask again.
+	// Evict asks for one eviction, once: a refusal is the answer, not a reason
+	// to wait and ask again.
 	Evict(ctx context.Context, e *policyv1.Eviction) error
 }
 
-// Pods returns the client of all Pods. A typed client would sleep inside an eviction when
-// the server names a time to retry, as it does for some budgets.
+// Pods returns the client of all Pods. A typed client would sleep inside an
+// eviction when the server names a time to retry, as it does for some budgets.
 func Pods(core typedcorev1.CoreV1Interface) Client { return client{core} }
 
 type client struct{ core typedcorev1.CoreV1Interface }

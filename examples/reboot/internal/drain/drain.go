@@ -27,8 +27,8 @@ const (
 	evictTime = 5 * time.Second
 	// beside is how many evictions are asked for at once.
 	beside = 10
-	// settle is how long after the first pass Pods may appear that the scheduler bound
-	// before it saw the cordon.
+	// settle is how long after the first pass Pods may appear that the
+	// scheduler bound before it saw the cordon.
 	settle = time.Minute
 )
 
@@ -37,8 +37,8 @@ type Drain struct {
 	client Client
 	node   string
 	first  time.Time
-	// known are the Pods that must leave, and whether the server has answered the question
-	// to let them go.
+	// known are the Pods that must leave, and whether the server has answered
+	// the question to let them go.
 	known map[types.UID]bool
 }
 
@@ -47,9 +47,10 @@ func New(client Client, node string) *Drain {
 	return &Drain{client: client, node: node, known: map[types.UID]bool{}}
 }
 
-// Pass makes one pass over the Pods of the node: it asks for the eviction of each that
-// must leave and is not terminating yet, those first that were never asked. Pods that
-// were made on the node after it was cordoned stay: whatever makes them would make others.
+// Pass makes one pass over the Pods of the node: it asks for the eviction of
+// each that must leave and is not terminating yet, those first that were never
+// asked. Pods that were made on the node after it was cordoned stay: whatever
+// makes them would make others.
 //
 // Errors: the Pods cannot be listed, or requests got no answer. A refusal by the
 // server is not an error; it is in the result.
@@ -158,8 +159,8 @@ func (d *Drain) ask(ctx context.Context, pod *corev1.Pod) (state State, why stri
 	}
 }
 
-// foreign reports whether the status is not known to be the API server's own, but that of
-// something on the way to it: then the Pod may not have been asked.
+// foreign reports whether the status is not known to be the API server's own,
+// but that of something on the way to it: then the Pod may not have been asked.
 func foreign(s metav1.Status) bool {
 	switch {
 	case s.Code == http.StatusBadGateway, s.Code == http.StatusServiceUnavailable, s.Code == http.StatusGatewayTimeout:
@@ -173,8 +174,9 @@ func foreign(s metav1.Status) bool {
 	}
 }
 
-// Stays reports whether a drain leaves the Pod alone: it belongs to a DaemonSet, which
-// would recreate it there, it is a mirror Pod of the kubelet, or it has ended.
+// Stays reports whether a drain leaves the Pod alone: it belongs to a
+// DaemonSet, which would recreate it there, it is a mirror Pod of the kubelet,
+// or it has ended.
 func Stays(pod *corev1.Pod) bool {
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return true

@@ -11,7 +11,8 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/drain"
 )
 
-// scripted lists these Pods, and answers evictions; without a function its client does.
+// scripted lists these Pods, and answers evictions; without a function its
+// client does.
 type scripted struct {
 	drain.Client
 	list  *corev1.PodList

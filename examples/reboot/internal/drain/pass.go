@@ -44,8 +44,8 @@ func (l Leftover) String() string {
 type Pass struct {
 	// Left are the Pods that must leave and were there, by name.
 	Left []Leftover
-	// Returned are Pods that were made after the node was cordoned, as namespace/name. The
-	// drain does not wait for them.
+	// Returned are Pods that were made after the node was cordoned, as
+	// namespace/name. The drain does not wait for them.
 	Returned []string
 }
 
@@ -63,11 +63,12 @@ func (p Pass) NotAsked() int {
 	return count
 }
 
-// Refusals describes the Pods whose eviction was refused, or got no answer; "" if there
-// are none. The text depends on nothing else.
+// Refusals describes the Pods whose eviction was refused, or got no answer; ""
+// if there are none. The text depends on nothing else.
 func (p Pass) Refusals() string { return p.describe(Refused, NoAnswer) }
 
-// Leftovers describes the Pods that are left: those whose eviction is refused come first.
+// Leftovers describes the Pods that are left: those whose eviction is refused
+// come first.
 func (p Pass) Leftovers() string { return p.describe(Refused, NoAnswer, NotAsked, Terminating) }
 
 func (p Pass) describe(states ...State) string {

@@ -18,8 +18,8 @@ type Alerts struct {
 	api        prometheusv1.API
 }
 
-// NewAlerts returns the check of a query, such as ALERTS{alertstate="firing"}. Errors:
-// the URL or the query is empty or cannot be read.
+// NewAlerts returns the check of a query, such as ALERTS{alertstate="firing"}.
+// Errors: the URL or the query is empty or cannot be read.
 func NewAlerts(url, query string) (*Alerts, error) {
 	if url == "" || query == "" {
 		return nil, errors.New("blocking by alerts: set both the URL of Prometheus and a query")

@@ -6,7 +6,8 @@
 //
 // What holds:
 //   - What cannot be asked forbids: an error is a reason.
-//   - The answer is kept for a short while, so that a burst of reconciles asks once.
+//   - The answer is kept for a short while, so that a burst of reconciles asks
+//     once.
 //
 // It does not revoke grants.
 package gate

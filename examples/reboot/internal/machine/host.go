@@ -19,13 +19,14 @@ type Host struct {
 	Method Method
 }
 
-// A Method asks the host's init system for a reboot. It may return before the machine
-// goes down, or never.
+// A Method asks the host's init system for a reboot. It may return before the
+// machine goes down, or never.
 type Method interface {
 	Reboot(ctx context.Context) error
 }
 
-// Inhibitors asks the method what forbids a reboot. One that cannot tell forbids nothing.
+// Inhibitors asks the method what forbids a reboot. One that cannot tell
+// forbids nothing.
 func (h *Host) Inhibitors(ctx context.Context) (string, error) {
 	if m, ok := h.method().(Inhibited); ok {
 		return m.Inhibitors(ctx)

@@ -17,9 +17,9 @@ import (
 // DefaultSocket is where the D-Bus of the system listens.
 const DefaultSocket = "/run/dbus/system_bus_socket"
 
-// Logind asks systemd-logind for a reboot: it tells the sessions, obeys inhibitors and
-// ends the units in order. It needs the socket of the system's D-Bus and user 0, no
-// capability and none of the host's namespaces.
+// Logind asks systemd-logind for a reboot: it tells the sessions, obeys
+// inhibitors and ends the units in order. It needs the socket of the system's
+// D-Bus and user 0, no capability and none of the host's namespaces.
 type Logind struct {
 	// Socket of the system's D-Bus. Defaults to [DefaultSocket].
 	Socket string
@@ -39,7 +39,8 @@ func (l *Logind) Reboot(ctx context.Context) error {
 	return nil
 }
 
-// Inhibitors names the programs that block a shutdown. Since systemd 257 it refuses user 0, too.
+// Inhibitors names the programs that block a shutdown. Since systemd 257 it
+// refuses user 0, too.
 func (l *Logind) Inhibitors(ctx context.Context) (string, error) {
 	var all []struct {
 		What, Who, Why, Mode string
@@ -57,7 +58,8 @@ func (l *Logind) Inhibitors(ctx context.Context) (string, error) {
 	return strings.Join(blocking, "; "), nil
 }
 
-// call calls a method of logind's manager, and stores the answer in out unless that is nil.
+// call calls a method of logind's manager, and stores the answer in out unless
+// that is nil.
 func (l *Logind) call(ctx context.Context, method string, out any, args ...any) error {
 	socket := cmp.Or(l.Socket, DefaultSocket)
 	conn, err := dbus.Connect("unix:path="+socket, dbus.WithContext(ctx))
@@ -75,17 +77,17 @@ func (l *Logind) call(ctx context.Context, method string, out any, args ...any) 
 // SystemdReboot is the signal at which systemd reboots: SIGRTMIN+5.
 const SystemdReboot = 39
 
-// Signal is sent to PID 1, which must be the host's: it needs the host's PID namespace
-// and user 0, as PID 1 is of user 0, or the capability CAP_KILL.
+// Signal is sent to PID 1, which must be the host's: it needs the host's PID
+// namespace and user 0, as PID 1 is of user 0, or the capability CAP_KILL.
 type Signal struct {
 	Number int
 	// Send sends a signal to a process. Defaults to kill(2).
 	Send func(pid int, signal syscall.Signal) error
 }
 
-// Reboot sends the signal. Errors: PID 1 is this program, so it is not in the host's PID
-// namespace; or it must not send PID 1 a signal. A PID 1 of another container than the
-// host's is not noticed: it does not reboot.
+// Reboot sends the signal. Errors: PID 1 is this program, so it is not in the
+// host's PID namespace; or it must not send PID 1 a signal. A PID 1 of another
+// container than the host's is not noticed: it does not reboot.
 func (s *Signal) Reboot(context.Context) error {
 	send := s.Send
 	if send == nil {

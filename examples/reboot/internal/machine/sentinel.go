@@ -26,8 +26,8 @@ func (s Sentinel) Request() (string, error) {
 	return filepath.Base(string(s)) + " " + info.ModTime().UTC().Format(time.RFC3339), nil
 }
 
-// Mirror keeps a file, with the time of s, while s exists: for a program that must not
-// see other files in the directory of s, such as the sockets in /run.
+// Mirror keeps a file, with the time of s, while s exists: for a program that
+// must not see other files in the directory of s, such as the sockets in /run.
 func (s Sentinel) Mirror(file string) error {
 	info, err := os.Stat(string(s))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -19,8 +19,9 @@ import (
 // role is set in the processes that this test starts of its own program.
 const role = "REBOOT_TEST_ROLE"
 
-// The privileges are those of deploy/signal: the PID namespace of PID 1 and its user, and no
-// capability. PID 1 is a process of this test that waits for the signal, as systemd does.
+// The privileges are those of deploy/signal: the PID namespace of PID 1 and its
+// user, and no capability. PID 1 is a process of this test that waits for the
+// signal, as systemd does.
 func TestASignalReachesPID1WithoutACapability(t *testing.T) {
 	g := gomega.NewWithT(t)
 	switch os.Getenv(role) {

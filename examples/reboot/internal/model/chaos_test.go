@@ -155,13 +155,15 @@ func (w *world) admin(ctx context.Context, name string) {
 	})
 }
 
-// fresh reports whether the machine has not rebooted yet for the reboot in progress.
+// fresh reports whether the machine has not rebooted yet for the reboot in
+// progress.
 func (w *world) fresh(name string) bool {
 	n, t := w.monitor.nodes[name], w.monitor.truth(name)
 	return t.acceptedAt[epochOf(n.uid, n.inProgress)] == w.machines[name].boots
 }
 
-// calm ends the actions that only chaos may cause, so that every request can complete.
+// calm ends the actions that only chaos may cause, so that every request can
+// complete.
 func (w *world) calm(ctx context.Context) {
 	w.budget(ctx, 1000)
 	w.patchGroup(ctx, `{"spec":{"windows":null}}`)

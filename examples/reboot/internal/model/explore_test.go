@@ -27,9 +27,9 @@ import (
 // There are several explorations, so each gets less than usual by itself.
 var budget = flag.Duration("budget", 2*time.Second, "how long an exploration may take")
 
-// The invariants are the Always of all explorations. The kit calls it after every
-// commit; fleet.look finds the object that has changed, and the monitor compares it with
-// what it was before:
+// The invariants are the Always of all explorations. The kit calls it after
+// every commit; fleet.look finds the object that has changed, and the monitor
+// compares it with what it was before:
 //
 //	I1  a commit of a group that adds a slot: not more of them than the limit of its spec
 //	I2  every commit: a node with reboot-now or reboot-in-progress has a slot of its UID
@@ -53,8 +53,8 @@ var budget = flag.Duration("budget", 2*time.Second, "how long an exploration may
 //	    Goal: in the end no key, slot or place in the queue is left, and who was asked
 //	    for was rebooted
 //
-// I8 to I11 are for the model, which has Pods, windows, two groups and a gate. Events are
-// not judged.
+// I8 to I11 are for the model, which has Pods, windows, two groups and a gate.
+// Events are not judged.
 func always(w *reconciletest.World) error { return fleetOf(w).look(w) }
 
 func node(name string, cordoned bool) *corev1.Node {
@@ -180,10 +180,11 @@ func cordonsLeft(w *reconciletest.World, want map[string]bool) error {
 	return nil
 }
 
-// oneLeads has two controllers, one of which leads, as in a Deployment of two replicas
-// with --leader-elect. The agents are in the world, as only the leader may write:
-// reconciletest compares that with the Lease. The state at each rest is the same,
-// whatever went wrong before: one reboot is requested for each node.
+// oneLeads has two controllers, one of which leads, as in a Deployment of two
+// replicas with --leader-elect. The agents are in the world, as only the leader
+// may write: reconciletest compares that with the Lease. The state at each rest
+// is the same, whatever went wrong before: one reboot is requested for each
+// node.
 func oneLeads() *reconciletest.Case {
 	return &reconciletest.Case{
 		Resources: resources(),
@@ -215,8 +216,8 @@ func oneLeads() *reconciletest.Case {
 	}
 }
 
-// bothWork has two controllers that both believe that they lead, forever, and the real
-// agents of all nodes beside the first of them.
+// bothWork has two controllers that both believe that they lead, forever, and
+// the real agents of all nodes beside the first of them.
 func bothWork() *reconciletest.Case {
 	return &reconciletest.Case{
 		Resources: resources(),
@@ -250,11 +251,13 @@ func bothWork() *reconciletest.Case {
 	}
 }
 
-// polled is the resource that the agents list repeatedly while they drain, instead of watching it.
+// polled is the resource that the agents list repeatedly while they drain,
+// instead of watching it.
 func polled() []string { return []string{"pods"} }
 
-// everyField is for cases in which the winner of a race, and so the state at rest, may
-// differ from run to run: only the invariants and the goal count there.
+// everyField is for cases in which the winner of a race, and so the state at
+// rest, may differ from run to run: only the invariants and the goal count
+// there.
 func everyField() []string { return []string{"metadata", "spec", "status"} }
 
 // runWithAgents is one process with a controller, and with the agents of all nodes.

@@ -87,8 +87,8 @@ func watched() []schema.GroupVersionResource {
 	}
 }
 
-// look shows the monitor the commits since the last look: one write, as it is called
-// before the first and after each. Errors: a broken invariant.
+// look shows the monitor the commits since the last look: one write, as it is
+// called before the first and after each. Errors: a broken invariant.
 func (f *fleet) look(w *reconciletest.World) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -218,7 +218,8 @@ func kubelet(late bool) reconciletest.Actor {
 	})
 }
 
-// person asks again, in other words, for reboots of which nobody knows whether they took place.
+// person asks again, in other words, for reboots of which nobody knows whether
+// they took place.
 func person() reconciletest.Actor {
 	return actor("person", func(w *reconciletest.World, node string) bool {
 		_, state := fleetOf(w).node(node)
@@ -248,15 +249,16 @@ func decoded(o *unstructured.Unstructured) *corev1.Node {
 	return n
 }
 
-// node returns a node as it was at the last look, shared and read-only, with its state.
+// node returns a node as it was at the last look, shared and read-only, with
+// its state.
 func (f *fleet) node(name string) (*corev1.Node, protocol.State) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.nodes[name], f.states[name]
 }
 
-// agents are those of all nodes: they go by the rules of the real ones, and each step
-// is one write that no fault strikes.
+// agents are those of all nodes: they go by the rules of the real ones, and
+// each step is one write that no fault strikes.
 func agents() reconciletest.Actor {
 	return actor("agent", func(w *reconciletest.World, node string) bool {
 		f := fleetOf(w)

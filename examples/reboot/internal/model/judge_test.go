@@ -14,8 +14,9 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// A judge is the monitor of a whole operator, which nobody schedules: it is asked from many goroutines, and knows
-// besides what a Pod was asked, and when a node has answered last.
+// A judge is the monitor of a whole operator, which nobody schedules: it is
+// asked from many goroutines, and knows besides what a Pod was asked, and when
+// a node has answered last.
 type judge struct {
 	mu      sync.Mutex // guards the fields below
 	monitor *monitor
@@ -32,8 +33,9 @@ type podAt struct {
 	stays      bool
 }
 
-// A sign is what the operator has written on a node, and when that was different last. A sign is not judged while those
-// who would have to act could not.
+// A sign is what the operator has written on a node, and when that was
+// different last. A sign is not judged while those who would have to act could
+// not.
 type sign struct {
 	text  string
 	since time.Time
@@ -77,8 +79,8 @@ func (j *judge) evicted(uid string) {
 	j.asked[uid] = true
 }
 
-// down holds I5, I8, I9, I12, and that no Pod is shut down that was never asked to leave, when a machine stops because
-// it was told to.
+// down holds I5, I8, I9, I12, and that no Pod is shut down that was never asked
+// to leave, when a machine stops because it was told to.
 func (j *judge) down(name string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -126,8 +128,8 @@ func (j *judge) reported(name string) {
 	j.monitor.reported(name)
 }
 
-// tick holds I13: no slot is held for a node that has not answered for longer than its timeouts. Quiet is since when all
-// controllers could work.
+// tick holds I13: no slot is held for a node that has not answered for longer
+// than its timeouts. Quiet is since when all controllers could work.
 func (j *judge) tick(quiet time.Time) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -154,7 +156,8 @@ func (j *judge) tick(quiet time.Time) {
 	}
 }
 
-// patience is how long the operator may wait for the node as it is, 0 for as long as it likes.
+// patience is how long the operator may wait for the node as it is, 0 for as
+// long as it likes.
 func (j *judge) patience(_ string, n *nodeView) time.Duration {
 	const slack = 2 * time.Minute
 	switch p := n.inProgress; {
@@ -178,7 +181,8 @@ func (j *judge) broken() *violation {
 	return j.monitor.broken("")
 }
 
-// node returns a copy of what is known of a node, without contents if it is not there.
+// node returns a copy of what is known of a node, without contents if it is not
+// there.
 func (j *judge) node(name string) nodeView {
 	j.mu.Lock()
 	defer j.mu.Unlock()

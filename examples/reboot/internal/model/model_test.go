@@ -102,8 +102,9 @@ func explain(r result, seed uint64) string {
 
 var enough = flag.Int("steps", defaultSteps, "how many steps the model takes in all")
 
-// replays is how often a seed is tried: goroutines that run at the same time in a
-// process are not ordered by the schedule, so a seed may need some runs to fail again.
+// replays is how often a seed is tried: goroutines that run at the same time in
+// a process are not ordered by the schedule, so a seed may need some runs to
+// fail again.
 const replays = 50
 
 func replay(t *testing.T, seed uint64) {

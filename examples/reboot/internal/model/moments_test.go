@@ -9,7 +9,8 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/api"
 )
 
-// moment is the state of the cluster at one resourceVersion, or with a new state of the gate.
+// moment is the state of the cluster at one resourceVersion, or with a new
+// state of the gate.
 type moment struct {
 	scopes *scopes
 	nodes  map[string]nodeAt
@@ -49,7 +50,8 @@ func (m *monitor) scope() *scopes {
 	return s
 }
 
-// selecting returns the groups that select a node, the built-in one if no other does.
+// selecting returns the groups that select a node, the built-in one if no other
+// does.
 func (s *scopes) selecting(n nodeAt) []string {
 	var all []string
 	for name, selector := range s.selectors {
@@ -63,8 +65,8 @@ func (s *scopes) selecting(n nodeAt) []string {
 	return all
 }
 
-// mayHave reports whether the group may give the node a slot: it is the only group that
-// selects it, and no other holds a slot for it.
+// mayHave reports whether the group may give the node a slot: it is the only
+// group that selects it, and no other holds a slot for it.
 func (s *scopes) mayHave(group string, n nodeAt) bool {
 	return slices.Equal(s.selecting(n), []string{group}) &&
 		!slices.ContainsFunc(s.holders[n.uid], func(holder string) bool { return holder != group })
@@ -85,9 +87,9 @@ func (m *monitor) note() {
 	}
 }
 
-// ever reports whether f has held since the group was last written, for its ledger and
-// those of the others at one moment, and the nodes at the same or a later one: a writer
-// reads them in this order.
+// ever reports whether f has held since the group was last written, for its
+// ledger and those of the others at one moment, and the nodes at the same or a
+// later one: a writer reads them in this order.
 func (m *monitor) ever(group string, f func(*scopes, moment) bool) bool {
 	all := m.window[group]
 	for i := range all {

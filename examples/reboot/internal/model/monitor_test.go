@@ -256,8 +256,8 @@ func instant(text string) time.Time {
 	return at
 }
 
-// inTime holds I9: no machine goes down outside the maintenance windows of its group, as its spec is now, unless that has
-// changed a moment ago.
+// inTime holds I9: no machine goes down outside the maintenance windows of its
+// group, as its spec is now, unless that has changed a moment ago.
 func (m *monitor) inTime(name string, tolerance time.Duration) {
 	g := m.groups[groupName]
 	if g == nil || m.nodes[name].labels[pool] != groupName || time.Since(m.windowed) < permitTime+tolerance {
@@ -355,7 +355,8 @@ func (m *monitor) down(name string) {
 	m.always()
 }
 
-// emptied holds I8: the Pods have left, or the policy is force and their time is over.
+// emptied holds I8: the Pods have left, or the policy is force and their time
+// is over.
 func (m *monitor) emptied(name string, w *written, t *truth) {
 	forced := w.Policy == "force" && time.Since(t.accepted) >= time.Duration(w.Seconds)*time.Second
 	for uid := range t.evict {
@@ -399,7 +400,8 @@ func (m *monitor) always() {
 	}
 }
 
-// resting reports whether the request waits since it was called off, or for a person.
+// resting reports whether the request waits since it was called off, or for a
+// person.
 func (m *monitor) resting(n *nodeView) bool {
 	if m.often(n) {
 		return true
@@ -420,7 +422,8 @@ func (m *monitor) resting(n *nodeView) bool {
 	return false
 }
 
-// often reports whether the node was permitted to reboot as often as its group allows.
+// often reports whether the node was permitted to reboot as often as its group
+// allows.
 func (m *monitor) often(n *nodeView) bool {
 	g := m.groups[groupName]
 	if g == nil {

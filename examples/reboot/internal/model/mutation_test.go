@@ -19,8 +19,8 @@ import (
 // mutant is set in a test program that was built with that mutant's edits.
 var mutant = flag.String("mutant", "", "look for what breaks in the sources as they are, which are those of this mutant")
 
-// long is more than any of them takes on a busy machine: the findings do not depend on
-// the time, as the runs are the same ones in the same order.
+// long is more than any of them takes on a busy machine: the findings do not
+// depend on the time, as the runs are the same ones in the same order.
 const long = 5 * time.Minute
 
 func TestMutantsBreakANamedInvariant(t *testing.T) {
@@ -77,11 +77,11 @@ func foundByExploring(t *testing.T, s safeguard) {
 // most is how many seeds may be needed to find out.
 const most = 400
 
-// A slot must not be released while a grant of its epoch may be on its way. For that to
-// go wrong one controller has to be just before its grant, another one must not have
-// granted yet, and the group must be paused in between: a step of the workload that comes
-// early together with a late call, a pair that an exploration does not try. The model
-// does anything at any time.
+// A slot must not be released while a grant of its epoch may be on its way. For
+// that to go wrong one controller has to be just before its grant, another one
+// must not have granted yet, and the group must be paused in between: a step of
+// the workload that comes early together with a late call, a pair that an
+// exploration does not try. The model does anything at any time.
 func foundByTheModel(t *testing.T, s safeguard) {
 	steps := 0
 	for seed := uint64(1); seed <= most; seed++ {

@@ -9,11 +9,11 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// The cases of this file are small, and stop in the middle of a reboot: then one call
-// that is late, or one event, arrives in another world.
+// The cases of this file are small, and stop in the middle of a reboot: then
+// one call that is late, or one event, arrives in another world.
 
-// duel has two controllers that both work. The agents are in the world, and the kubelets
-// report a boot after the agents have noted it.
+// duel has two controllers that both work. The agents are in the world, and the
+// kubelets report a boot after the agents have noted it.
 func duel() *reconciletest.Case {
 	return &reconciletest.Case{
 		Resources: resources(),
@@ -43,8 +43,8 @@ func duel() *reconciletest.Case {
 	}
 }
 
-// revoking has one controller. Its group is paused after a grant, just when the agents
-// come back: the winner differs from run to run.
+// revoking has one controller. Its group is paused after a grant, just when the
+// agents come back: the winner differs from run to run.
 func revoking() *reconciletest.Case {
 	away := func(away bool) reconciletest.Step {
 		return machines("", func(f *fleet) {
@@ -70,8 +70,8 @@ func revoking() *reconciletest.Case {
 	}
 }
 
-// failing has a node that fails just after a reboot of another one was requested, and
-// no group: the controller makes the default one.
+// failing has a node that fails just after a reboot of another one was
+// requested, and no group: the controller makes the default one.
 func failing() *reconciletest.Case {
 	return &reconciletest.Case{
 		Resources: resources(),
@@ -88,8 +88,9 @@ func failing() *reconciletest.Case {
 	}
 }
 
-// twins has everything twice, the agent of a node, too: the second is the first, which
-// did not end when it should have. The node does not come back from its second reboot.
+// twins has everything twice, the agent of a node, too: the second is the
+// first, which did not end when it should have. The node does not come back
+// from its second reboot.
 func twins() *reconciletest.Case {
 	return &reconciletest.Case{
 		Resources: resources(),
@@ -148,12 +149,13 @@ func meddling() *reconciletest.Case {
 
 const groups = "rebootgroups.reboot.homeostat.dev"
 
-// Calls that only some cases make: where the agents are in the world they list no Pods, and where there is a group none
-// is made.
+// Calls that only some cases make: where the agents are in the world they list
+// no Pods, and where there is a group none is made.
 const noPods, noGroup = "list pods", "create " + groups
 
-// explore also compares a case with the manifest of the programs. Only all cases together, and evictions, which none of
-// them has, need all permissions: make verify-deploy checks that none is granted in vain.
+// explore also compares a case with the manifest of the programs. Only all
+// cases together, and evictions, which none of them has, need all permissions:
+// make verify-deploy checks that none is granted in vain.
 func explore(t *testing.T, c *reconciletest.Case, unneeded ...string) {
 	t.Helper()
 	c.Roles = []string{"../../deploy/rbac.yaml"}

@@ -12,7 +12,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// safeguard is one that edits of the sources take out, and the invariant that must break then.
+// safeguard is one that edits of the sources take out, and the invariant that
+// must break then.
 type safeguard struct {
 	without string
 	edits   []overlay.Edit
@@ -146,7 +147,8 @@ func missing(seed uint64) scenario {
 	return s
 }
 
-// agentUnlocked takes the lock from the write of the agent whose edit ends with that text.
+// agentUnlocked takes the lock from the write of the agent whose edit ends with
+// that text.
 func agentUnlocked(end string) []overlay.Edit {
 	file := steps
 	if strings.Contains(end, "Proceed") {
@@ -162,7 +164,8 @@ func agentUnlocked(end string) []overlay.Edit {
 	}
 }
 
-// nodeUnlocked takes the lock from the write of a node whose edit ends with that text.
+// nodeUnlocked takes the lock from the write of a node whose edit ends with
+// that text.
 func nodeUnlocked(end string) []overlay.Edit {
 	return []overlay.Edit{
 		{File: slot, Old: end, New: end + ", true"},
@@ -171,9 +174,10 @@ func nodeUnlocked(end string) []overlay.Edit {
 	}
 }
 
-// groupUnlocked removes the lock from a write of the ledger, as a program without package patch would write it: the old
-// state with its edit is sent as a merge patch, in which lists replace lists. Package patch locks each list of a custom
-// kind by itself.
+// groupUnlocked removes the lock from a write of the ledger, as a program
+// without package patch would write it: the old state with its edit is sent as
+// a merge patch, in which lists replace lists. Package patch locks each list of
+// a custom kind by itself.
 func groupUnlocked(edits ...overlay.Edit) []overlay.Edit {
 	return append(edits,
 		overlay.Edit{File: write, Old: "edit func(*api.RebootGroupStatus),\n) error {", New: `edit func(*api.RebootGroupStatus), unlocked ...bool,
@@ -198,7 +202,8 @@ func groupUnlocked(edits ...overlay.Edit) []overlay.Edit {
 `})
 }
 
-// slotsUnlocked takes the lock from the write of slots whose edit ends with that text.
+// slotsUnlocked takes the lock from the write of slots whose edit ends with
+// that text.
 func slotsUnlocked(end string) []overlay.Edit {
 	return groupUnlocked(
 		overlay.Edit{File: slot, Old: end, New: end + ", true"},

@@ -121,8 +121,8 @@ func (h *hull) isOff() bool {
 	return h.off
 }
 
-// proxy is between a client and the server. While it lies, an answer may be a page, may
-// not come, or may come although nobody learns of it.
+// proxy is between a client and the server. While it lies, an answer may be a
+// page, may not come, or may come although nobody learns of it.
 type proxy struct {
 	evicted func(uid string)
 

@@ -27,9 +27,10 @@ import (
 	"github.com/homeostat/homeostat/internal/test/stage"
 )
 
-// A whole is a cluster with the whole operator in virtual time, whose parts run as they like: two controllers, an agent
-// and a kubelet for each node, and machines with clocks of their own. What is the case follows from the seed alone, the
-// order of what happens at the same time does not.
+// A whole is a cluster with the whole operator in virtual time, whose parts run
+// as they like: two controllers, an agent and a kubelet for each node, and
+// machines with clocks of their own. What is the case follows from the seed
+// alone, the order of what happens at the same time does not.
 type whole struct {
 	*gomega.WithT
 	ctx     context.Context
@@ -51,7 +52,8 @@ type whole struct {
 
 	ran sync.WaitGroup // all processes, and what machines do
 	mu  sync.Mutex     // guards booting
-	// booting has the machines that are off, and when they boot; zero while that is not decided.
+	// booting has the machines that are off, and when they boot; zero while
+	// that is not decided.
 	booting map[string]time.Time
 }
 
@@ -207,7 +209,8 @@ func (w *whole) kill(name string, away time.Duration) {
 	}
 }
 
-// away is called when a machine stops: the judge looks, before anything else happens.
+// away is called when a machine stops: the judge looks, before anything else
+// happens.
 func (w *whole) away(name string, asked bool) {
 	if asked {
 		w.judge.down(name)

@@ -58,7 +58,8 @@ func playWhole(t *testing.T, seed uint64) (broken *violation) {
 	return broken
 }
 
-// pass lets time pass, in which machines boot, kubelets report, and processes are started again.
+// pass lets time pass, in which machines boot, kubelets report, and processes
+// are started again.
 func (w *whole) pass() {
 	<-time.After(tick)
 	synctest.Wait()
@@ -124,7 +125,8 @@ func (w *whole) boot(name string) {
 	w.mu.Unlock()
 }
 
-// schedule puts Pods on a node that is not cordoned, and those that tolerate a cordon on any.
+// schedule puts Pods on a node that is not cordoned, and those that tolerate a
+// cordon on any.
 func (w *whole) schedule(name string) {
 	n, pods := w.judge.node(name), w.judge.podsOn(name)
 	if w.hulls[name].isOff() {
@@ -181,7 +183,8 @@ func (w *whole) release(name, uid string) {
 	}
 }
 
-// budget makes the budget of an app, or changes it. One that is not processed has no status.
+// budget makes the budget of an app, or changes it. One that is not processed
+// has no status.
 func (w *whole) budget(app string, allowed int32, processed bool) {
 	budgets := w.core.PolicyV1().PodDisruptionBudgets("default")
 	b, err := budgets.Get(w.ctx, app, metav1.GetOptions{})
@@ -258,7 +261,8 @@ func (w *whole) heal() {
 	w.patchGroup(`{"spec":{"windows":null,"maxReboots":{"count":100}}}`)
 }
 
-// lookAfter is a person who asks again, in other words, where nobody knows whether a machine has rebooted.
+// lookAfter is a person who asks again, in other words, where nobody knows
+// whether a machine has rebooted.
 func (w *whole) lookAfter() {
 	for _, name := range w.names {
 		if n := w.judge.node(name); n.needed != nil && n.last != nil && n.last.Result == "unproven" && *n.needed == n.last.Request {

@@ -30,9 +30,9 @@ type Plugin struct {
 	Poll time.Duration
 }
 
-// Request asks for a reboot of each node, and returns those that it has asked for, for
-// Wait. Without a request it makes one of the time: one that was called off would wait
-// for its retry. Errors: those of every node, joined.
+// Request asks for a reboot of each node, and returns those that it has asked
+// for, for Wait. Without a request it makes one of the time: one that was
+// called off would wait for its retry. Errors: those of every node, joined.
 func (p *Plugin) Request(ctx context.Context, request string, nodes ...string) ([]*corev1.Node, error) {
 	request = cmp.Or(request, "kubectl "+time.Now().UTC().Format(time.RFC3339))
 	var asked []*corev1.Node
@@ -171,7 +171,8 @@ func (p *Plugin) read(ctx context.Context) ([]*corev1.Node, []*api.RebootGroup, 
 	return all, gs, nil
 }
 
-// nameOf names the group of a node, or, if several groups select it and none reboots it, all of them.
+// nameOf names the group of a node, or, if several groups select it and none
+// reboots it, all of them.
 func nameOf(place rules.Place) string {
 	switch {
 	case len(place.Rivals) > 0:

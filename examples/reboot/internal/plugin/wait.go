@@ -14,18 +14,20 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/rules"
 )
 
-// How a request may end without a reboot. Wait returns them with the name of the node.
+// How a request may end without a reboot. Wait returns them with the name of
+// the node.
 var (
 	// ErrCalledOff says that a drain did not end in time: it is tried again later.
 	ErrCalledOff = errors.New("the reboot was called off, and waits to be tried again")
-	// ErrUnproven says that the machine was told to reboot, and reports the same boot: a
-	// person has to look, and it is not tried again.
+	// ErrUnproven says that the machine was told to reboot, and reports the
+	// same boot: a person has to look, and it is not tried again.
 	ErrUnproven = errors.New("the machine was told to reboot, and reports the same boot")
 	// ErrWithdrawn says that the request is no longer there.
 	ErrWithdrawn = errors.New("the request was withdrawn before a reboot")
 	// ErrDeleted says that the node was deleted, or recreated.
 	ErrDeleted = errors.New("the node was deleted")
-	// ErrUnreadable says that the operator moves nothing before a person corrects it.
+	// ErrUnreadable says that the operator moves nothing before a person
+	// corrects it.
 	ErrUnreadable = errors.New("an annotation cannot be read")
 )
 
@@ -37,11 +39,11 @@ type wait struct {
 	done  bool
 }
 
-// Wait returns when each of the nodes that Request has returned is back from a reboot, or
-// will not reboot for this request, and writes a line whenever the state of one changes.
-// Errors: [ErrCalledOff], [ErrUnproven], [ErrWithdrawn], [ErrDeleted] and [ErrUnreadable] of every node,
-// joined; a permission is missing; or ctx has ended. While the server is unreachable it
-// keeps waiting.
+// Wait returns when each of the nodes that Request has returned is back from a
+// reboot, or will not reboot for this request, and writes a line whenever the
+// state of one changes. Errors: [ErrCalledOff], [ErrUnproven], [ErrWithdrawn],
+// [ErrDeleted] and [ErrUnreadable] of every node, joined; a permission is
+// missing; or ctx has ended. While the server is unreachable it keeps waiting.
 func (p *Plugin) Wait(ctx context.Context, asked ...*corev1.Node) error {
 	var all []*wait
 	for _, n := range asked {
@@ -112,8 +114,9 @@ func (p *Plugin) look(ctx context.Context, all []*wait) ([]string, error) {
 	return open, nil
 }
 
-// judge ends the wait if nothing more can happen. Events on the node since the request
-// are in epochs after those that were spent when the reboot was requested.
+// judge ends the wait if nothing more can happen. Events on the node since the
+// request are in epochs after those that were spent when the reboot was
+// requested.
 func (w *wait) judge(s protocol.State, state string) {
 	since := s.Last != nil && s.Last.Epoch > protocol.Read(w.asked).Spent()
 	ours := since && (s.Needed == nil || *s.Needed == s.Last.Request.Request)

@@ -14,7 +14,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// Controller grants the nodes of a cluster leave to reboot, never more at once than their RebootGroup allows.
+// Controller grants the nodes of a cluster leave to reboot, never more at once
+// than their RebootGroup allows.
 func Controller() operator.Program {
 	options := &controller.Options{}
 	blocking := blockers{}

@@ -58,7 +58,8 @@ func (f *fixture) setUp(p operator.Program, args ...string) ([]*reconcile.Contro
 	return p.Setup(f.env)
 }
 
-// stderr captures standard error, and returns a function that returns it so far. The end of the test restores it.
+// stderr captures standard error, and returns a function that returns it so
+// far. The end of the test restores it.
 func (f *fixture) stderr(t *testing.T) func() string {
 	path := filepath.Join(t.TempDir(), "stderr")
 	file, err := os.Create(path)

@@ -11,11 +11,12 @@
 //	     └───────────────────call off────────────────────┘ agent
 //
 // What holds:
-//   - A value that cannot be read is a [FaultError], which names node, key and remedy.
-//     A node with a fault in a key is never moved along by the readers of that key.
+//   - A value that cannot be read is a [FaultError], which names node, key and
+//     remedy. A node with a fault in a key is never moved along by the readers
+//     of that key.
 //   - reboot-needed is opaque and may be empty. The other values are JSON.
-//   - [Allow], [Accept], [Complete], [CallOff] and [Revoke] edit a node in memory; the caller
-//     writes it under the optimistic lock.
+//   - [Allow], [Accept], [Complete], [CallOff] and [Revoke] edit a node in
+//     memory; the caller writes it under the optimistic lock.
 //
 // It does not know why a node may or must not be rebooted: package rules does.
 package protocol

@@ -20,8 +20,9 @@ func Allow(node *corev1.Node, g Grant) error {
 	return set(node, Now, g)
 }
 
-// AllowNow answers the agent's question whether the machine may go down, and notes that
-// among the recent reboots, of which it keeps those since the given time.
+// AllowNow answers the agent's question whether the machine may go down, and
+// notes that among the recent reboots, of which it keeps those since the given
+// time.
 func AllowNow(node *corev1.Node, m Permission, at, since metav1.Time) error {
 	recent := slices.DeleteFunc(Read(node).Recent, func(t Told) bool { return t.Epoch == m.Epoch || t.At.Before(&since) })
 	if err := set(node, Recent, append(recent, Told{Epoch: m.Epoch, At: at})); err != nil {
@@ -30,7 +31,8 @@ func AllowNow(node *corev1.Node, m Permission, at, since metav1.Time) error {
 	return set(node, Permit, m)
 }
 
-// Forget removes an epoch from the recent reboots: its machine was not told to go down.
+// Forget removes an epoch from the recent reboots: its machine was not told to
+// go down.
 func Forget(node *corev1.Node, epoch int64) error {
 	recent := Read(node).Recent
 	left := slices.DeleteFunc(slices.Clone(recent), func(t Told) bool { return t.Epoch == epoch })
@@ -72,8 +74,8 @@ func Proceed(node *corev1.Node, p Progress) error {
 	return set(node, InProgress, p)
 }
 
-// Decline moves reboot-now back to reboot-needed, and says why in last-reboot. A newer
-// request stands.
+// Decline moves reboot-now back to reboot-needed, and says why in last-reboot.
+// A newer request stands.
 func Decline(node *corev1.Node, o Outcome) error {
 	delete(node.Annotations, Now)
 	return CallOff(node, o, false)
@@ -88,7 +90,8 @@ func CallOff(node *corev1.Node, o Outcome, uncordon bool) error {
 	return Complete(node, o, uncordon)
 }
 
-// Complete moves reboot-in-progress to last-reboot, and uncordons the node if told so.
+// Complete moves reboot-in-progress to last-reboot, and uncordons the node if
+// told so.
 func Complete(node *corev1.Node, o Outcome, uncordon bool) error {
 	delete(node.Annotations, InProgress)
 	delete(node.Annotations, Permit)

@@ -13,7 +13,8 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 )
 
-// Each edit starts from a node that has every annotation, so that one which it should remove, or leave alone, shows.
+// Each edit starts from a node that has every annotation, so that one which it
+// should remove, or leave alone, shows.
 var _ = Describe("an edit of a node that has every annotation", func() {
 	request := protocol.Request{Request: "r2", Epoch: 2}
 	progress := protocol.Progress{Request: request, BootID: "b1", AcceptedAt: metav1.Unix(1000, 0)}

@@ -15,8 +15,8 @@ const (
 	Permit = Prefix + "reboot-permit"
 	// Recent has the controller's latest permits: a list of [Told] as JSON.
 	Recent = Prefix + "recent-reboots"
-	// Void is the last epoch in which no reboot may be granted any longer: a number.
-	// The controller sets it before it gives back an unused slot.
+	// Void is the last epoch in which no reboot may be granted any longer: a
+	// number. The controller sets it before it gives back an unused slot.
 	Void = Prefix + "reboot-void"
 	// LastReboot is the result of the last one: an [Outcome] as JSON.
 	LastReboot = Prefix + "last-reboot"

@@ -25,8 +25,8 @@ type Request struct {
 type Grant struct {
 	Request `json:",inline"`
 	Terms   `json:",inline"`
-	// At is when the controller granted it, by the controller's clock. It is zero for
-	// the grant of an older controller, which gives no permits.
+	// At is when the controller granted it, by the controller's clock. It is
+	// zero for the grant of an older controller, which gives no permits.
 	At metav1.Time `json:"at,omitzero"`
 }
 
@@ -35,11 +35,12 @@ type Terms struct {
 	// Policy of the agent when its drain takes too long. Defaults to
 	// [PolicyAbort].
 	Policy string `json:"drainPolicy,omitempty"`
-	// DrainSeconds is how long the drain may take. Defaults to [DefaultDrainTimeout].
+	// DrainSeconds is how long the drain may take. Defaults to
+	// [DefaultDrainTimeout].
 	DrainSeconds int32 `json:"drainSeconds,omitempty"`
-	// NotAfter is when the maintenance window closes: nothing is accepted then. The
-	// controller alone decides whether the machine may still go down. Defaults to no
-	// end.
+	// NotAfter is when the maintenance window closes: nothing is accepted then.
+	// The controller alone decides whether the machine may still go down.
+	// Defaults to no end.
 	NotAfter metav1.Time `json:"notAfter,omitzero"`
 }
 
@@ -83,8 +84,8 @@ type Progress struct {
 	// Start names the start of the agent that wrote this last. An agent of an older
 	// release leaves it empty.
 	Start string `json:"start,omitempty"`
-	// Beat grows with every write of the agent, which writes from time to time even if
-	// there is nothing new: as long as it grows, the agent is alive.
+	// Beat grows with every write of the agent, which writes from time to time
+	// even if there is nothing new: as long as it grows, the agent is alive.
 	Beat int64 `json:"beat,omitempty"`
 	// Blocked says which Pods cannot be evicted, and why. It is empty when none is
 	// refused.
@@ -93,12 +94,13 @@ type Progress struct {
 	Left string `json:"left,omitempty"`
 	// Drained says that the drain is over.
 	Drained bool `json:"drained,omitempty"`
-	// Try numbers the agent's questions whether the machine may go down now, and Waits
-	// says that it waits for the answer, a [Permission] of the same number.
+	// Try numbers the agent's questions whether the machine may go down now,
+	// and Waits says that it waits for the answer, a [Permission] of the same
+	// number.
 	Try   int64 `json:"try,omitempty"`
 	Waits bool  `json:"waits,omitempty"`
-	// Asked is set before the machine is told to reboot. From then on it may go down at
-	// any time, so the reboot can no longer be called off.
+	// Asked is set before the machine is told to reboot. From then on it may go
+	// down at any time, so the reboot can no longer be called off.
 	Asked *Asked `json:"asked,omitempty"`
 	// Refused says why the machine has not gone down when it was told to.
 	Refused string `json:"refused,omitempty"`
@@ -106,14 +108,14 @@ type Progress struct {
 
 // Asked says that the machine was told to reboot.
 type Asked struct {
-	// Start names the start of the agent that told it: one that starts later under the
-	// same boot id cannot know what became of that.
+	// Start names the start of the agent that told it: one that starts later
+	// under the same boot id cannot know what became of that.
 	Start string      `json:"start"`
 	At    metav1.Time `json:"at"`
 }
 
-// MayGoDown reports whether the machine may have been told to reboot. An agent of an
-// older release tells it once the drain is over.
+// MayGoDown reports whether the machine may have been told to reboot. An agent
+// of an older release tells it once the drain is over.
 func (p *Progress) MayGoDown() bool { return p.Asked != nil || p.Start == "" && p.Drained }
 
 // A Permission lets the agent tell its machine to reboot.
@@ -204,8 +206,8 @@ func (s State) Fault(keys ...string) error {
 	return errors.Join(all...)
 }
 
-// Spent returns the last epoch in which no reboot can be granted any longer, because it
-// took place or is void, and 0 before the first. It never falls.
+// Spent returns the last epoch in which no reboot can be granted any longer,
+// because it took place or is void, and 0 before the first. It never falls.
 func (s State) Spent() int64 {
 	if s.Last == nil {
 		return s.Void

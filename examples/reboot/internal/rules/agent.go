@@ -55,8 +55,8 @@ func Agent(s protocol.State, bootID string, now time.Time) (AgentStep, error) {
 	}
 }
 
-// Apart says that the node's clock and the controller's differ, or that the agent sees
-// the grant too late to tell. It is empty if they agree.
+// Apart says that the node's clock and the controller's differ, or that the
+// agent sees the grant too late to tell. It is empty if they agree.
 func Apart(g *protocol.Grant, now time.Time) string {
 	apart := now.Sub(g.At.Time)
 	if apart.Abs() <= MaxApart {
@@ -79,9 +79,9 @@ const (
 	Lost  ProgressStep = "lost"  // an earlier start has told it, and the same boot runs
 )
 
-// ForProgress returns the next step of a reboot in progress for the given start of the
-// agent. An agent that has only just started asks again: it does not know how old its
-// predecessor's question is.
+// ForProgress returns the next step of a reboot in progress for the given start
+// of the agent. An agent that has only just started asks again: it does not
+// know how old its predecessor's question is.
 func ForProgress(p *protocol.Progress, permit *protocol.Permission, start string) ProgressStep {
 	switch {
 	case p.Asked != nil && p.Asked.Start == start:
@@ -99,9 +99,9 @@ func ForProgress(p *protocol.Progress, permit *protocol.Permission, start string
 	}
 }
 
-// Asks reports whether the agent asks for the reboot that a file of its host requires:
-// request names file and time, and is empty when there is no file. A file that still
-// exists after its reboot does not ask again.
+// Asks reports whether the agent asks for the reboot that a file of its host
+// requires: request names file and time, and is empty when there is no file. A
+// file that still exists after its reboot does not ask again.
 func Asks(s protocol.State, request string) bool {
 	if request == "" || s.Needed != nil || s.Now != nil || s.InProgress != nil || s.Fault() != nil {
 		return false

@@ -13,10 +13,10 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/api"
 )
 
-// A Membership maps nodes to the group that they belong to: the one that selects it, or
-// [api.DefaultName] if no other does. A node that several others select belongs to none
-// of them. A group with a selector that cannot be read, or that is being deleted,
-// selects nothing.
+// A Membership maps nodes to the group that they belong to: the one that
+// selects it, or [api.DefaultName] if no other does. A node that several others
+// select belongs to none of them. A group with a selector that cannot be read,
+// or that is being deleted, selects nothing.
 type Membership struct {
 	groups []selecting
 }
@@ -61,8 +61,8 @@ func Selector(g *api.RebootGroup) (labels.Selector, error) {
 	return s, nil
 }
 
-// Group returns the name of the group that node belongs to, or "". If that is because
-// several groups select it, rivals are their names.
+// Group returns the name of the group that node belongs to, or "". If that is
+// because several groups select it, rivals are their names.
 func (m Membership) Group(node *corev1.Node) (group string, rivals []string) {
 	var all []string
 	for _, g := range m.groups {

@@ -22,8 +22,8 @@ func readyCondition(node *corev1.Node) *corev1.NodeCondition {
 	return nil
 }
 
-// away says why the node is not back after the reboot: its kubelet must report the boot
-// that the agent saw, and be Ready. It is empty if the node is back.
+// away says why the node is not back after the reboot: its kubelet must report
+// the boot that the agent saw, and be Ready. It is empty if the node is back.
 func away(node *corev1.Node, o *protocol.Outcome) string {
 	ready := readyCondition(node)
 	switch {

@@ -10,8 +10,8 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 )
 
-// tooOften says that the node may not reboot once more, and how long that lasts, or "".
-// The reboot of the given epoch does not count.
+// tooOften says that the node may not reboot once more, and how long that
+// lasts, or "". The reboot of the given epoch does not count.
 func tooOften(recent []protocol.Told, m api.MaxReboots, epoch int64, now time.Time) (left time.Duration, why string) {
 	count, in := m.Bounds()
 	var times []time.Time
@@ -37,8 +37,8 @@ type Hold struct {
 	Lasting bool
 }
 
-// HeldBack returns why the node gets no slot even if one is free. Entry is its place in
-// the queue, and barred why its group may not give it one.
+// HeldBack returns why the node gets no slot even if one is free. Entry is its
+// place in the queue, and barred why its group may not give it one.
 func HeldBack(node *corev1.Node, entry api.Waiting, barred string, m api.MaxReboots, now time.Time) Hold {
 	state := protocol.Read(node)
 	left, often := tooOften(state.Recent, m, 0, now)
@@ -61,7 +61,8 @@ func HeldBack(node *corev1.Node, entry api.Waiting, barred string, m api.MaxRebo
 	}
 }
 
-// ended reports whether the last reboot was for the present request, and ended like that.
+// ended reports whether the last reboot was for the present request, and ended
+// like that.
 func ended(state protocol.State, result string) bool {
 	last := state.Last
 	return last != nil && last.Result == result && state.Needed != nil && *state.Needed == last.Request.Request

@@ -12,7 +12,8 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 )
 
-// The stages of a slot. A deadline is counted from when the controller first saw one.
+// The stages of a slot. A deadline is counted from when the controller first
+// saw one.
 const (
 	StageGranted  = "granted"
 	StageDraining = "draining"
@@ -27,13 +28,13 @@ const (
 	// AnswerTimeout is how long a machine that was told to reboot may seem to be up
 	// before that counts as its answer.
 	AnswerTimeout = 10 * time.Minute
-	// permitTime is how long a permission is valid at most: long enough for the agent to
-	// see and use it.
+	// permitTime is how long a permission is valid at most: long enough for the
+	// agent to see and use it.
 	permitTime = time.Minute
 )
 
-// mark returns the step by which the ledger notes the stage, unless it has it. A stage
-// that begins in the future was noted by another clock.
+// mark returns the step by which the ledger notes the stage, unless it has it.
+// A stage that begins in the future was noted by another clock.
 func (s Situation) mark(slot api.Slot, stage string, p *protocol.Progress) (SlotDecision, bool) {
 	heard := slot
 	if p != nil && p.Beat != slot.Beat && s.Now.Sub(slot.HeardAt.Time) >= p.Silence()/4 {
@@ -145,8 +146,8 @@ func deadlines(slot api.Slot, p *protocol.Progress) []deadline {
 	return all
 }
 
-// told is about a machine that may go down at any time, or has. If its node is Ready
-// long afterwards, its kubelet answers for an agent that does not.
+// told is about a machine that may go down at any time, or has. If its node is
+// Ready long afterwards, its kubelet answers for an agent that does not.
 func (s Situation) told(slot api.Slot, node *corev1.Node, p *protocol.Progress) SlotDecision {
 	if d, marked := s.mark(slot, StageTold, nil); marked {
 		return d

@@ -105,7 +105,8 @@ func TestARebootEndsAtTheDeadlinesOfTheController(t *testing.T) {
 	}
 }
 
-// recent is the annotation with reboots at these times, the epoch after the first one.
+// recent is the annotation with reboots at these times, the epoch after the
+// first one.
 func recent(ago ...time.Duration) string {
 	text := ""
 	for i, d := range ago {

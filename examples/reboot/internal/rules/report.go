@@ -41,11 +41,13 @@ type Facts struct {
 	Group *api.RebootGroup
 	// Faults are the errors in the spec.
 	Faults error
-	// Limit is how many nodes may be unavailable, of Nodes that belong to the group.
+	// Limit is how many nodes may be unavailable, of Nodes that belong to the
+	// group.
 	Limit, Nodes int
 	// Members are the nodes that the group selects.
 	Members []*corev1.Node
-	// Guests are nodes that have a slot of the group, but that it no longer selects.
+	// Guests are nodes that have a slot of the group, but that it no longer
+	// selects.
 	Guests []*corev1.Node
 	// Slots and Queue are the ledger as it will be.
 	Slots []api.Slot
@@ -126,7 +128,8 @@ func (f Facts) obstacle() (reason, why string) {
 	return reason, why
 }
 
-// space returns whether the node is next or has to wait, and why. The node is not counted against itself.
+// space returns whether the node is next or has to wait, and why. The node is
+// not counted against itself.
 func (f Facts) space(candidate string) (reason, why string) {
 	var others []string
 	for _, n := range f.Members {
@@ -166,7 +169,8 @@ func (f Facts) heldBack(w api.Waiting) Hold {
 	return Hold{}
 }
 
-// HeldFast returns the nodes that wait for a person to find out why, with the reason.
+// HeldFast returns the nodes that wait for a person to find out why, with the
+// reason.
 func (f Facts) HeldFast() []string {
 	var all []string
 	for _, w := range f.Queue {

@@ -34,8 +34,9 @@ type Terms struct {
 	Limit int
 	// MaxReboots bounds how often one node is rebooted.
 	MaxReboots api.MaxReboots
-	// Barred says, by the name of a node, why it gets no slot of this group, whatever
-	// else is the case: other groups select it, too, or one holds a slot for it.
+	// Barred says, by the name of a node, why it gets no slot of this group,
+	// whatever else is the case: other groups select it, too, or one holds a
+	// slot for it.
 	Barred map[string]string
 	Now    time.Time
 }

@@ -34,7 +34,8 @@ const (
 	Permit SlotStep = "permit"
 	// CallOff: in-progress becomes reboot-needed, and last-reboot says why.
 	CallOff SlotStep = "call off"
-	// GiveUp: the same about a machine that was told to reboot, and reports the same boot.
+	// GiveUp: the same about a machine that was told to reboot, and reports the
+	// same boot.
 	GiveUp SlotStep = "give up"
 	// Conclude: in-progress becomes last-reboot, as the agent does not do it.
 	Conclude SlotStep = "conclude"
@@ -60,8 +61,9 @@ type Situation struct {
 	// Closed says why nothing may start in the group: it is paused, invalid,
 	// being deleted, outside its windows. Empty means that it may.
 	Closed string
-	// Shut says that no maintenance window is open, as far as the spec can be read, and
-	// Invalid that it cannot. WindowLeft is how long one will still be open; 0 is forever.
+	// Shut says that no maintenance window is open, as far as the spec can be
+	// read, and Invalid that it cannot. WindowLeft is how long one will still
+	// be open; 0 is forever.
 	Shut, Invalid bool
 	WindowLeft    time.Duration
 	// Stray says why the node is no longer the group's: its labels or the selectors
@@ -104,8 +106,8 @@ func ForSlot(s Situation, slot api.Slot, node *corev1.Node) SlotDecision {
 	}
 }
 
-// foreign reports whether the grant of a stray node belongs to another group: the slot
-// cannot be granted any longer, and the grant is of a later epoch.
+// foreign reports whether the grant of a stray node belongs to another group:
+// the slot cannot be granted any longer, and the grant is of a later epoch.
 func (s Situation) foreign(slot api.Slot, state protocol.State) bool {
 	return s.Stray != "" && state.Spent() >= slot.Epoch && state.Now.Epoch > slot.Epoch
 }
@@ -151,8 +153,9 @@ func (s Situation) afterReboot(slot api.Slot, node *corev1.Node, state protocol.
 	return SlotDecision{Step: Release, Why: "rebooted and Ready"}
 }
 
-// back reports whether the node has been back after the reboot for long enough; if not,
-// it returns what to do meanwhile. The time counts from when the controller saw it.
+// back reports whether the node has been back after the reboot for long enough;
+// if not, it returns what to do meanwhile. The time counts from when the
+// controller saw it.
 func (s Situation) back(slot api.Slot, node *corev1.Node, o *protocol.Outcome) (SlotDecision, bool) {
 	if why := away(node, o); why != "" {
 		return SlotDecision{Step: Wait, Why: why}, false

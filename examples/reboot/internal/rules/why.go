@@ -161,7 +161,8 @@ func entryOf(node *corev1.Node, group *api.RebootGroup) api.Waiting {
 	return api.Waiting{}
 }
 
-// queues is about a node in the queue of its group; free says that it only needs a slot.
+// queues is about a node in the queue of its group; free says that it only
+// needs a slot.
 func queues(node *corev1.Node, group *api.RebootGroup, free bool) []string {
 	queue := group.Status.Queue
 	place := slices.IndexFunc(queue, func(w api.Waiting) bool { return w.Node == node.Name })

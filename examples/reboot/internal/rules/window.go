@@ -86,8 +86,8 @@ func (w window) open(at time.Time) bool {
 
 func (w window) begins(on time.Weekday) bool { return w.days == nil || slices.Contains(w.days, on) }
 
-// Change returns when the windows next open or close after that time. It returns the
-// zero time if they do not within the next weeks.
+// Change returns when the windows next open or close after that time. It
+// returns the zero time if they do not within the next weeks.
 func (w Windows) Change(after time.Time) time.Time {
 	const most = 500 // edges; 32 windows have 64 a day
 	open := w.Open(after)
@@ -106,8 +106,8 @@ func (w Windows) Change(after time.Time) time.Time {
 	return time.Time{}
 }
 
-// edge returns the next time at which open may change: a clock shows start or end, or
-// it is put forward or back.
+// edge returns the next time at which open may change: a clock shows start or
+// end, or it is put forward or back.
 func (w window) edge(after time.Time) time.Time {
 	local := after.In(w.zone)
 	_, offset := local.Zone()

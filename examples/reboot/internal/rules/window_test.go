@@ -61,8 +61,8 @@ func TestWindowsAreReadOffTheWall(t *testing.T) {
 	}
 }
 
-// The next change is held against a look at every minute, over the two nights on which
-// clocks are changed.
+// The next change is held against a look at every minute, over the two nights
+// on which clocks are changed.
 func TestWindowsChangeWhenTheyOpenOrClose(t *testing.T) {
 	g := gomega.NewWithT(t)
 	for _, zone := range []string{"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata"} {

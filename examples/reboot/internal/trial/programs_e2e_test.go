@@ -35,7 +35,8 @@ func controllerRules() []rbacv1.PolicyRule {
 	)
 }
 
-// leaseRules are those of a controller with --leader-elect in the namespace of its Lease, as the README has them.
+// leaseRules are those of a controller with --leader-elect in the namespace of
+// its Lease, as the README has them.
 func leaseRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "create", "update"}},

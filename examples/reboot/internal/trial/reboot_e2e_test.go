@@ -42,7 +42,8 @@ func slotsOf(group string) func(ctx SpecContext) ([]api.Slot, error) {
 // begin asks for a reboot and waits until the machine is off.
 func begin(ctx SpecContext, name string) *machine.Simulated {
 	startController(ctx)
-	// First the group: a node that asks and is of none gets one from the default group.
+	// First the group: a node that asks and is of none gets one from the
+	// default group.
 	Expect(createGroup(ctx, name, api.RebootGroupSpec{
 		MaxUnavailable: intstr.FromInt32(1), NodeSelector: selecting(name),
 	})).To(Succeed())

@@ -94,7 +94,8 @@ func New(
 	}, o)
 }
 
-// Reconcile brings a Website to its desired state, and says in its status how far it is.
+// Reconcile brings a Website to its desired state, and says in its status how
+// far it is.
 func (r *reconciler) Reconcile(ctx context.Context, q reconcile.Request[*v1.Website]) (reconcile.Result, error) {
 	site, ok := q.Object()
 	if !ok {
@@ -115,7 +116,8 @@ func (r *reconciler) Reconcile(ctx context.Context, q reconcile.Request[*v1.Webs
 // clean removes the entry that the server does not delete with the Website.
 func (r *reconciler) clean(_ context.Context, w *v1.Website) error { return r.cdn.Remove(keyOf(w)) }
 
-// keep writes all differences from the Website's spec, and returns what visitors still lack.
+// keep writes all differences from the Website's spec, and returns what
+// visitors still lack.
 func (r *reconciler) keep(ctx context.Context, site *v1.Website) (lacks string, err error) {
 	secret, ok := r.secrets.Get(secretOf(site))
 	if !ok {
@@ -132,9 +134,9 @@ func (r *reconciler) keep(ctx context.Context, site *v1.Website) (lacks string, 
 	return "", nil
 }
 
-// publish sets the Website's entry in the CDN. The cache may be late, after a restart
-// by minutes, and no precondition protects the CDN: only the server knows whether the
-// Website still exists. If it does, so does the finalizer.
+// publish sets the Website's entry in the CDN. The cache may be late, after a
+// restart by minutes, and no precondition protects the CDN: only the server
+// knows whether the Website still exists. If it does, so does the finalizer.
 func (r *reconciler) publish(ctx context.Context, site *v1.Website) error {
 	if is, _ := r.cdn.Entry(keyOf(site)); string(is) == entryOf(site) {
 		return nil
@@ -146,7 +148,8 @@ func (r *reconciler) publish(ctx context.Context, site *v1.Website) error {
 	return r.cdn.Publish(keyOf(site), entryOf(site))
 }
 
-// report writes the condition, unless the Website has it already, and an Event when it changes.
+// report writes the condition, unless the Website has it already, and an Event
+// when it changes.
 func (r *reconciler) report(ctx context.Context, site *v1.Website, lacks string) error {
 	ready := metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Complete"}
 	if lacks != "" {
@@ -161,8 +164,8 @@ func (r *reconciler) report(ctx context.Context, site *v1.Website, lacks string)
 	return err
 }
 
-// deploymentOf returns the web server of a Website. It sets only its own fields: the
-// server's defaults and additions by others stay.
+// deploymentOf returns the web server of a Website. It sets only its own
+// fields: the server's defaults and additions by others stay.
 func deploymentOf(site *v1.Website, secret *corev1.Secret) children.Child[*appsv1.Deployment] {
 	return children.Child[*appsv1.Deployment]{Name: site.Name, Edit: func(d *appsv1.Deployment) {
 		d.Spec.Replicas = new(site.Spec.Replicas)
@@ -201,15 +204,16 @@ func keyOf(o metav1.Object) reconcile.Key {
 	return reconcile.Key{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-// CDN brings visitors to websites: it reads a directory, in which each website has a
-// file. It stands for everything outside of a cluster: DNS, a load balancer, a cloud.
+// CDN brings visitors to websites: it reads a directory, in which each website
+// has a file. It stands for everything outside of a cluster: DNS, a load
+// balancer, a cloud.
 type CDN string
 
 // Entry returns the entry of a website.
 func (c CDN) Entry(site reconcile.Key) ([]byte, error) { return os.ReadFile(c.file(site)) }
 
-// Publish makes entry that of a website. If that fails, as on a full disk, the CDN reads
-// the last one, except on Windows.
+// Publish makes entry that of a website. If that fails, as on a full disk, the
+// CDN reads the last one, except on Windows.
 func (c CDN) Publish(site reconcile.Key, entry string) error {
 	return maybe.WriteFile(c.file(site), []byte(entry), 0o644)
 }

@@ -27,8 +27,8 @@ import (
 	"github.com/homeostat/homeostat/internal/proof/bench/cache/load"
 )
 
-// reader is the interface of all rivals. Each function returns a number other than 0 if
-// it has found something.
+// reader is the interface of all rivals. Each function returns a number other
+// than 0 if it has found something.
 type reader struct {
 	get       func(key types.NamespacedName) int
 	all       func() int

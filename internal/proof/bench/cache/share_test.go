@@ -55,8 +55,8 @@ func BenchmarkPod(b *testing.B) {
 }
 
 // BenchmarkHeap prints how much of the heap a Pod takes when 24,000 are shared,
-// relative to unshared ones, by the number of replicas of each Deployment: in the order
-// of a list, and in a random one, as from watches.
+// relative to unshared ones, by the number of replicas of each Deployment: in
+// the order of a list, and in a random one, as from watches.
 func BenchmarkHeap(b *testing.B) {
 	for _, shape := range []string{"full", "plain", "unlike"} {
 		for _, order := range []string{"list", "random"} {
@@ -105,8 +105,8 @@ func heapOf(b *testing.B, encoded [][]byte, edit func(*corev1.Pod)) float64 {
 	return float64(after.HeapAlloc-before.HeapAlloc) / float64(len(encoded))
 }
 
-// reportProcessorTime reports the processor time of all threads until the end, besides
-// allocations: on a shared machine elapsed time means little.
+// reportProcessorTime reports the processor time of all threads until the end,
+// besides allocations: on a shared machine elapsed time means little.
 func reportProcessorTime(b *testing.B) (end func()) {
 	b.ReportAllocs()
 	used := func() time.Duration {

@@ -1,4 +1,5 @@
-// Package guide_test has the controller of docs/from-controller-runtime.md, as one writes it with controller-runtime.
+// Package guide_test has the controller of docs/from-controller-runtime.md, as
+// one writes it with controller-runtime.
 package guide_test
 
 import (

@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package ingress_test measures ingress-per-service beside the same program written with controller-runtime and with
-// client-go, on a real API server.
+// Package ingress_test measures ingress-per-service beside the same program
+// written with controller-runtime and with client-go, on a real API server.
 package ingress_test
 
 import (
@@ -40,7 +40,8 @@ const (
 	tick       = 10 * time.Millisecond // of processor time in /proc
 )
 
-// Time, requests, processor time and peak memory of a program in five phases of 5,000 Services.
+// Time, requests, processor time and peak memory of a program in five phases of
+// 5,000 Services.
 func BenchmarkIngressPerService(b *testing.B) {
 	c, err := e2e.Start(b.Context(), &e2e.Options{Progress: b.Output(), Flags: []string{
 		"kube-apiserver:--service-cluster-ip-range=10.0.0.0/16",
@@ -166,7 +167,8 @@ func (s *stage) delete(ctx context.Context, i int) error {
 	return s.client.CoreV1().Services(ns).Delete(ctx, name, metav1.DeleteOptions{})
 }
 
-// phase lets the users do something n times, and measures until the program has followed.
+// phase lets the users do something n times, and measures until the program has
+// followed.
 func (s *stage) phase(name string, p *program, n int, done func() bool, do func(ctx context.Context, i int) error) {
 	s.b.Helper()
 	p.resetPeak()
@@ -200,8 +202,8 @@ func (s *stage) users(n int, do func(ctx context.Context, i int) error) {
 	doing.Wait()
 }
 
-// report waits until the program is quiet and reports its costs. own is how many of the counted requests are the
-// users'.
+// report waits until the program is quiet and reports its costs. own is how
+// many of the counted requests are the users'.
 func (s *stage) report(phase string, p *program, began time.Time, spent time.Duration, own int, requests float64) {
 	took := time.Since(began)
 	for busy := true; busy; {
@@ -217,8 +219,8 @@ func (s *stage) report(phase string, p *program, began time.Time, spent time.Dur
 	s.b.ReportMetric(s.requests()-requests-float64(own), phase+"-requests")
 }
 
-// requests counts those that a program sends about one object, or as a list, and that the users do not send: writes of
-// Ingresses, and reads of Services.
+// requests counts those that a program sends about one object, or as a list,
+// and that the users do not send: writes of Ingresses, and reads of Services.
 func (s *stage) requests() (sum float64) {
 	text, err := s.client.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(s.b.Context())
 	if err != nil {

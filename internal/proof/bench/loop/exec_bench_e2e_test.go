@@ -15,8 +15,8 @@ import (
 	"github.com/homeostat/homeostat/internal/test/e2e"
 )
 
-// From exec to the end of a program in its first reconcile, with 100 ConfigMaps on a
-// real API server.
+// From exec to the end of a program in its first reconcile, with 100 ConfigMaps
+// on a real API server.
 func BenchmarkExec(b *testing.B) {
 	cluster, err := e2e.Start(b.Context(), &e2e.Options{Progress: b.Output()})
 	if err != nil {

@@ -158,8 +158,8 @@ func BenchmarkEventToReconcile(b *testing.B) {
 	}
 }
 
-// The time from an event to its reconcile, while 20,000 objects of the first list wait
-// for their first reconcile, each of which takes a millisecond.
+// The time from an event to its reconcile, while 20,000 objects of the first
+// list wait for their first reconcile, each of which takes a millisecond.
 func BenchmarkFreshDuringFlood(b *testing.B) {
 	const updates = 150
 	for _, rival := range rivals {

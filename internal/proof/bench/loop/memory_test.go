@@ -77,11 +77,12 @@ func (m *memory) Watch(_ context.Context, o metav1.ListOptions) (watch.Interface
 	return m.events, nil
 }
 
-// GetClient shows that this is not a fake: the receiver owns its objects, and need not
-// copy them.
+// GetClient shows that this is not a fake: the receiver owns its objects, and
+// need not copy them.
 func (m *memory) GetClient() rest.Interface { return nil }
 
-// GetNamespace shows that all namespaces are read: keys that no object has are of deleted objects.
+// GetNamespace shows that all namespaces are read: keys that no object has are
+// of deleted objects.
 func (m *memory) GetNamespace() string { return "" }
 
 // A listWatch is m for client-go.
@@ -95,8 +96,8 @@ func (l listWatch) Watch(o metav1.ListOptions) (watch.Interface, error) {
 	return l.memory.Watch(context.Background(), o)
 }
 
-// cpu returns the processor time of this process, background work included. It is more
-// precise than elapsed time on a shared machine.
+// cpu returns the processor time of this process, background work included. It
+// is more precise than elapsed time on a shared machine.
 func cpu(b *testing.B) time.Duration {
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {

@@ -25,8 +25,8 @@ type setup struct {
 	reconciled func(key) // the reconciler
 }
 
-// loop runs until its context ends. add makes keys due, without events of their own,
-// once it has been called with nil.
+// loop runs until its context ends. add makes keys due, without events of their
+// own, once it has been called with nil.
 type loop struct {
 	run func(ctx context.Context) error
 	add func(keys []key)

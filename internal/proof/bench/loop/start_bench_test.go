@@ -110,8 +110,8 @@ func runRaw(ctx context.Context, c *rest.Config, turned func()) error {
 	return nil
 }
 
-// The time from a rest.Config to the first reconcile, with 100 objects on a server that
-// answers at once: the waits of the libraries themselves.
+// The time from a rest.Config to the first reconcile, with 100 objects on a
+// server that answers at once: the waits of the libraries themselves.
 func BenchmarkStart(b *testing.B) {
 	for _, program := range programs {
 		b.Run("impl="+program.name, func(b *testing.B) {

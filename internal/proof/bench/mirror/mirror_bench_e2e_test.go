@@ -1,7 +1,8 @@
 //go:build e2e
 
-// Package mirror_test measures a controller with one key and many outputs, beside the same program written with
-// controller-runtime, on a real API server.
+// Package mirror_test measures a controller with one key and many outputs,
+// beside the same program written with controller-runtime, on a real API
+// server.
 package mirror_test
 
 import (
@@ -37,8 +38,8 @@ const (
 	patience = 5 * time.Minute
 )
 
-// One source and 500 copies: how late they are after a minute of changes, isolated repairs, and repairs elsewhere while
-// one tenant rewrites his copy.
+// One source and 500 copies: how late they are after a minute of changes,
+// isolated repairs, and repairs elsewhere while one tenant rewrites his copy.
 func BenchmarkMirror(b *testing.B) {
 	c, err := e2e.Start(b.Context(), &e2e.Options{Progress: b.Output()})
 	if err != nil {
@@ -122,7 +123,8 @@ func (s *stage) set(namespace, value string) {
 		fmt.Appendf(nil, `{"stringData":{"v":%q}}`, value), metav1.PatchOptions{}))
 }
 
-// await waits until a copy, or all if n is negative, has the value of the source, and returns for how long.
+// await waits until a copy, or all if n is negative, has the value of the
+// source, and returns for how long.
 func (s *stage) await(n int) time.Duration {
 	began := time.Now()
 	value := strconv.Itoa(s.version)
@@ -141,7 +143,8 @@ func (s *stage) await(n int) time.Duration {
 	return time.Since(began)
 }
 
-// repair lets another client edit copies, one after the other, and returns how long each was wrong, sorted.
+// repair lets another client edit copies, one after the other, and returns how
+// long each was wrong, sorted.
 func (s *stage) repair(times int, apart time.Duration) (took []time.Duration) {
 	for i := range times {
 		n := 1 + i*(copies-1)/times

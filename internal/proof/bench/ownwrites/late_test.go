@@ -41,8 +41,8 @@ type piece struct {
 	err  error
 }
 
-// newLateBody reads from inner until it ends or is closed. The first list, which comes
-// at once, is not late.
+// newLateBody reads from inner until it ends or is closed. The first list,
+// which comes at once, is not late.
 func newLateBody(inner io.ReadCloser, late time.Duration) *lateBody {
 	b := &lateBody{inner: inner, pieces: make(chan piece, 10_000), closed: make(chan struct{})}
 	b.close = sync.OnceFunc(func() { close(b.closed) })

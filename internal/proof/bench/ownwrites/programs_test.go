@@ -39,8 +39,8 @@ import (
 // otherSecret is a kind of the same name in another group.
 var otherSecret = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Secret"}
 
-// world is a simulated server with ConfigMaps, each of which is a key, and with late
-// watches of Secrets.
+// world is a simulated server with ConfigMaps, each of which is a key, and with
+// late watches of Secrets.
 type world struct {
 	t        *testing.T
 	server   *apisim.Server

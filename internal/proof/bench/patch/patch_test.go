@@ -102,7 +102,8 @@ func twoWay[T object](b *testing.B, obj T, what string) {
 	check(b, data, err)
 }
 
-// deepEqual is the usual way to send nothing: copy, edit, compare, patch if it differs.
+// deepEqual is the usual way to send nothing: copy, edit, compare, patch if it
+// differs.
 func deepEqual[T object](b *testing.B, obj T, what string) {
 	edited := obj.DeepCopyObject().(T)
 	set(edited, what)
@@ -112,7 +113,8 @@ func deepEqual[T object](b *testing.B, obj T, what string) {
 	}
 }
 
-// processorTime returns the processor time of all threads; on a shared machine elapsed time means little.
+// processorTime returns the processor time of all threads; on a shared machine
+// elapsed time means little.
 func processorTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -159,11 +161,13 @@ func all[T object](b *testing.B, kind string, obj T) {
 	}})
 }
 
-// cache is memory that is in use, as a controller's cache is. Without it the collector runs after every few
-// hundred edits of a benchmark, which costs those most that copy least.
+// cache is memory that is in use, as a controller's cache is. Without it the
+// collector runs after every few hundred edits of a benchmark, which costs
+// those most that copy least.
 func cache() []byte { return make([]byte, 64<<20) }
 
-// BenchmarkPatch makes patches of one annotation of a Pod and of a Node, with the copy that each way needs.
+// BenchmarkPatch makes patches of one annotation of a Pod and of a Node, with
+// the copy that each way needs.
 func BenchmarkPatch(b *testing.B) {
 	defer runtime.KeepAlive(cache())
 	all[*corev1.Pod](b, "Pod", pod())

@@ -69,8 +69,8 @@ func each(b *testing.B, f func(b *testing.B, s subject)) {
 	}
 }
 
-// cpu returns the processor time of this process, background work included. It is more
-// precise than elapsed time on a shared machine.
+// cpu returns the processor time of this process, background work included. It
+// is more precise than elapsed time on a shared machine.
 func cpu(b *testing.B) time.Duration {
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {

@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package replicas_test measures the cost of a replica that caches only the objects of its own shards, on a real API
-// server.
+// Package replicas_test measures the cost of a replica that caches only the
+// objects of its own shards, on a real API server.
 package replicas_test
 
 import (
@@ -24,9 +24,10 @@ const (
 	quiet   = 10 * time.Second // after the start
 )
 
-// BenchmarkReplicas measures three replicas, each with the caches of its own shards, beside one that is alone and has no
-// shards: once the server selects the objects of the shards, once it cannot. PROFILES is a folder for the profiles of
-// the replicas.
+// BenchmarkReplicas measures three replicas, each with the caches of its own
+// shards, beside one that is alone and has no shards: once the server selects
+// the objects of the shards, once it cannot. PROFILES is a folder for the
+// profiles of the replicas.
 func BenchmarkReplicas(b *testing.B) {
 	s := newStage(b)
 	s.start(true)
@@ -145,8 +146,8 @@ func (p *process) end() {
 	p.stage.Expect(p.command.Wait()).To(Succeed())
 }
 
-// measure starts replicas of these names at once and returns the usage of each: at the start, and by writes if there
-// are any.
+// measure starts replicas of these names at once and returns the usage of each:
+// at the start, and by writes if there are any.
 func (s *stage) measure(k *kind, writes bool, names ...string) []used {
 	began := time.Now()
 	var all []*process

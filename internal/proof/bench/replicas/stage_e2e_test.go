@@ -73,7 +73,8 @@ func writeConfigMap(ctx context.Context, client kubernetes.Interface, n int) err
 	return err
 }
 
-// pod returns a Pod as kubectl create deployment and a kubelet leave it, without the server's fields.
+// pod returns a Pod as kubectl create deployment and a kubelet leave it,
+// without the server's fields.
 func pod(n int) *corev1.Pod {
 	p := load.Plain(n)
 	p.Namespace, p.UID, p.ResourceVersion, p.Generation, p.ManagedFields = namespaceOf(n), "", "", 0, nil
@@ -92,7 +93,8 @@ func createPod(ctx context.Context, client kubernetes.Interface, n int) (int, er
 	return made.Size(), nil
 }
 
-// writePod writes the status of a Pod whose probe has failed, or has not, as a kubelet does.
+// writePod writes the status of a Pod whose probe has failed, or has not, as a
+// kubelet does.
 func writePod(ctx context.Context, client kubernetes.Interface, n int) error {
 	p, now := pod(n), metav1.Now()
 	ready := rand.IntN(2) == 0
@@ -139,8 +141,8 @@ func (s *stage) stop() {
 	}
 }
 
-// start starts the server, whose objects stay, with or without server-side shards. Their owners do not exist, so the
-// garbage collector is off.
+// start starts the server, whose objects stay, with or without server-side
+// shards. Their owners do not exist, so the garbage collector is off.
 func (s *stage) start(shards bool) {
 	s.stop()
 	var err error
@@ -185,7 +187,8 @@ func (s *stage) missing() bool {
 	return err != nil
 }
 
-// each calls do n times, some at once, and again if it fails: a busy machine is too slow for etcd at times.
+// each calls do n times, some at once, and again if it fails: a busy machine is
+// too slow for etcd at times.
 func (s *stage) each(n int, do func(ctx context.Context, n int) error) {
 	var doing sync.WaitGroup
 	var next atomic.Int64
@@ -213,7 +216,8 @@ func (s *stage) each(n int, do func(ctx context.Context, n int) error) {
 	}
 }
 
-// write writes objects at random, at that rate if the machine can, and returns how many.
+// write writes objects at random, at that rate if the machine can, and returns
+// how many.
 func (s *stage) write(k *kind) float64 {
 	ctx, cancel := context.WithTimeout(s.b.Context(), writing)
 	defer cancel()

@@ -6,7 +6,8 @@ import (
 	"text/tabwriter"
 )
 
-// costs lists the costs of one replica in docs/scaling.md: the row, the value, and the unit in the text.
+// costs lists the costs of one replica in docs/scaling.md: the row, the value,
+// and the unit in the text.
 var costs = []struct {
 	of, pkg, name, unit, impl string
 	by                        float64
@@ -46,8 +47,8 @@ func (r *results) costs() []byte {
 	return text.Bytes()
 }
 
-// growth are the costs of docs/scaling.md that grow with the objects of one program: of a row, a value for each of
-// them, in the unit of the text.
+// growth are the costs of docs/scaling.md that grow with the objects of one
+// program: of a row, a value for each of them, in the unit of the text.
 var growth = []struct {
 	of, pkg, name, unit string
 	by                  float64

@@ -49,7 +49,8 @@ func TestThePageHasWhatWasMeasured(t *testing.T) {
 	g.Expect(page).NotTo(gomega.ContainSubstring("B/op"), "nothing was allocated")
 }
 
-// later is a run of one suite at another commit, whose rows are about nothing but settings of ours.
+// later is a run of one suite at another commit, whose rows are about nothing
+// but settings of ours.
 const later = `commit: def5678
 date: 2026-11-24
 load: 39.3
@@ -143,7 +144,8 @@ func TestThePicturesAreSVGs(t *testing.T) {
 	g.Expect(picture).NotTo(gomega.ContainSubstring("smallest"), "it has no rival")
 }
 
-// docs/benchmarks/rows.md has the command for each suite that make bench-report runs.
+// docs/benchmarks/rows.md has the command for each suite that make bench-report
+// runs.
 func TestThePageHasTheCommandOfEachSuite(t *testing.T) {
 	g := gomega.NewWithT(t)
 	page, err := os.ReadFile("../../../../docs/benchmarks/rows.md")
@@ -153,7 +155,8 @@ func TestThePageHasTheCommandOfEachSuite(t *testing.T) {
 	}
 }
 
-// commandOf returns the command that runs a suite once, without flags that only the report needs.
+// commandOf returns the command that runs a suite once, without flags that only
+// the report needs.
 func commandOf(s *suite) string {
 	if s.program != "" {
 		return "go run ./" + s.pkg + "/" + s.program

@@ -87,7 +87,8 @@ func (r *results) writeTable(b *strings.Builder, pkg string, rows []*row) {
 	b.WriteString("\n")
 }
 
-// zero reports whether all medians are 0: a unit that the benchmark does not measure.
+// zero reports whether all medians are 0: a unit that the benchmark does not
+// measure.
 func (w *row) zero() bool {
 	return !slices.ContainsFunc(w.impls, func(i string) bool { m, _ := w.median(i); return m != 0 })
 }

@@ -8,7 +8,8 @@ import (
 	"text/tabwriter"
 )
 
-// replicaRows are the lines of docs/benchmarks/replicas.txt, by the unit of the row.
+// replicaRows are the lines of docs/benchmarks/replicas.txt, by the unit of the
+// row.
 var replicaRows = []struct{ unit, text, of string }{
 	{"start-cpu-s", "start: processor time", "s"},
 	{"start-received-MiB", "start: received", "MiB"},
@@ -23,8 +24,8 @@ var replicaRows = []struct{ unit, text, of string }{
 	{"objects", "then: objects", ""},
 }
 
-// replicas returns the tables of docs/scaling.md about the suite of that name: one for each kind and each side
-// that selects.
+// replicas returns the tables of docs/scaling.md about the suite of that name:
+// one for each kind and each side that selects.
 func (r *results) replicas() []byte {
 	var text bytes.Buffer
 	_, rows := r.packages()

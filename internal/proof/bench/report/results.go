@@ -33,7 +33,8 @@ type row struct {
 	impls  []string // in the order of the benchmark
 }
 
-// higher lists the units in which more is better; about those that describe the benchmark itself.
+// higher lists the units in which more is better; about those that describe the
+// benchmark itself.
 var (
 	higher = []string{"served"}
 	about  = []string{"dispatches-to-last", "known/Pod", "of-unshared"}
@@ -104,8 +105,8 @@ func (w *row) median(impl string) (float64, bool) {
 	return benchmath.AssumeNothing.Summary(sample, 0.95).Center, true
 }
 
-// ratio returns how many times ours the cost of an implementation is; false: it was not measured, or is about
-// something that is not a cost, or ours is zero.
+// ratio returns how many times ours the cost of an implementation is; false: it
+// was not measured, or is about something that is not a cost, or ours is zero.
 func (w *row) ratio(impl string) (float64, bool) {
 	mine, ok := w.median(ours)
 	theirs, measured := w.median(impl)
@@ -121,8 +122,8 @@ func (w *row) ratio(impl string) (float64, bool) {
 	return theirs / mine, true
 }
 
-// lost returns the rows in which a rival's cost is lower than ours by more than a part of it, the worst first.
-// Variants of ours are not rivals.
+// lost returns the rows in which a rival's cost is lower than ours by more than
+// a part of it, the worst first. Variants of ours are not rivals.
 func (r *results) lost(part float64) (all []lostRow, compared int) {
 	for _, w := range r.rows {
 		for _, impl := range w.impls {
@@ -160,8 +161,9 @@ func (r *results) packages() (order []string, rows map[string][]*row) {
 	return order, rows
 }
 
-// implementations returns those of some rows, ours first, and the others by name. Rows that are about nothing but ours
-// have settings of it instead, in the order in which they were measured.
+// implementations returns those of some rows, ours first, and the others by
+// name. Rows that are about nothing but ours have settings of it instead, in
+// the order in which they were measured.
 func implementations(rows []*row) []string {
 	var all []string
 	for _, w := range rows {

@@ -19,8 +19,9 @@ import (
 	"time"
 )
 
-// suite is some benchmarks of one package, or a program that measures implementations in processes of their own, or a
-// test in virtual time, which benchmarks do not have, that prints as benchmarks do.
+// suite is some benchmarks of one package, or a program that measures
+// implementations in processes of their own, or a test in virtual time, which
+// benchmarks do not have, that prints as benchmarks do.
 type suite struct {
 	pkg, benchmarks, time string
 	count                 int // at most that many rounds; 0: as many as are asked for
@@ -46,11 +47,13 @@ var suites = []suite{
 	{pkg: "scale", test: "TestScale", count: 1},
 }
 
-// kept matches the lines of a test's output with results or their context, and not the programs' logs.
+// kept matches the lines of a test's output with results or their context, and
+// not the programs' logs.
 var kept = regexp.MustCompile(`^(Benchmark\S+\s+\d|pkg: |goos: |goarch: |cpu: )`)
 
-// measure runs the suites in this module's folder, one after the other, and writes their output. If only names a suite,
-// its new results replace the old ones, and the others stay.
+// measure runs the suites in this module's folder, one after the other, and
+// writes their output. If only names a suite, its new results replace the old
+// ones, and the others stay.
 func measure(ctx context.Context, results, only string, count int, progress io.Writer) (err error) {
 	others, err := keptOf(results, only)
 	if err != nil {
@@ -103,7 +106,8 @@ func (s *suite) measure(ctx context.Context, rounds int, out, progress io.Writer
 	return nil
 }
 
-// keptOf returns a file's results of all suites except one, or nothing if only is empty or there is no file.
+// keptOf returns a file's results of all suites except one, or nothing if only
+// is empty or there is no file.
 func keptOf(results, only string) ([]byte, error) {
 	if only == "" {
 		return nil, nil
@@ -118,7 +122,8 @@ func keptOf(results, only string) ([]byte, error) {
 	return without(old, only), err
 }
 
-// without returns results without those of one package. The lines that describe the run of the others stay.
+// without returns results without those of one package. The lines that describe
+// the run of the others stay.
 func without(results []byte, pkg string) []byte {
 	var others []byte
 	drop := false
@@ -146,7 +151,8 @@ func (s *suite) arguments(rounds int) []string {
 	}
 	return []string{
 		"test", "-run", "^$", "-bench", s.benchmarks, "-benchtime", s.time, "-count", n, "-timeout", "2h", "-tags", s.tags,
-		// A benchmark of one round mostly measures its own allocations: it reports the relevant ones.
+		// A benchmark of one round mostly measures its own allocations: it
+		// reports the relevant ones.
 		fmt.Sprintf("-benchmem=%t", s.time != "1x"), "./" + s.pkg,
 	}
 }

@@ -1,11 +1,14 @@
-// Package scale_test simulates many replicas that share many objects, in virtual time:
+// Package scale_test simulates many replicas that share many objects, in
+// virtual time:
 //
 //	cd internal/proof/bench && go test ./scale -v -timeout 10m
 //
-// It prints in the format of benchmarks, since a benchmark cannot run in virtual time, and make bench-report runs it. The
-// replicas are package leader/shard as it ships, and their records are on the simulated API server; a request takes 10 ms.
-// The 1,000,000 objects are only a number for each namespace: internal/proof/bench/cache measures the size of a
-// replica's caches.
+// It prints in the format of benchmarks, since a benchmark cannot run in
+// virtual time, and make bench-report runs it. The replicas are package
+// leader/shard as it ships, and their records are on the simulated API server;
+// a request takes 10 ms. The 1,000,000 objects are only a number for each
+// namespace: internal/proof/bench/cache measures the size of a replica's
+// caches.
 package scale_test
 
 import (
@@ -40,7 +43,8 @@ type phase struct {
 	traffic            messages      // of all replicas
 }
 
-// setting is the number of replicas, and whether slots are ranges of namespaces or hashes.
+// setting is the number of replicas, and whether slots are ranges of namespaces
+// or hashes.
 type setting struct {
 	replicas, slots int
 	ranges          bool
@@ -102,7 +106,8 @@ func simulate(t *testing.T, s setting) result {
 	return r
 }
 
-// weights returns how many objects each namespace has: a few have hundreds of times as many as most.
+// weights returns how many objects each namespace has: a few have hundreds of
+// times as many as most.
 func weights() map[string]int {
 	random := rand.New(rand.NewPCG(1, 2))
 	shares, total := make([]float64, namespaces), 0.0

@@ -1,4 +1,5 @@
-// Package size_test measures the size of a program: its file, and its memory at rest.
+// Package size_test measures the size of a program: its file, and its memory at
+// rest.
 package size_test
 
 import (
@@ -11,17 +12,20 @@ import (
 	"testing"
 )
 
-// limit is the most that ingress-per-service may weigh, as a part of its twin. It has 0.991 of it.
+// limit is the most that ingress-per-service may weigh, as a part of its twin.
+// It has 0.991 of it.
 const limit = 1.0
 
-// most is how many MB that may be where Go's own part is known: on measured. It has 46.17: objects that are nested deeply, errors of
-// many keys and references took 0.3 MB more.
+// most is how many MB that may be where Go's own part is known: on measured. It
+// has 46.17: objects that are nested deeply, errors of many keys and references
+// took 0.3 MB more.
 const (
 	most     = 46.5
 	measured = "go1.26 linux/amd64"
 )
 
-// programs are the measured programs: the folder and package of each, relative to this one.
+// programs are the measured programs: the folder and package of each, relative
+// to this one.
 var programs = []struct{ name, folder, pkg string }{
 	{"smallest", ".", "./smallest"},
 	{"smallest-with-page", ".", "./page"},
@@ -29,7 +33,8 @@ var programs = []struct{ name, folder, pkg string }{
 	{"ingress-per-service/impl=controller-runtime", ".", "./twin"},
 }
 
-// build builds one of the programs, unstripped and without the paths of this machine, and returns its file.
+// build builds one of the programs, unstripped and without the paths of this
+// machine, and returns its file.
 func build(tb testing.TB, folder, pkg string) string {
 	tb.Helper()
 	file := filepath.Join(tb.TempDir(), "program")

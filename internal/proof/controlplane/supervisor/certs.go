@@ -28,7 +28,8 @@ const (
 	clockTolerance = time.Hour
 )
 
-// An authority issues the certificates of one control plane. Its key is used once and never written.
+// An authority issues the certificates of one control plane. Its key is used
+// once and never written.
 type authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
@@ -113,8 +114,9 @@ func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), nil
 }
 
-// writePKI fills the folder with the authority's certificate, the components' identities and the key that signs
-// service-account tokens. The folder appears complete or not at all.
+// writePKI fills the folder with the authority's certificate, the components'
+// identities and the key that signs service-account tokens. The folder appears
+// complete or not at all.
 func writePKI(dir string, now time.Time) error {
 	a, err := newAuthority(now)
 	if err != nil {

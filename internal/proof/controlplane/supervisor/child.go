@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Lifeline is an environment variable. A component that finds it set reads its standard input and exits at its end,
-// because then the Supervisor has ended.
+// Lifeline is an environment variable. A component that finds it set reads its
+// standard input and exits at its end, because then the Supervisor has ended.
 const Lifeline = "CONTROLPLANE_LIFELINE"
 
 const (
@@ -31,7 +31,8 @@ type child struct {
 	done     chan struct{} // closed once the process has ended and its result is known
 }
 
-// startChild starts the component with its output appended to the log. It signals ended when the process has ended.
+// startChild starts the component with its output appended to the log. It
+// signals ended when the process has ended.
 func startChild(program string, c component, log string, ended chan<- struct{}) (*child, error) {
 	out, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -41,7 +42,8 @@ func startChild(program string, c component, log string, ended chan<- struct{}) 
 	cmd := exec.Command(program, append([]string{c.name}, c.args...)...)
 	cmd.Env = append(os.Environ(), Lifeline+"=stdin")
 	cmd.Stdout, cmd.Stderr = out, out
-	// In a group of its own, so that an interrupt from the terminal reaches the Supervisor alone.
+	// In a group of its own, so that an interrupt from the terminal reaches the
+	// Supervisor alone.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	lifeline, err := cmd.StdinPipe()
 	if err != nil {
@@ -69,7 +71,8 @@ func (c *child) kill() {
 	<-c.done
 }
 
-// stop asks the process to end, kills it if it does not within its grace period, and returns once it has ended.
+// stop asks the process to end, kills it if it does not within its grace
+// period, and returns once it has ended.
 func (c *child) stop() {
 	_ = c.cmd.Process.Signal(syscall.SIGTERM) // It may have ended already.
 	grace := time.NewTimer(stopGrace)

@@ -19,7 +19,8 @@ func Components() []string {
 	return []string{Etcd, APIServer, ControllerManager, Scheduler}
 }
 
-// A component is one child process to be: its command line, and the URLs that all answer 200 once it is ready.
+// A component is one child process to be: its command line, and the URLs that
+// all answer 200 once it is ready.
 type component struct {
 	name  string
 	args  []string
@@ -49,7 +50,8 @@ func (d *dataDir) etcd() component {
 			"--listen-peer-urls=" + peer,
 			"--initial-advertise-peer-urls=" + peer,
 			"--initial-cluster=default=" + peer,
-			// Written data survives the death of the process; only a crash of the machine would need fsync.
+			// Written data survives the death of the process; only a crash of
+			// the machine would need fsync.
 			"--unsafe-no-fsync=true",
 			"--log-level=warn",
 		},
@@ -64,7 +66,8 @@ func (d *dataDir) apiServer() component {
 		args: []string{
 			"--bind-address=" + host,
 			fmt.Sprintf("--secure-port=%d", d.ports.APIServer),
-			// Loopback addresses are no legal endpoints, so the kubernetes Service gets none.
+			// Loopback addresses are no legal endpoints, so the kubernetes
+			// Service gets none.
 			"--advertise-address=" + host,
 			"--endpoint-reconciler-type=none",
 			"--etcd-servers=http://" + address(d.ports.Etcd),
@@ -113,8 +116,8 @@ func (d *dataDir) controllerManager() component {
 	}
 }
 
-// controllersOff names the controllers that need a kubelet, a cloud or a signer to be of use, or that punish
-// the absence of one.
+// controllersOff names the controllers that need a kubelet, a cloud or a signer
+// to be of use, or that punish the absence of one.
 func controllersOff() []string {
 	return []string{
 		"node-lifecycle-controller", "taint-eviction-controller", "device-taint-eviction-controller",

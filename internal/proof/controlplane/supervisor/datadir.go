@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// A dataDir is the folder that outlives the control plane's processes: etcd's data, certificates, ports, logs.
+// A dataDir is the folder that outlives the control plane's processes: etcd's
+// data, certificates, ports, logs.
 type dataDir struct {
 	path      string
 	temporary bool
@@ -18,7 +19,8 @@ type dataDir struct {
 	ports     ports
 }
 
-// openDataDir locks the folder, or a new temporary one if path is empty, and creates missing files in it.
+// openDataDir locks the folder, or a new temporary one if path is empty, and
+// creates missing files in it.
 func openDataDir(path string, apiServerPort int) (*dataDir, error) {
 	d := &dataDir{path: path, temporary: path == ""}
 	if err := d.create(); err != nil {
@@ -75,7 +77,8 @@ func (d *dataDir) complete(apiServerPort int) error {
 	return nil
 }
 
-// assignPorts takes the ports of the last time, or free ones if this is the first or another port is asked for.
+// assignPorts takes the ports of the last time, or free ones if this is the
+// first or another port is asked for.
 func (d *dataDir) assignPorts(apiServerPort int) error {
 	text, err := os.ReadFile(d.file("ports.json"))
 	switch {

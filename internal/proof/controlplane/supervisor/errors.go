@@ -14,7 +14,8 @@ type ExitError struct {
 	Component string
 	// Status is how it ended, such as "exit status 1" or "signal: killed".
 	Status string
-	// Log is the file with its output. It is deleted with a temporary data directory.
+	// Log is the file with its output. It is deleted with a temporary data
+	// directory.
 	Log string
 	// Tail is the end of that file.
 	Tail string

@@ -12,8 +12,9 @@ import (
 	"strings"
 )
 
-// fakeComponent stands in for a component: this test program, started again by the supervisor, serves where the
-// component would, until its standard input ends. Two flags make it misbehave.
+// fakeComponent stands in for a component: this test program, started again by
+// the supervisor, serves where the component would, until its standard input
+// ends. Two flags make it misbehave.
 func fakeComponent(name string, args []string) int {
 	flags := map[string]string{}
 	for _, a := range args {

@@ -16,23 +16,29 @@ const DefaultTimeout = 3 * time.Minute
 
 // Options configure a Supervisor. Nil and zero fields mean the defaults.
 type Options struct {
-	// Executable is the program that has the components as sub-commands; by default the running one.
+	// Executable is the program that has the components as sub-commands; by
+	// default the running one.
 	Executable string
-	// DataDir is created when missing, and kept. By default a temporary directory is used, and removed at the end.
+	// DataDir is created when missing, and kept. By default a temporary
+	// directory is used, and removed at the end.
 	DataDir string
-	// Kubeconfig is the file that receives the administrator's kubeconfig, by default one in the data directory.
+	// Kubeconfig is the file that receives the administrator's kubeconfig, by
+	// default one in the data directory.
 	Kubeconfig string
-	// Port is the API server's port. By default the data directory's last one, or a free one.
+	// Port is the API server's port. By default the data directory's last one,
+	// or a free one.
 	Port int
 	// Scheduler also starts a kube-scheduler.
 	Scheduler bool
 	// Timeout bounds each start, by default [DefaultTimeout].
 	Timeout time.Duration
-	// Flags are further flags by component; where a flag may stand once, they override the Supervisor's.
+	// Flags are further flags by component; where a flag may stand once, they
+	// override the Supervisor's.
 	Flags map[string][]string
 	// Progress receives one line per component; by default nothing is written.
 	Progress io.Writer
-	// Ready is called once with the path of the kubeconfig, when the control plane is ready for the first time.
+	// Ready is called once with the path of the kubeconfig, when the control
+	// plane is ready for the first time.
 	Ready func(kubeconfig string)
 }
 

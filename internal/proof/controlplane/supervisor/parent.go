@@ -12,7 +12,8 @@ const parentInterval = 500 * time.Millisecond
 // ErrParentEnded is the cause of the end of a context of [WithParent].
 var ErrParentEnded = errors.New("the process that started this one has ended")
 
-// WithParent returns a context that also ends when the process that started this one has ended, however it did.
+// WithParent returns a context that also ends when the process that started
+// this one has ended, however it did.
 func WithParent(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {

@@ -91,7 +91,8 @@ func (p *plane) late(ctx context.Context, c component, lacks error) error {
 		c.name, p.options.Timeout, lacks, tail(p.data.log(c.name)))
 }
 
-// failure returns the error of the first child that ended unasked, and nil if there is none.
+// failure returns the error of the first child that ended unasked, and nil if
+// there is none.
 func (p *plane) failure() error {
 	for _, c := range p.components {
 		if ch := p.children[c.name]; ch != nil && ch.gone() {
@@ -113,7 +114,8 @@ func (p *plane) kill(name string) error {
 	return nil
 }
 
-// restart starts the components that are down; if none is, it stops all of them first.
+// restart starts the components that are down; if none is, it stops all of them
+// first.
 func (p *plane) restart(ctx context.Context) error {
 	if len(p.children) == len(p.components) {
 		p.stop()

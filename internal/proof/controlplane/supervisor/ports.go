@@ -12,15 +12,17 @@ import (
 // host is the only address on which anything listens.
 const host = "127.0.0.1"
 
-// Free ports are looked for below 32768, where the usual systems begin to take ports for outgoing connections:
-// a port is free for a moment between the search and the child's start, and no connection may take it then.
+// Free ports are looked for below 32768, where the usual systems begin to take
+// ports for outgoing connections: a port is free for a moment between the
+// search and the child's start, and no connection may take it then.
 const (
 	lowestPort   = 20000
 	highestPort  = 32000
 	portAttempts = 1000
 )
 
-// ports are the control plane's ports. They are kept in the data directory, because a kubeconfig names one.
+// ports are the control plane's ports. They are kept in the data directory,
+// because a kubeconfig names one.
 type ports struct {
 	Etcd      int `json:"etcd"`
 	EtcdPeer  int `json:"etcdPeer"`
@@ -32,7 +34,8 @@ func address(port int) string {
 	return net.JoinHostPort(host, strconv.Itoa(port))
 }
 
-// choosePorts returns four different ports that are free now; the API server's is the given one unless that is 0.
+// choosePorts returns four different ports that are free now; the API server's
+// is the given one unless that is 0.
 func choosePorts(apiServer int) (ports, error) {
 	var held []io.Closer
 	defer func() {

@@ -37,13 +37,15 @@ func newProbe(d *dataDir) (*http.Client, error) {
 		Timeout: probeTimeout,
 		Transport: &http.Transport{
 			TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}},
-			// No connection may outlive a component: the next one on its port must not be asked through it.
+			// No connection may outlive a component: the next one on its port
+			// must not be asked through it.
 			DisableKeepAlives: true,
 		},
 	}, nil
 }
 
-// probe returns nil when all the URLs answer 200, and otherwise the first other answer.
+// probe returns nil when all the URLs answer 200, and otherwise the first other
+// answer.
 func probe(ctx context.Context, c *http.Client, urls []string) error {
 	for _, url := range urls {
 		if err := get(ctx, c, url); err != nil {

@@ -6,7 +6,8 @@ import (
 	"fmt"
 )
 
-// A Supervisor runs one control plane. Its methods may be called from several goroutines at once.
+// A Supervisor runs one control plane. Its methods may be called from several
+// goroutines at once.
 type Supervisor struct {
 	options  Options
 	requests chan request
@@ -19,7 +20,8 @@ type request struct {
 	answer chan error
 }
 
-// New returns a Supervisor that has not started anything. The error joins all faults of the options.
+// New returns a Supervisor that has not started anything. The error joins all
+// faults of the options.
 func New(o *Options) (*Supervisor, error) {
 	options, err := o.withDefaults()
 	if err != nil {
@@ -28,9 +30,10 @@ func New(o *Options) (*Supervisor, error) {
 	return &Supervisor{options: options, requests: make(chan request), over: make(chan struct{})}, nil
 }
 
-// Run starts the control plane and returns when it has stopped again: nil because ctx ended, else an error. When a
-// component ended unasked, the error is an [*ExitError]. That ctx ended, and its cause, is a line of the progress. Run
-// may be called once.
+// Run starts the control plane and returns when it has stopped again: nil
+// because ctx ended, else an error. When a component ended unasked, the error
+// is an [*ExitError]. That ctx ended, and its cause, is a line of the progress.
+// Run may be called once.
 func (s *Supervisor) Run(ctx context.Context) (err error) {
 	defer close(s.over)
 	data, err := openDataDir(s.options.DataDir, s.options.Port)
@@ -99,13 +102,15 @@ func (r request) serve(ctx context.Context, p *plane) error {
 	return err
 }
 
-// Kill ends the named component as kill -9 does, and returns once its process has ended. It stays down until Restart.
+// Kill ends the named component as kill -9 does, and returns once its process
+// has ended. It stays down until Restart.
 func (s *Supervisor) Kill(ctx context.Context, component string) error {
 	return s.ask(ctx, request{kill: component})
 }
 
-// Restart starts the components that Kill has ended and returns when all are ready. If there are none, it stops
-// the whole control plane and starts it again on the same data and ports.
+// Restart starts the components that Kill has ended and returns when all are
+// ready. If there are none, it stops the whole control plane and starts it
+// again on the same data and ports.
 func (s *Supervisor) Restart(ctx context.Context) error {
 	return s.ask(ctx, request{})
 }

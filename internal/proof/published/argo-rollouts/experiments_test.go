@@ -14,7 +14,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// Both versions end an Experiment for good, with the phase Error, when one of their writes fails.
+// Both versions end an Experiment for good, with the phase Error, when one of
+// their writes fails.
 var failing = []string{
 	"the reply is lost of", "500 instead of", "409 instead of", "429 instead of", "timeout, and later the commit, of",
 	"the network does not reach", "caches that begin",

@@ -31,7 +31,8 @@ import (
 // resync is the default of its main.
 const resync = 15 * time.Minute
 
-// start runs the Experiment controller, wired as its manager wires it, without the metrics port and without events.
+// start runs the Experiment controller, wired as its manager wires it, without
+// the metrics port and without events.
 func start(env *reconciletest.Env) error {
 	log.SetOutput(io.Discard)
 	klog.SetLogger(logr.Discard())
@@ -84,7 +85,8 @@ func start(env *reconciletest.Env) error {
 	return nil
 }
 
-// silent drops events: the recorder of the program has goroutines that end with the process only.
+// silent drops events: the recorder of the program has goroutines that end with
+// the process only.
 type silent struct{}
 
 func (silent) Eventf(runtime.Object, record.EventOptions, string, ...any) {}
@@ -106,8 +108,8 @@ func definitions() apisim.Definitions {
 	return all
 }
 
-// explored explores a case in a world that runs Pods. Known findings are left out, and so are objects that are not
-// created again after others delete them.
+// explored explores a case in a world that runs Pods. Known findings are left
+// out, and so are objects that are not created again after others delete them.
 func explored(t *testing.T, c *reconciletest.Case, known ...string) *reconciletest.Report {
 	t.Helper()
 	c.Run, c.Definitions = start, definitions()

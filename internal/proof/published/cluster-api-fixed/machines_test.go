@@ -10,19 +10,22 @@ import (
 
 const leak = "goroutines that it started are still there"
 
-// kubernetes-sigs/cluster-api#13487 is mended, where a controller has no cache of another package.
+// kubernetes-sigs/cluster-api#13487 is mended, where a controller has no cache
+// of another package.
 func TestNoGoroutineStays(t *testing.T) {
 	gomega.NewWithT(t).Expect(explored(t, machines.Finalizer(running(sets))).Failure).To(gomega.BeEmpty())
 }
 
-// The MachineDeployment controller has one, of package ssa: its goroutine still does not end.
+// The MachineDeployment controller has one, of package ssa: its goroutine still
+// does not end.
 func TestAnotherGoroutineStays(t *testing.T) {
 	r := explored(t, machines.Rollout(running(deployments)))
 	gomega.NewWithT(t).Expect(r.Failure).To(gomega.ContainSubstring(leak))
 }
 
-// kubernetes-sigs/cluster-api#13649 is fixed: no single deviation brings a second MachineSet, except a restart with
-// stale caches. Only the process remembers its writes, and only if it got the answer.
+// kubernetes-sigs/cluster-api#13649 is fixed: no single deviation brings a
+// second MachineSet, except a restart with stale caches. Only the process
+// remembers its writes, and only if it got the answer.
 func TestOneMachineSet(t *testing.T) {
 	g := gomega.NewWithT(t)
 	r := explored(t, machines.Rollout(running(deployments)), leak, "caches that begin", ", and watch held back from")
@@ -37,7 +40,8 @@ func TestLostAnswer(t *testing.T) {
 		gomega.ContainSubstring("+ machinesets.cluster.x-k8s.io d/web-*2 = there")))
 }
 
-// kubernetes-sigs/cluster-api#13812 is mended, but for a Machine whose answer is lost.
+// kubernetes-sigs/cluster-api#13812 is mended, but for a Machine whose answer
+// is lost.
 func TestNoInfrastructureIsLeftBehind(t *testing.T) {
 	g := gomega.NewWithT(t)
 	r := explored(t, machines.Scale(running(machineSets)), leak, "caches that begin", "the reply is lost of", "timeout, and later")
@@ -45,7 +49,8 @@ func TestNoInfrastructureIsLeftBehind(t *testing.T) {
 	g.Expect(r.Covered()).To(gomega.BeTrue())
 }
 
-// Suspected, in this version: if the answer is lost, it deletes the infrastructure of a Machine that it has made.
+// Suspected, in this version: if the answer is lost, it deletes the
+// infrastructure of a Machine that it has made.
 func TestInfrastructureOfAMachineThatIsThere(t *testing.T) {
 	r := explored(t, machines.Scale(running(machineSets)), leak)
 	gomega.NewWithT(t).Expect(r.Failure).To(gomega.And(gomega.HavePrefix("the reply is lost of call"),

@@ -39,7 +39,8 @@ func machineSets(ctx context.Context, mgr ctrl.Manager, o controller.Options) er
 	return r.SetupWithManager(ctx, mgr, o)
 }
 
-// unreachable is a cache of clusters that are never connected: no Machine has a Node.
+// unreachable is a cache of clusters that are never connected: no Machine has a
+// Node.
 type unreachable struct{ clustercache.ClusterCache }
 
 func (unreachable) GetClusterSource(

@@ -1,3 +1,4 @@
-// Package kubernetes explores controllers of kube-controller-manager, unmodified, of the versions in its .mod files.
-// Its tests contain the findings; those called TestPair distinguish versions.
+// Package kubernetes explores controllers of kube-controller-manager,
+// unmodified, of the versions in its .mod files. Its tests contain the
+// findings; those called TestPair distinguish versions.
 package kubernetes

@@ -19,10 +19,12 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/actors"
 )
 
-// past is the finding of restarts with stale caches, in all versions: see TestReplicaSet.
+// past is the finding of restarts with stale caches, in all versions: see
+// TestReplicaSet.
 var past = []string{"caches that begin"}
 
-// Expectations expire after five minutes: from then on the controllers believe caches that are behind.
+// Expectations expire after five minutes: from then on the controllers believe
+// caches that are behind.
 var slowWatch = reconciletest.Options{Lag: 6 * time.Minute, Rest: 8 * time.Minute, Known: past, SkipDrift: true}
 
 // expired is when it is too late for them, and the cache is still behind.
@@ -60,14 +62,16 @@ func TestPairDaemonSetWhoseExpectationsExpire(t *testing.T) {
 				actors.Kubelet(nil),
 				published.Later(expired, "daemonsets.apps", reconciletest.Create(node("b")), alone),
 			},
-			// Pods are compared by age, and which of two nodes has the older one does not matter
+			// Pods are compared by age, and which of two nodes has the older
+			// one does not matter
 			Ignore: []string{"pods metadata.name", "pods spec.affinity", "pods spec.nodeName", "controllerrevisions.apps *"},
 		},
 		Oracle: "counts", Says: `at once there are pods d/web-\*: 3, and without the delay 2`,
 	}).Told(t)
 }
 
-// kubernetes/kubernetes#137210: a Job does not see its own write, and no longer counts a finished Pod.
+// kubernetes/kubernetes#137210: a Job does not see its own write, and no longer
+// counts a finished Pod.
 func TestPairJobThatIsBehind(t *testing.T) {
 	(&published.Bug{
 		Of: job.NewController, Fixed: "v1.36.0", Options: reconciletest.Options{Known: past, SkipDrift: true},

@@ -18,8 +18,9 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/actors"
 )
 
-// explored explores a case with a kubelet until something is found, and then to the end of the plan, except for
-// restarts with stale caches and other known findings: nothing more may be found.
+// explored explores a case with a kubelet until something is found, and then to
+// the end of the plan, except for restarts with stale caches and other known
+// findings: nothing more may be found.
 func explored(t *testing.T, controller any, c *reconciletest.Case, o reconciletest.Options) *reconciletest.Report {
 	t.Helper()
 	c.Actors = append(c.Actors, actors.Kubelet(nil))
@@ -35,17 +36,19 @@ func explored(t *testing.T, controller any, c *reconciletest.Case, o reconcilete
 	return r
 }
 
-// timeTravel expects the finding that all four have: after a restart with a stale first list they act on the present
-// cluster by the desired state of the past. It is the first finding, so nothing else was found before.
+// timeTravel expects the finding that all four have: after a restart with a
+// stale first list they act on the present cluster by the desired state of the
+// past. It is the first finding, so nothing else was found before.
 func timeTravel(t *testing.T, r *reconciletest.Report, want string) {
 	t.Helper()
 	gomega.NewWithT(t).Expect(r.Failure).To(gomega.And(
 		gomega.MatchRegexp(`^a restart at rest \d, with caches that begin \d+ writes ago: `), gomega.ContainSubstring(want)))
 }
 
-// After a restart its two caches may begin at different times of the past: it then deletes a Pod that the ReplicaSet
-// of now wants (kubernetes/kubernetes#59848 is of that kind). Its check of consistency knows only its own writes since
-// the restart.
+// After a restart its two caches may begin at different times of the past: it
+// then deletes a Pod that the ReplicaSet of now wants
+// (kubernetes/kubernetes#59848 is of that kind). Its check of consistency knows
+// only its own writes since the restart.
 func TestReplicaSet(t *testing.T) {
 	r := explored(t, replicaset.NewReplicaSetController, &reconciletest.Case{
 		Run:     published.Wire(replicaSets).Program,
@@ -59,9 +62,10 @@ func TestReplicaSet(t *testing.T) {
 	timeTravel(t, r, "a restart with caches of the past deletes pods d/web-")
 }
 
-// With the ReplicaSet controller beside it, which has the fault. The ReplicaSet of the old template is history: there is
-// none if the template was replaced before it was seen, and none is made again. After a crash while its watch is slow, the
-// message of its condition Progressing may name the old one.
+// With the ReplicaSet controller beside it, which has the fault. The ReplicaSet
+// of the old template is history: there is none if the template was replaced
+// before it was seen, and none is made again. After a crash while its watch is
+// slow, the message of its condition Progressing may name the old one.
 func TestDeployment(t *testing.T) {
 	r := explored(t, deployment.NewDeploymentController, &reconciletest.Case{
 		Run: published.Wire(deployments).Program,
@@ -102,8 +106,8 @@ func TestStatefulSet(t *testing.T) {
 	timeTravel(t, r, "a restart with caches of the past deletes pods d/web-2")
 }
 
-// It runs one Pod more than requested; the counts in its status are correct. Pods of a finished Job are not created
-// again, so others delete none.
+// It runs one Pod more than requested; the counts in its status are correct.
+// Pods of a finished Job are not created again, so others delete none.
 func TestJob(t *testing.T) {
 	r := explored(t, job.NewController, &reconciletest.Case{
 		Run:     published.Wire(jobs).Program,

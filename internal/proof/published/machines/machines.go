@@ -1,5 +1,6 @@
-// Package machines has the cases of the versions of Cluster API that are explored beside it. Their objects are made of
-// YAML, since each version has Go types of its own.
+// Package machines has the cases of the versions of Cluster API that are
+// explored beside it. Their objects are made of YAML, since each version has Go
+// types of its own.
 package machines
 
 import (
@@ -72,7 +73,8 @@ spec:
       infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: PlatformTemplate, name: small}`
 )
 
-// Rollout is the first rollout of a MachineDeployment, for a program that runs its controller.
+// Rollout is the first rollout of a MachineDeployment, for a program that runs
+// its controller.
 func Rollout(run func(env *reconciletest.Env) error) *reconciletest.Case {
 	c := world(run, definition, template, cluster, deployment)
 	c.Ignore = []string{ // a name by chance is in all of them
@@ -82,12 +84,14 @@ func Rollout(run func(env *reconciletest.Env) error) *reconciletest.Case {
 	return c
 }
 
-// Finalizer is a MachineSet of a topology, for a program that runs the controller of those, which adds a finalizer.
+// Finalizer is a MachineSet of a topology, for a program that runs the
+// controller of those, which adds a finalizer.
 func Finalizer(run func(env *reconciletest.Env) error) *reconciletest.Case {
 	return world(run, cluster, set)
 }
 
-// Scale is a MachineSet of one Machine, for a program that runs its controller. The names of Machines are made up.
+// Scale is a MachineSet of one Machine, for a program that runs its controller.
+// The names of Machines are made up.
 func Scale(run func(env *reconciletest.Env) error) *reconciletest.Case {
 	c := world(run, definition, platform, template, cluster, set)
 	c.Ignore = []string{
@@ -129,8 +133,8 @@ func world(run func(env *reconciletest.Env) error, objects ...string) *reconcile
 	return c
 }
 
-// Options let a slow watch be slower than the controller waits for its cache, ten seconds. Old MachineSets, which
-// others delete, are not made again.
+// Options let a slow watch be slower than the controller waits for its cache,
+// ten seconds. Old MachineSets, which others delete, are not made again.
 func Options(known ...string) *reconciletest.Options {
 	return &reconciletest.Options{Budget: time.Hour, Lag: 15 * time.Second, SkipDrift: true, Known: known}
 }

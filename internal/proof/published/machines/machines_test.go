@@ -9,7 +9,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// The programs are in modules of their own. One that does nothing shows that the server takes the objects.
+// The programs are in modules of their own. One that does nothing shows that
+// the server takes the objects.
 func TestCasesAreValid(t *testing.T) {
 	g := gomega.NewWithT(t)
 	idle := func(env *reconciletest.Env) error {

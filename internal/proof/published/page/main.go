@@ -1,5 +1,6 @@
-// Command page makes docs/proof.md from the findings of make proof, and from proof.md beside it, which has the prose.
-// No figure of an exploration is typed by hand.
+// Command page makes docs/proof.md from the findings of make proof, and from
+// proof.md beside it, which has the prose. No figure of an exploration is typed
+// by hand.
 //
 //	page begin results.jsonl COMMIT    makes the file, with a line about the machine: the tests add theirs
 //	page write results.jsonl proof.md  makes proof.md

@@ -14,7 +14,8 @@ import (
 	"github.com/homeostat/homeostat/internal/proof/published/results"
 )
 
-// source is the page without its figures: a template, whose functions are those of [all.page].
+// source is the page without its figures: a template, whose functions are those
+// of [all.page].
 //
 //go:embed proof.md
 var source string
@@ -41,7 +42,8 @@ func (a *all) page(source string) ([]byte, error) {
 	return b.Bytes(), a.forgotten()
 }
 
-// workload returns the cells of a controller that is explored until something is found, and then to the end.
+// workload returns the cells of a controller that is explored until something
+// is found, and then to the end.
 func (a *all) workload(test string) (string, error) {
 	found, err := a.one(true, test)
 	if err != nil {
@@ -56,7 +58,8 @@ func (a *all) workload(test string) (string, error) {
 		seconds(found.Elapsed), plan(rest)), nil
 }
 
-// pair returns the cells of the version with a bug, and of the one without. They have the same test, or one each.
+// pair returns the cells of the version with a bug, and of the one without.
+// They have the same test, or one each.
 func (a *all) pair(tests ...string) (string, error) {
 	bug, err := a.one(true, tests[0])
 	if err != nil {
@@ -137,8 +140,8 @@ func (a *all) total() string {
 	return fmt.Sprintf("%d explorations in %s, with %s of processor time", len(a.order), minutes(elapsed), minutes(used))
 }
 
-// perRun returns the least and the most processor time of a run, by explorations that found nothing: they made nothing
-// smaller.
+// perRun returns the least and the most processor time of a run, by
+// explorations that found nothing: they made nothing smaller.
 func (a *all) perRun() string {
 	least, most := math.Inf(1), 0.0
 	for _, r := range a.order {

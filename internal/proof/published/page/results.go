@@ -79,7 +79,8 @@ func (a *all) of(test string) []*results.Result {
 	return found
 }
 
-// one returns the result of a test, or of two tests, in which something was found, or not.
+// one returns the result of a test, or of two tests, in which something was
+// found, or not.
 func (a *all) one(failed bool, tests ...string) (*results.Result, error) {
 	var found []*results.Result
 	for _, test := range tests {

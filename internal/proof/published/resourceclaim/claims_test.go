@@ -39,12 +39,14 @@ func claiming(annotations map[string]string) []runtime.Object {
 	}
 }
 
-// known lists the findings of both versions: a restart with stale caches makes the claims again, and so does a lost
-// reply if the watch is slow. A claim that another client has deleted is made again when something else wakes the
+// known lists the findings of both versions: a restart with stale caches makes
+// the claims again, and so does a lost reply if the watch is slow. A claim that
+// another client has deleted is made again when something else wakes the
 // controller.
 var known = []string{"caches that begin", "the reply is lost"}
 
-// kubernetes/kubernetes#138407: the status has one of the two, then the other, and so on.
+// kubernetes/kubernetes#138407: the status has one of the two, then the other,
+// and so on.
 func TestClaimsThatTheCacheDoesNotHaveYet(t *testing.T) {
 	(&published.Bug{
 		Of: resourceclaim.NewController, Fixed: "v1.37.0", Options: reconciletest.Options{Steps: 2_000, Known: known, SkipDrift: true},
@@ -53,7 +55,8 @@ func TestClaimsThatTheCacheDoesNotHaveYet(t *testing.T) {
 	}).Told(t)
 }
 
-// kubernetes/kubernetes#141104: the annotations of the template in the cache are those of the claim.
+// kubernetes/kubernetes#141104: the annotations of the template in the cache
+// are those of the claim.
 func TestClaimTemplateWithAnnotations(t *testing.T) {
 	(&published.Bug{
 		Of: resourceclaim.NewController, Fixed: "v1.37.0", Options: reconciletest.Options{Known: known, SkipDrift: true},

@@ -1,3 +1,3 @@
-// Package resourceclaim tells versions of the ResourceClaim controller of kube-controller-manager apart. The .mod files
-// have the versions.
+// Package resourceclaim tells versions of the ResourceClaim controller of
+// kube-controller-manager apart. The .mod files have the versions.
 package resourceclaim

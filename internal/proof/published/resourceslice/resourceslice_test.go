@@ -18,12 +18,14 @@ import (
 
 const driver, node = "gpu.example.com", "n"
 
-// known lists the findings of both versions: a restart with stale caches publishes the slice again, under a new name.
-// It is chance which of the two is deleted once both are seen: the cache lists them in the order of a map.
+// known lists the findings of both versions: a restart with stale caches
+// publishes the slice again, under a new name. It is chance which of the two is
+// deleted once both are seen: the cache lists them in the order of a map.
 var known = []string{"caches that begin"}
 
-// late is a queue whose timers fire a little late, as those of real clocks do: the controller waits until a time to live
-// has passed, and comes again at once as long as it has just not.
+// late is a queue whose timers fire a little late, as those of real clocks do:
+// the controller waits until a time to live has passed, and comes again at once
+// as long as it has just not.
 type late struct {
 	workqueue.TypedRateLimitingInterface[string]
 }
@@ -51,7 +53,8 @@ func start(env *reconciletest.Env) error {
 	return nil
 }
 
-// The driver has been upgraded: it has one device fewer than are published. Then the kubelet restarts.
+// The driver has been upgraded: it has one device fewer than are published.
+// Then the kubelet restarts.
 func TestSliceThatIsDeletedSoonAfterItsUpdate(t *testing.T) {
 	owner := metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: node, UID: "n-uid", Controller: new(true)}
 	(&published.Bug{

@@ -1,5 +1,5 @@
-// Package results stores the findings of explorations of published controllers: package page makes docs/proof.md from
-// them.
+// Package results stores the findings of explorations of published controllers:
+// package page makes docs/proof.md from them.
 package results
 
 import (
@@ -15,20 +15,22 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// Variable is the environment variable with the absolute path of the file that [Search] adds to. Without it nothing is
-// kept.
+// Variable is the environment variable with the absolute path of the file that
+// [Search] adds to. Without it nothing is kept.
 const Variable = "PROOF_RESULTS"
 
 // Result is one exploration, a line of JSON in the file. Its times are in seconds.
 type Result struct {
-	// Test is the name of the test that explored. It and the version name the exploration.
+	// Test is the name of the test that explored. It and the version name the
+	// exploration.
 	Test string `json:"test"`
 	// Module is the last element of the module's path.
 	Module  string `json:"module"`
 	Version string `json:"version"`
 	// Calls are those of the run without faults.
 	Calls int `json:"calls"`
-	// Runs are all, Tried of Planned those with a single deviation, Pairs those with two.
+	// Runs are all, Tried of Planned those with a single deviation, Pairs those
+	// with two.
 	Runs    int `json:"runs"`
 	Planned int `json:"planned"`
 	Tried   int `json:"tried"`
@@ -39,7 +41,8 @@ type Result struct {
 	Ended     bool    `json:"ended"`
 	Elapsed   float64 `json:"elapsed"`
 	Processor float64 `json:"processor"`
-	// Oracle found Failure, with Lines of trace. They are empty if nothing was found.
+	// Oracle found Failure, with Lines of trace. They are empty if nothing was
+	// found.
 	Oracle  string `json:"oracle,omitempty"`
 	Lines   int    `json:"lines,omitempty"`
 	Failure string `json:"failure,omitempty"`
@@ -48,8 +51,9 @@ type Result struct {
 // Deviations is how many runs with deviations there were.
 func (r *Result) Deviations() int { return r.Tried + r.Pairs }
 
-// Search explores a case like [reconciletest.Search], and keeps the result. controller is a function of the module that
-// the case is about, and o has a Budget.
+// Search explores a case like [reconciletest.Search], and keeps the result.
+// controller is a function of the module that the case is about, and o has a
+// Budget.
 func Search(
 	t *testing.T, controller any, c *reconciletest.Case, o *reconciletest.Options,
 ) *reconciletest.Report {
@@ -95,8 +99,8 @@ func keep(t *testing.T, r *Result) {
 // versionOf is the module and its version in the name of a file.
 var versionOf = regexp.MustCompile(`([^/@]+)@(v[0-9][^/]*)`)
 
-// Version returns the module and the version that a function is of, which the name of its file says: the program itself
-// does not, if it is a test.
+// Version returns the module and the version that a function is of, which the
+// name of its file says: the program itself does not, if it is a test.
 func Version(t *testing.T, function any) (module, version string) {
 	t.Helper()
 	pc := reflect.ValueOf(function).Pointer()

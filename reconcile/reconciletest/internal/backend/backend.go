@@ -1,5 +1,5 @@
-// Package backend connects a World and an Env of package reconciletest with the server behind them: the simulated one,
-// or a real one.
+// Package backend connects a World and an Env of package reconciletest with the
+// server behind them: the simulated one, or a real one.
 package backend
 
 import (
@@ -33,9 +33,11 @@ type Server interface {
 	Config() *rest.Config
 	// Resources returns the resources that the server serves, in order.
 	Resources() []apisim.Resource
-	// Objects returns the objects of a resource by namespace and name. They are shared; do not modify them.
+	// Objects returns the objects of a resource by namespace and name. They are
+	// shared; do not modify them.
 	Objects(r apisim.Resource) ([]*unstructured.Unstructured, error)
-	// Load creates an object, status and all, and first its namespace if there is none.
+	// Load creates an object, status and all, and first its namespace if there
+	// is none.
 	Load(obj runtime.Object) error
 	// Version grows with each write, as far as the server counts them.
 	Version() int64
@@ -50,7 +52,8 @@ type Boot struct {
 	Remember func(c state.Cache)
 }
 
-// Parts is what a Case shows to other packages of this module. W is *reconciletest.World.
+// Parts is what a Case shows to other packages of this module. W is
+// *reconciletest.World.
 type Parts[W any] interface {
 	// On returns the World of the case on a server, and calls Case.Outside for it.
 	On(server Server) W
@@ -80,8 +83,8 @@ func (s Simulated) Load(obj runtime.Object) error {
 	return s.Server.Load(obj.DeepCopyObject())
 }
 
-// Begin loads the objects of a case. If a Namespace exists already, as default does,
-// it only gets the labels and annotations of the case's object.
+// Begin loads the objects of a case. If a Namespace exists already, as default
+// does, it only gets the labels and annotations of the case's object.
 func Begin(s Server, objects ...runtime.Object) error {
 	for _, obj := range objects {
 		err := s.Load(obj)
@@ -122,7 +125,8 @@ func Find(s Server, resource string) (apisim.Resource, error) {
 	return all[at], nil
 }
 
-// Client returns the administrator's client for a resource in the namespace of "namespace/name", and the name.
+// Client returns the administrator's client for a resource in the namespace of
+// "namespace/name", and the name.
 func Client(s Server, resource, key string) (dynamic.ResourceInterface, string, error) {
 	r, err := Find(s, resource)
 	if err != nil {

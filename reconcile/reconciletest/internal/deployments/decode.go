@@ -9,7 +9,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// Known is the memory of the actors of one world: most objects are the same when they look again.
+// Known is the memory of the actors of one world: most objects are the same
+// when they look again.
 type Known struct {
 	objects map[types.UID]known
 	same    map[[4]string]bool // templates, by the UIDs and versions of a ReplicaSet and a Deployment
@@ -20,7 +21,8 @@ type known struct{ version, object any }
 // NewKnown knows nothing.
 func NewKnown() *Known { return &Known{objects: map[types.UID]known{}, same: map[[4]string]bool{}} }
 
-// Objects returns the objects of a resource as values of their Go type. They are shared; do not modify them.
+// Objects returns the objects of a resource as values of their Go type. They
+// are shared; do not modify them.
 func Objects[T any](w *reconciletest.World, seen *Known, resource string) ([]T, error) {
 	objects, err := w.Objects(resource)
 	if err != nil {

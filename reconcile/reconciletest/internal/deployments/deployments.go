@@ -1,4 +1,5 @@
-// Package deployments does the work of the controllers of Deployments and ReplicaSets, one write after the other.
+// Package deployments does the work of the controllers of Deployments and
+// ReplicaSets, one write after the other.
 package deployments
 
 import (
@@ -33,8 +34,8 @@ type fleet struct {
 	due         time.Time // when a Pod becomes available
 }
 
-// Look returns the tasks to do now, and when a Pod becomes available; zero means never. It reads the world
-// itself, so no cache can be stale.
+// Look returns the tasks to do now, and when a Pod becomes available; zero
+// means never. It reads the world itself, so no cache can be stale.
 func Look(w *reconciletest.World, seen *Known, now time.Time) (todo []Task, due time.Time, err error) {
 	f := fleet{now: now, seen: seen}
 	if f.deployments, err = Objects[appsv1.Deployment](w, seen, "deployments.apps"); err != nil {
@@ -52,8 +53,8 @@ func Look(w *reconciletest.World, seen *Known, now time.Time) (todo []Task, due 
 	return f.tasks(), f.due, nil
 }
 
-// tasks are the changes first, deletions before creations, and then the status of ReplicaSets, and of Deployments,
-// which sum those up.
+// tasks are the changes first, deletions before creations, and then the status
+// of ReplicaSets, and of Deployments, which sum those up.
 func (f *fleet) tasks() []Task {
 	var changes, missing, reports []Task
 	for i := range f.deployments {
@@ -78,8 +79,8 @@ func (f *fleet) tasks() []Task {
 	return slices.Concat(changes, missing, reports)
 }
 
-// setsOf are the ReplicaSets of a Deployment: the one of its template, if there is one, and the others, the oldest
-// first.
+// setsOf are the ReplicaSets of a Deployment: the one of its template, if there
+// is one, and the others, the oldest first.
 func (f *fleet) setsOf(d *appsv1.Deployment) (current *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) {
 	for i := range f.sets {
 		s := &f.sets[i]
@@ -108,7 +109,8 @@ func (f *fleet) ofTemplate(s *appsv1.ReplicaSet, d *appsv1.Deployment) bool {
 	return same
 }
 
-// sameTemplate compares templates, except for the label that only those of ReplicaSets have.
+// sameTemplate compares templates, except for the label that only those of
+// ReplicaSets have.
 func sameTemplate(ofSet, ofDeployment *corev1.PodTemplateSpec) bool {
 	ofSet = ofSet.DeepCopy()
 	delete(ofSet.Labels, appsv1.DefaultDeploymentUniqueLabelKey)
@@ -141,7 +143,8 @@ func (f *fleet) rollOut(d *appsv1.Deployment) []Task {
 	return todo
 }
 
-// scaleOnly is for a Deployment that is paused: several ReplicaSets stay as they are.
+// scaleOnly is for a Deployment that is paused: several ReplicaSets stay as
+// they are.
 func scaleOnly(d *appsv1.Deployment, current *appsv1.ReplicaSet, sets []*appsv1.ReplicaSet) []Task {
 	if current != nil {
 		sets = append(sets, current)
@@ -152,7 +155,8 @@ func scaleOnly(d *appsv1.Deployment, current *appsv1.ReplicaSet, sets []*appsv1.
 	return nil
 }
 
-// shift scales the current ReplicaSet up as far as there is room, and the others down as far as enough is available.
+// shift scales the current ReplicaSet up as far as there is room, and the
+// others down as far as enough is available.
 func shift(d *appsv1.Deployment, current *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) []Task {
 	want, have := replicas(d.Spec.Replicas), replicas(current.Spec.Replicas)
 	if size := min(want, have+room(d, append(old, current))); size != have {
@@ -195,7 +199,8 @@ func recreates(d *appsv1.Deployment) bool {
 	return d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType
 }
 
-// bounds are how many Pods there may be more, and how many fewer be available, than the Deployment wants.
+// bounds are how many Pods there may be more, and how many fewer be available,
+// than the Deployment wants.
 func bounds(d *appsv1.Deployment) (surge, unavailable int32) {
 	if recreates(d) {
 		return 0, replicas(d.Spec.Replicas)
@@ -231,8 +236,9 @@ func templateHash(t *corev1.PodTemplateSpec) string {
 	return rand.SafeEncodeString(strconv.FormatUint(uint64(h.Sum32()), 10))
 }
 
-// newSet creates the ReplicaSet of a Deployment's template. Its name follows from the template, as the real one's does:
-// a second attempt finds that it exists.
+// newSet creates the ReplicaSet of a Deployment's template. Its name follows
+// from the template, as the real one's does: a second attempt finds that it
+// exists.
 func newSet(d *appsv1.Deployment, size int32) Task {
 	hash := templateHash(&d.Spec.Template)
 	template := *d.Spec.Template.DeepCopy()
@@ -255,7 +261,8 @@ func newSet(d *appsv1.Deployment, size int32) Task {
 	}
 }
 
-// resizeSet sets the replicas of a ReplicaSet. It fails if the ReplicaSet has changed since the actor looked.
+// resizeSet sets the replicas of a ReplicaSet. It fails if the ReplicaSet has
+// changed since the actor looked.
 func resizeSet(s *appsv1.ReplicaSet, size int32) Task {
 	s = s.DeepCopy()
 	s.Spec.Replicas = &size

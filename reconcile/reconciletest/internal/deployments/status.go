@@ -25,8 +25,8 @@ func (f *fleet) reportDeployment(d *appsv1.Deployment) []Task {
 	}}
 }
 
-// statusOf computes the status of a Deployment from those of its ReplicaSets, as the real controller does. It may
-// be behind the Pods.
+// statusOf computes the status of a Deployment from those of its ReplicaSets,
+// as the real controller does. It may be behind the Pods.
 func (f *fleet) statusOf(d *appsv1.Deployment) appsv1.DeploymentStatus {
 	current, old := f.setsOf(d)
 	status := appsv1.DeploymentStatus{
@@ -51,7 +51,8 @@ func (f *fleet) statusOf(d *appsv1.Deployment) appsv1.DeploymentStatus {
 	return status
 }
 
-// addConditions sets Available, and Progressing if the Deployment has its ReplicaSet. There is no ReplicaFailure.
+// addConditions sets Available, and Progressing if the Deployment has its
+// ReplicaSet. There is no ReplicaFailure.
 func (f *fleet) addConditions(d *appsv1.Deployment, current *appsv1.ReplicaSet, status *appsv1.DeploymentStatus) {
 	want := replicas(d.Spec.Replicas)
 	_, unavailable := bounds(d)
@@ -84,7 +85,8 @@ func (f *fleet) addConditions(d *appsv1.Deployment, current *appsv1.ReplicaSet, 
 	status.Conditions = all
 }
 
-// date keeps the times of the condition that is there, as far as it has not changed.
+// date keeps the times of the condition that is there, as far as it has not
+// changed.
 func (f *fleet) date(c *appsv1.DeploymentCondition, have []appsv1.DeploymentCondition) {
 	c.LastTransitionTime, c.LastUpdateTime = metav1.NewTime(f.now), metav1.NewTime(f.now)
 	for _, h := range have {

@@ -1,5 +1,6 @@
-// Package gate admits the workers of Homeostat's queues one at a time, when every other goroutine of the program is
-// blocked, so that the result does not depend on which goroutine is faster.
+// Package gate admits the workers of Homeostat's queues one at a time, when
+// every other goroutine of the program is blocked, so that the result does not
+// depend on which goroutine is faster.
 package gate
 
 import (
@@ -35,18 +36,20 @@ type worker struct {
 // clientKey is the context key of the name of the client that a worker belongs to.
 type clientKey struct{}
 
-// With returns a context for the workers of a client. A worker without it does not wait.
+// With returns a context for the workers of a client. A worker without it does
+// not wait.
 func With(ctx context.Context, client string) context.Context {
 	return context.WithValue(ctx, clientKey{}, client)
 }
 
-// Hooks returns the hooks of all queues and caches that the program makes during this run. Back-off has no jitter.
+// Hooks returns the hooks of all queues and caches that the program makes
+// during this run. Back-off has no jitter.
 func (g *Gate) Hooks() *simhook.Hooks {
 	return &simhook.Hooks{Gate: g.of, Jitter: func() float64 { return 0.5 }, Reads: &g.Reads}
 }
 
-// of returns the function that a queue calls before it dispatches a key. A worker whose context has ended waits as
-// well, and then sees it.
+// of returns the function that a queue calls before it dispatches a key. A
+// worker whose context has ended waits as well, and then sees it.
 func (g *Gate) of(queue string) func(context.Context) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -68,9 +71,10 @@ func (g *Gate) wait(w *worker) {
 	<-w.enter
 }
 
-// Open admits one worker, and returns the name of its queue, or false if none waits. The workers of one queue are
-// interchangeable. A mapper's queue is named after its controller's, with a suffix. It goes first, unless random orders
-// them, so that the keys it finds are known when the reconcile begins.
+// Open admits one worker, and returns the name of its queue, or false if none
+// waits. The workers of one queue are interchangeable. A mapper's queue is
+// named after its controller's, with a suffix. It goes first, unless random
+// orders them, so that the keys it finds are known when the reconcile begins.
 func (g *Gate) Open(random *rand.Rand) (queue string, open bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

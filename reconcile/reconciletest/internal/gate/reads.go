@@ -9,8 +9,9 @@ import (
 	"sync"
 )
 
-// Reads notes what reconciles read in caches of references although their object does not refer to it. Reads by
-// goroutines that a reconcile has started are not seen.
+// Reads notes what reconciles read in caches of references although their
+// object does not refer to it. Reads by goroutines that a reconcile has started
+// are not seen.
 type Reads struct {
 	mu      sync.Mutex             // guards the fields below
 	working map[string]*reconciles // by goroutine
@@ -60,8 +61,8 @@ func (r *Reads) Read(cache, key any, read string) {
 	r.unnamed[fmt.Sprintf("it reads %s, to which %s does not say that it refers", read, of.object)] = true
 }
 
-// Unnamed returns the first of the reads that were noted since the last call, in the order of the alphabet; "" if there
-// is none.
+// Unnamed returns the first of the reads that were noted since the last call,
+// in the order of the alphabet; "" if there is none.
 func (r *Reads) Unnamed() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,4 +1,5 @@
-// Package plan describes one run of a case: the deviations from the run without faults, and the tokens that name it.
+// Package plan describes one run of a case: the deviations from the run without
+// faults, and the tokens that name it.
 package plan
 
 import (
@@ -18,7 +19,8 @@ type Deviation struct {
 	N     int // how much of it, for the kinds that are numbered
 }
 
-// Hold is the fault of a call or delivery that is delayed. The simulated server knows no such fault.
+// Hold is the fault of a call or delivery that is delayed. The simulated server
+// knows no such fault.
 const Hold = apisim.NoFault
 
 // The kinds of deviations.
@@ -44,7 +46,8 @@ const (
 	Refused    = 'u' // the server refuses every call for a while, from a call on
 )
 
-// kinds holds, for each kind, what the number after the dot means (a fault, N, or nothing) and its description.
+// kinds holds, for each kind, what the number after the dot means (a fault, N,
+// or nothing) and its description.
 var kinds = map[byte]struct {
 	faulty, numbered bool
 	words            string // formatted with the index, and N
@@ -70,8 +73,8 @@ var kinds = map[byte]struct {
 	Refused:    {words: "the server refuses every call for a while, from call %d on"},
 }
 
-// Like reports whether two deviations differ at most in position and amount. A restart with stale caches is not like
-// one without.
+// Like reports whether two deviations differ at most in position and amount. A
+// restart with stale caches is not like one without.
 func (d Deviation) Like(o Deviation) bool {
 	return d.At == o.At && d.Fault == o.Fault && (d.At != Restarted || (d.N == 0) == (o.N == 0))
 }
@@ -157,7 +160,8 @@ func (p Plan) Find(at byte, index int) (Deviation, bool) {
 	return Deviation{}, false
 }
 
-// Changes reports whether another client changes an input: then the end is another one.
+// Changes reports whether another client changes an input: then the end is
+// another one.
 func (p Plan) Changes() bool {
 	return slices.ContainsFunc(p, func(d Deviation) bool { return d.At == Altered || d.At == Replaced })
 }

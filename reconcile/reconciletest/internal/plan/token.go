@@ -8,7 +8,8 @@ import (
 
 const tokenVersion = "rt1"
 
-// Token names a run for Replay: the hash of its trace, the plan, and the parts that were left out of the case.
+// Token names a run for Replay: the hash of its trace, the plan, and the parts
+// that were left out of the case.
 func Token(p Plan, hash string, less Cut) string {
 	text := tokenVersion + ":" + hash + ":" + p.String()
 	if !less.None() {
@@ -36,8 +37,8 @@ func ParseToken(token string) (p Plan, hash string, less Cut, err error) {
 	return p, parts[1], less, nil
 }
 
-// Cut names the parts that are left out of a case to make its counter-example smaller: objects and steps by index from
-// 0, and all replicas but one.
+// Cut names the parts that are left out of a case to make its counter-example
+// smaller: objects and steps by index from 0, and all replicas but one.
 type Cut struct {
 	Objects, Steps []int
 	Single         bool
@@ -46,7 +47,8 @@ type Cut struct {
 // None reports whether nothing is left out.
 func (c Cut) None() bool { return len(c.Objects) == 0 && len(c.Steps) == 0 && !c.Single }
 
-// String is "o1.o2.w0.r": the objects and steps that are left out, and r for the replicas.
+// String is "o1.o2.w0.r": the objects and steps that are left out, and r for
+// the replicas.
 func (c Cut) String() string {
 	var parts []string
 	for _, i := range c.Objects {

@@ -7,24 +7,29 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/plan"
 )
 
-// Reason is the usual cause of a finding, chosen by the judge that makes the finding. The hint follows from it alone.
+// Reason is the usual cause of a finding, chosen by the judge that makes the
+// finding. The hint follows from it alone.
 type Reason string
 
 // The reasons that follow from what the oracle saw, whatever the plan was.
 const (
-	// NoReason is chosen when only a rule of the case is broken, and nothing was disturbed. It has no hint.
+	// NoReason is chosen when only a rule of the case is broken, and nothing
+	// was disturbed. It has no hint.
 	NoReason Reason = ""
 	// NoCalls is chosen when the clients of the Env are not used.
 	NoCalls Reason = "no-calls"
-	// Unwatched is chosen when the program reads or writes a resource without a watch.
+	// Unwatched is chosen when the program reads or writes a resource without a
+	// watch.
 	Unwatched Reason = "unwatched"
-	// Unnamed is chosen when a reconcile reads a reference that its object does not name.
+	// Unnamed is chosen when a reconcile reads a reference that its object does
+	// not name.
 	Unnamed Reason = "unnamed"
 	// Idle is chosen when nothing shows that the program works.
 	Idle Reason = "idle"
 	// OnlyFails is chosen when the program ends in errors without a fault.
 	OnlyFails Reason = "only-fails"
-	// StepFails is chosen when a step of the workload fails without a fault, or at its second try.
+	// StepFails is chosen when a step of the workload fails without a fault, or
+	// at its second try.
 	StepFails Reason = "step-fails"
 	// NeverSynced is chosen when a manager whose caches are not filled has to stop.
 	NeverSynced Reason = "never-synced"
@@ -36,57 +41,76 @@ const (
 	EndedLate Reason = "ended-late"
 	// NoControllers is chosen when a real cluster does not end what was deleted.
 	NoControllers Reason = "no-controllers"
-	// WakesItself is chosen when the program writes without a pause, or many times more with a fault.
+	// WakesItself is chosen when the program writes without a pause, or many
+	// times more with a fault.
 	WakesItself Reason = "wakes-itself"
-	// Seldom is chosen when the program never rests, and time passes between its writes.
+	// Seldom is chosen when the program never rests, and time passes between
+	// its writes.
 	Seldom Reason = "seldom"
-	// ByClock is chosen when something changes while the program has to stay at rest.
+	// ByClock is chosen when something changes while the program has to stay at
+	// rest.
 	ByClock Reason = "by-clock"
-	// Collected is chosen when the program never rests, and the garbage collector deletes what it makes.
+	// Collected is chosen when the program never rests, and the garbage
+	// collector deletes what it makes.
 	Collected Reason = "collected"
-	// WritesAgain is chosen when a restart updates an object although a fault is over.
+	// WritesAgain is chosen when a restart updates an object although a fault
+	// is over.
 	WritesAgain Reason = "writes-again"
 	// Overdue is chosen when a restart updates an object, and there was no fault.
 	Overdue Reason = "overdue"
-	// Forgotten is chosen when a plain restart creates or deletes an object, or changes the end.
+	// Forgotten is chosen when a plain restart creates or deletes an object, or
+	// changes the end.
 	Forgotten Reason = "forgotten"
 	// NotLeader is chosen when a replica writes that does not hold the Lease.
 	NotLeader Reason = "not-leader"
-	// Impatient is chosen when a request comes again before the time that the server has named.
+	// Impatient is chosen when a request comes again before the time that the
+	// server has named.
 	Impatient Reason = "impatient"
-	// Overwrites is chosen when another client's fields are lost, or caches of the past change fields at the end.
+	// Overwrites is chosen when another client's fields are lost, or caches of
+	// the past change fields at the end.
 	Overwrites Reason = "overwrites"
-	// WrongObject is chosen when caches of the past make the program delete what is wanted.
+	// WrongObject is chosen when caches of the past make the program delete
+	// what is wanted.
 	WrongObject Reason = "wrong-object"
 	// NotGranted is chosen when Case.Roles do not grant a call.
 	NotGranted Reason = "not-granted"
 	// Modified is chosen when the program has modified an object of a cache.
 	Modified Reason = "modified"
-	// MissedDeletion is chosen when a cache of the program differs from the server at rest.
+	// MissedDeletion is chosen when a cache of the program differs from the
+	// server at rest.
 	MissedDeletion Reason = "missed-deletion"
-	// StaleCache is chosen when a held watch makes the program write more than without it.
+	// StaleCache is chosen when a held watch makes the program write more than
+	// without it.
 	StaleCache Reason = "stale-cache"
-	// FailedRead is chosen when a read that fails makes the program have or delete more.
+	// FailedRead is chosen when a read that fails makes the program have or
+	// delete more.
 	FailedRead Reason = "failed-read"
-	// SecondName is chosen when there is one object more or less whose name the server has made up.
+	// SecondName is chosen when there is one object more or less whose name the
+	// server has made up.
 	SecondName Reason = "second-name"
 )
 
-// The reasons that follow from the deviation of the plan, where the end is not the right one.
+// The reasons that follow from the deviation of the plan, where the end is not
+// the right one.
 const (
 	// LostEvent is chosen for an event that is lost or comes twice.
 	LostEvent Reason = "lost-event"
-	// NotWoken is chosen for a watch that is held: afterwards the program has written less than without it.
+	// NotWoken is chosen for a watch that is held: afterwards the program has
+	// written less than without it.
 	NotWoken Reason = "not-woken"
-	// Unwoken is chosen for an input that is changed: only a restart writes what follows from it.
+	// Unwoken is chosen for an input that is changed: only a restart writes
+	// what follows from it.
 	Unwoken Reason = "unwoken"
 	// NotRestored is chosen for an output that is deleted.
 	NotRestored Reason = "not-restored"
-	// NotCorrected is chosen for an output that is edited: its event led to a reconcile, or that is not known.
+	// NotCorrected is chosen for an output that is edited: its event led to a
+	// reconcile, or that is not known.
 	NotCorrected Reason = "not-corrected"
-	// NotSeen is chosen for an output that is deleted or edited, of which no watch got an event.
+	// NotSeen is chosen for an output that is deleted or edited, of which no
+	// watch got an event.
 	NotSeen Reason = "not-seen"
-	// NotMapped is chosen for an output that is deleted or edited: its event came, and no worker took a key.
+	// NotMapped is chosen for an output that is deleted or edited: its event
+	// came, and no worker took a key.
 	NotMapped Reason = "not-mapped"
 	// Hangs is chosen for a partition.
 	Hangs Reason = "hangs"

@@ -1,4 +1,5 @@
-// Package report puts a finding of an oracle into words: the finding, the trace that leads to it, and a hint.
+// Package report puts a finding of an oracle into words: the finding, the trace
+// that leads to it, and a hint.
 package report
 
 import (
@@ -52,7 +53,8 @@ func OfCache(edited bool) (oracle string, why Reason) {
 	return Cache, MissedDeletion
 }
 
-// Trace returns the lines up to the finding. Lists and watches that follow each other become one line.
+// Trace returns the lines up to the finding. Lists and watches that follow each
+// other become one line.
 func (f *Finding) Trace(lines []string) []string {
 	if f.UpTo > 0 {
 		lines = lines[:f.UpTo]
@@ -77,8 +79,9 @@ func (f *Finding) Trace(lines []string) []string {
 	return all
 }
 
-// Differ finds the first difference between two traces, among the program's requests at a known place; only the
-// first n lines of the second count. client-go decides when watches start again.
+// Differ finds the first difference between two traces, among the program's
+// requests at a known place; only the first n lines of the second count.
+// client-go decides when watches start again.
 func Differ(first, again []string, n int) (a, b string, differ bool) {
 	calls := func(lines []string) []string {
 		return slices.DeleteFunc(slices.Clone(lines), func(l string) bool {
@@ -110,8 +113,8 @@ const (
 	showLoop = 12 // lines of a run that never comes to rest
 )
 
-// Words returns the failure for a developer: the plan, the finding, the trace and the hint. Important lines are
-// marked with >.
+// Words returns the failure for a developer: the plan, the finding, the trace
+// and the hint. Important lines are marked with >.
 func (f *Finding) Words(what string, trace []string) string {
 	var b strings.Builder
 	b.WriteString(what + "\n")

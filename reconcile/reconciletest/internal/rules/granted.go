@@ -14,7 +14,8 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// Granted are the rights that the Roles and ClusterRoles of manifests grant. nil grants everything.
+// Granted are the rights that the Roles and ClusterRoles of manifests grant.
+// nil grants everything.
 type Granted []role
 
 // role is a Role or a ClusterRole.
@@ -63,8 +64,9 @@ func read(name string, file io.Reader) (Granted, error) {
 	return all, nil
 }
 
-// Missing returns the permission to add for a call to be granted, or "" if it is granted. A Role grants nothing outside
-// of namespaces; names count for calls that have one, also by the field selector of a list or a watch.
+// Missing returns the permission to add for a call to be granted, or "" if it
+// is granted. A Role grants nothing outside of namespaces; names count for
+// calls that have one, also by the field selector of a list or a watch.
 func (g Granted) Missing(c apisim.Call) string {
 	p := permissionOf(c)
 	best := ""
@@ -112,9 +114,11 @@ func allows(rule *rbacv1.PolicyRule, p permission, name string) bool {
 	return named && slices.ContainsFunc(permissions(rule), func(have permission) bool { return have.covers(p) })
 }
 
-// Unused returns granted permissions that were not needed. It leaves out those that no run shows: Events and Leases,
-// since most cases have neither a recorder nor several replicas, and the finalizers of owners, which the server
-// itself checks. except lists further permissions that may be granted, as "verb resource.group".
+// Unused returns granted permissions that were not needed. It leaves out those
+// that no run shows: Events and Leases, since most cases have neither a
+// recorder nor several replicas, and the finalizers of owners, which the server
+// itself checks. except lists further permissions that may be granted, as "verb
+// resource.group".
 func (g Granted) Unused(needed Set, except []string) []string {
 	var all []string
 	for _, r := range g {

@@ -31,8 +31,9 @@ func (r *reach) addAll(other *reach) {
 
 func newReach() *reach { return &reach{namespaces: map[string]bool{}} }
 
-// Narrower says of which resources the lists and watches that ClusterRoles allow could be granted by less: by Roles, if
-// all are in namespaces, and with resourceNames, if all name an object.
+// Narrower says of which resources the lists and watches that ClusterRoles
+// allow could be granted by less: by Roles, if all are in namespaces, and with
+// resourceNames, if all name an object.
 func (g Granted) Narrower(needed Set) []string {
 	all := map[string]bool{}
 	for _, r := range g {
@@ -50,7 +51,8 @@ func (g Granted) Narrower(needed Set) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// narrower says what is enough for the lists and watches of a resource; "" if nothing less than all namespaces is.
+// narrower says what is enough for the lists and watches of a resource; "" if
+// nothing less than all namespaces is.
 func (s Set) narrower(of permission) string {
 	reads := newReach()
 	for p, reach := range s {

@@ -1,4 +1,5 @@
-// Package rules collects the RBAC rules that a program needs, and holds them against those that it has.
+// Package rules collects the RBAC rules that a program needs, and holds them
+// against those that it has.
 package rules
 
 import (

@@ -17,10 +17,12 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
-// leaseFactor is how much of a Lease's duration passes until another replica has it: candidates look now and then.
+// leaseFactor is how much of a Lease's duration passes until another replica
+// has it: candidates look now and then.
 const leaseFactor = 5. / 3
 
-// journal records the requests of one trial, and kills the program after its writes.
+// journal records the requests of one trial, and kills the program after its
+// writes.
 type journal struct {
 	mirror    *mirror
 	granted   rules.Granted
@@ -55,7 +57,8 @@ type mark struct {
 	lines   int
 }
 
-// holding is the last writer of a Lease, and when the Lease expires if that writer is dead.
+// holding is the last writer of a Lease, and when the Lease expires if that
+// writer is dead.
 type holding struct {
 	life  *life
 	until time.Time
@@ -122,7 +125,8 @@ func (j *journal) begin(w *write) {
 	j.pending = append(j.pending, w)
 }
 
-// end records the answer to a write, or with nil that there was none. It may kill the program.
+// end records the answer to a write, or with nil that there was none. It may
+// kill the program.
 func (j *journal) end(w *write, resp *http.Response, body []byte) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

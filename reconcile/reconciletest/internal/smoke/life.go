@@ -61,7 +61,8 @@ func (t *trial) boot(ctx context.Context, replica int) *life {
 	return l
 }
 
-// restartKilled starts the killed replicas, and finds a Run that has returned by itself.
+// restartKilled starts the killed replicas, and finds a Run that has returned
+// by itself.
 func (t *trial) restartKilled(ctx context.Context) {
 	for i, l := range t.lives {
 		if l == nil {
@@ -114,7 +115,8 @@ func (t *trial) join(l *life) {
 	l.kill()
 }
 
-// mutated reports whether Run has returned because an informer found a modified object.
+// mutated reports whether Run has returned because an informer found a modified
+// object.
 func (t *trial) mutated(err error) bool {
 	mutation, found := errors.AsType[*informer.MutationError](err)
 	if found {

@@ -45,7 +45,8 @@ func (c *commit) words() string {
 	return verb + " " + c.resource.GVR().GroupResource().String() + " " + state.KeyOf(obj)
 }
 
-// mirror is a copy of everything that a server has, kept by watches, and the history of its writes.
+// mirror is a copy of everything that a server has, kept by watches, and the
+// history of its writes.
 type mirror struct {
 	mu       sync.Mutex // guards the fields below, and the tables
 	tables   map[schema.GroupVersionResource]*mirrored
@@ -143,7 +144,8 @@ func (m *mirror) lastCommit() *commit {
 	return last
 }
 
-// object returns the newest object of that name, nil without one or if its resource cannot be watched.
+// object returns the newest object of that name, nil without one or if its
+// resource cannot be watched.
 func (m *mirror) object(r schema.GroupResource, key types.NamespacedName) *unstructured.Unstructured {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -193,8 +195,8 @@ func (m *mirror) uids() map[types.UID]bool {
 	return all
 }
 
-// unfinished describes an object that the cluster still has to delete; "" for none. Those that were there before do not
-// count.
+// unfinished describes an object that the cluster still has to delete; "" for
+// none. Those that were there before do not count.
 func (m *mirror) unfinished(before map[types.UID]*unstructured.Unstructured) string {
 	known := m.uids()
 	m.mu.Lock()
@@ -214,7 +216,8 @@ func (m *mirror) unfinished(before map[types.UID]*unstructured.Unstructured) str
 	return ""
 }
 
-// orphaned reports whether the object had owners, all of which are deleted. The lock is held.
+// orphaned reports whether the object had owners, all of which are deleted. The
+// lock is held.
 func (m *mirror) orphaned(o *unstructured.Unstructured, known map[types.UID]bool) bool {
 	owners := o.GetOwnerReferences()
 	for _, owner := range owners {
@@ -238,7 +241,8 @@ func (m *mirror) watches(kind schema.GroupKind) bool {
 	return false
 }
 
-// ofServer reports whether only the server's own controllers still hold up an object's deletion.
+// ofServer reports whether only the server's own controllers still hold up an
+// object's deletion.
 func ofServer(o *unstructured.Unstructured) bool {
 	own := []string{metav1.FinalizerDeleteDependents, metav1.FinalizerOrphanDependents, string(corev1.FinalizerKubernetes)}
 	return !slices.ContainsFunc(o.GetFinalizers(), func(f string) bool { return !slices.Contains(own, f) })

@@ -29,7 +29,8 @@ import (
 // usual are the namespaces that every cluster has.
 var usual = []string{"default", "kube-system", "kube-public", "kube-node-lease"}
 
-// accountWithin is how long a new namespace may take to get its default ServiceAccount, which Pods need.
+// accountWithin is how long a new namespace may take to get its default
+// ServiceAccount, which Pods need.
 const accountWithin = 30 * time.Second
 
 // remote is a real server behind a World.
@@ -42,8 +43,8 @@ type remote struct {
 	asOf      *past                   // the objects shown while Always is checked; nil: the server's
 }
 
-// serverResources returns the resources that can be listed and watched, in the version that the case names or the
-// server prefers.
+// serverResources returns the resources that can be listed and watched, in the
+// version that the case names or the server prefers.
 func serverResources(config *rest.Config, c *reconciletest.Case) ([]apisim.Resource, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
@@ -76,7 +77,8 @@ func serverResources(config *rest.Config, c *reconciletest.Case) ([]apisim.Resou
 	}), nil
 }
 
-// preferredFirst sorts the lists of each group: the preferred version first, then the others in the server's order.
+// preferredFirst sorts the lists of each group: the preferred version first,
+// then the others in the server's order.
 func preferredFirst(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) []*metav1.APIResourceList {
 	rank := map[string]int{}
 	for _, group := range groups {
@@ -114,7 +116,8 @@ func resourcesOf(list *metav1.APIResourceList) []apisim.Resource {
 // Config is the administrator's.
 func (r *remote) Config() *rest.Config { return rest.CopyConfig(r.config) }
 
-// Resources returns the resources that can be listed and watched, each in one version.
+// Resources returns the resources that can be listed and watched, each in one
+// version.
 func (r *remote) Resources() []apisim.Resource { return r.resources }
 
 // Version is not known: a real server does not count its writes.
@@ -188,8 +191,9 @@ func (r *remote) at(res apisim.Resource, namespace string) dynamic.ResourceInter
 	return r.dynamic.Resource(res.GVR())
 }
 
-// Load creates an object, status and all, and first its namespace if there is none. It waits for the ServiceAccount
-// that a new namespace gets, if the object needs one.
+// Load creates an object, status and all, and first its namespace if there is
+// none. It waits for the ServiceAccount that a new namespace gets, if the
+// object needs one.
 func (r *remote) Load(obj runtime.Object) error {
 	ctx, cancel := context.WithTimeout(context.Background(), accountWithin)
 	defer cancel()

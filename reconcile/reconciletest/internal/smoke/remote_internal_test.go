@@ -12,7 +12,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// discovered is the discovery document of a server with two versions of one kind, which prefers v2.
+// discovered is the discovery document of a server with two versions of one
+// kind, which prefers v2.
 const discovered = `{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","items":[
   {"metadata":{"name":"autoscaling"},"versions":[
     {"version":"v2","freshness":"Current","resources":[{"resource":"horizontalpodautoscalers","scope":"Namespaced",

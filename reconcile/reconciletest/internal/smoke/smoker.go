@@ -1,4 +1,5 @@
-// Package smoke plays a case on a real API server: undisturbed, and then with a kill after each write.
+// Package smoke plays a case on a real API server: undisturbed, and then with a
+// kill after each write.
 //
 //	smoker ── trial: undisturbed ── trial: killing ── compare, a third trial if they differ
 //	           │
@@ -89,7 +90,8 @@ func newSmoker(ctx context.Context, c *reconciletest.Case, config *rest.Config, 
 	return s, nil
 }
 
-// begin waits for the watches, and refuses a cluster that has an object of the case.
+// begin waits for the watches, and refuses a cluster that has an object of the
+// case.
 func (s *smoker) begin(ctx context.Context) error {
 	until := time.Now().Add(s.o.Timeout)
 	for missing := s.mirror.unsynced(); len(missing) > 0; missing = s.mirror.unsynced() {
@@ -151,8 +153,8 @@ func (s *smoker) try(ctx context.Context, killing bool) (*trial, error) {
 	return t, err
 }
 
-// compare returns how the states of two trials differ, but for the fields that differ between the first and other, if
-// not nil.
+// compare returns how the states of two trials differ, but for the fields that
+// differ between the first and other, if not nil.
 func (s *smoker) compare(want, have, other *trial) *report.Finding {
 	states := s.statesOf(want)
 	masks := make([]map[string]bool, len(states))
@@ -171,7 +173,8 @@ func (s *smoker) compare(want, have, other *trial) *report.Finding {
 	}
 }
 
-// statesOf returns the states at each rest, of the resources that matter in any trial.
+// statesOf returns the states at each rest, of the resources that matter in any
+// trial.
 func (s *smoker) statesOf(t *trial) []*state.Rest {
 	var all []*state.Rest
 	for _, objects := range t.rests {

@@ -56,7 +56,8 @@ func (s *smoker) newTrial(killing bool) (*trial, error) {
 	return t, nil
 }
 
-// play runs everything. Its findings are in the journal; an error says that there was nothing to judge.
+// play runs everything. Its findings are in the journal; an error says that
+// there was nothing to judge.
 func (t *trial) play(ctx context.Context) error {
 	if err := t.load(); err != nil {
 		return err
@@ -146,7 +147,8 @@ func (t *trial) waitQuiet(ctx context.Context) {
 	}
 }
 
-// restless is for a program that does not come to rest, or a cluster for which it is awaited.
+// restless is for a program that does not come to rest, or a cluster for which
+// it is awaited.
 func (t *trial) restless(awaited string) {
 	text := fmt.Sprintf("it has not come to rest within %v", t.s.o.Timeout)
 	if awaited != "" {
@@ -194,7 +196,8 @@ func (t *trial) rest(ctx context.Context) {
 	t.checkCaches(ctx)
 }
 
-// catchUp goes through the writes since the last call, in order, and checks Always after each that the World shows.
+// catchUp goes through the writes since the last call, in order, and checks
+// Always after each that the World shows.
 func (t *trial) catchUp(judge bool) {
 	remote := t.s.remote
 	for _, c := range t.s.mirror.drain() {
@@ -212,7 +215,8 @@ func (t *trial) catchUp(judge bool) {
 	}
 }
 
-// checkCaches compares the caches that the program has named with the server; they may be a little late.
+// checkCaches compares the caches that the program has named with the server;
+// they may be a little late.
 func (t *trial) checkCaches(ctx context.Context) {
 	until := time.Now().Add(t.s.o.Rest)
 	for t.journal.good() {
@@ -249,7 +253,8 @@ func (t *trial) checkCachesOnce() (oracle string, why report.Reason, err error) 
 	return "", report.NoReason, nil
 }
 
-// clean deletes new objects, namespaces after their contents, and restores the content of changed ones.
+// clean deletes new objects, namespaces after their contents, and restores the
+// content of changed ones.
 func (t *trial) clean(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, t.s.o.Timeout)
 	defer cancel()

@@ -18,8 +18,8 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// wire carries the requests of one life of the program, or of the administrator, to a real server. It records them, and
-// can be cut.
+// wire carries the requests of one life of the program, or of the
+// administrator, to a real server. It records them, and can be cut.
 type wire struct {
 	next    http.RoundTripper
 	journal *journal
@@ -27,7 +27,8 @@ type wire struct {
 	timeout time.Duration
 }
 
-// wired returns a configuration whose requests go over a wire. Their bodies are JSON, which the wire can read.
+// wired returns a configuration whose requests go over a wire. Their bodies are
+// JSON, which the wire can read.
 func (j *journal) wired(config *rest.Config, l *life, timeout time.Duration) *rest.Config {
 	c := rest.CopyConfig(config)
 	c.QPS, c.WarningHandler = -1, rest.NoWarnings{}
@@ -107,7 +108,8 @@ type answer struct {
 	err  error
 }
 
-// write continues after its caller has given up or was killed, so that its effect is known.
+// write continues after its caller has given up or was killed, so that its
+// effect is known.
 func (w *wire) write(req *http.Request, call apisim.Call) (*http.Response, error) {
 	var body []byte
 	if req.Body != nil {

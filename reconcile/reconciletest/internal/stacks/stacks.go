@@ -1,4 +1,5 @@
-// Package stacks explains a run that hangs: what its goroutines are waiting for, and where.
+// Package stacks explains a run that hangs: what its goroutines are waiting
+// for, and where.
 package stacks
 
 import (
@@ -11,7 +12,8 @@ import (
 	"strings"
 )
 
-// reasons explain what a goroutine of the bubble waits for outside of it, by the beginning of its state.
+// reasons explain what a goroutine of the bubble waits for outside of it, by
+// the beginning of its state.
 var reasons = []struct{ state, why string }{
 	{"IO wait", "a socket, a pipe or a terminal: virtual time cannot bring about what comes through it. " +
 		"Take clients from Env.Client or Env.Config; what is not in the API server belongs in Case.Outside"},
@@ -29,12 +31,14 @@ var reasons = []struct{ state, why string }{
 
 var header = regexp.MustCompile(`^goroutine (\d+)[^\[]*\[([^\],]*)[^\]]*synctest bubble (\d+)[^\]]*\]:`)
 
-// Diagnose explains what the goroutines of the program wait for, and where: those that wait for something outside of
-// the bubble, and then those that wait in it: for one another, or for time.
+// Diagnose explains what the goroutines of the program wait for, and where:
+// those that wait for something outside of the bubble, and then those that wait
+// in it: for one another, or for time.
 func Diagnose() string { return diagnose(ofLastBubble(all())) }
 
-// Left explains the goroutines that are left when a bubble has ended. It returns "" if there are none but filters of
-// watches, as controller-runtime has for metadata: the last event of a stopped watch is never taken.
+// Left explains the goroutines that are left when a bubble has ended. It
+// returns "" if there are none but filters of watches, as controller-runtime
+// has for metadata: the last event of a stopped watch is never taken.
 func Left() string {
 	left := slices.DeleteFunc(ofLastBubble(all()), func(stack string) bool {
 		return strings.Contains(stack, "k8s.io/apimachinery/pkg/watch.(*filteredWatch).loop(")
@@ -45,8 +49,9 @@ func Left() string {
 	return diagnose(left)
 }
 
-// Syncing reports whether a manager of controller-runtime waits in its Start for its caches to sync. If its context
-// ends meanwhile, it computes until they have synced: kubernetes-sigs/controller-runtime#3440.
+// Syncing reports whether a manager of controller-runtime waits in its Start
+// for its caches to sync. If its context ends meanwhile, it computes until they
+// have synced: kubernetes-sigs/controller-runtime#3440.
 func Syncing() bool {
 	return anyIn(starting) && slices.ContainsFunc(ofLastBubble(all()), func(stack string) bool {
 		return strings.Contains(stack, "\n"+starting+"(")
@@ -55,8 +60,9 @@ func Syncing() bool {
 
 const starting = "sigs.k8s.io/controller-runtime/pkg/manager.(*runnableGroup).Start"
 
-// anyIn reports whether a goroutine, of any bubble, is in a function, by its innermost 32 frames: far cheaper than the
-// text of all stacks, and most programs never have such a goroutine.
+// anyIn reports whether a goroutine, of any bubble, is in a function, by its
+// innermost 32 frames: far cheaper than the text of all stacks, and most
+// programs never have such a goroutine.
 func anyIn(function string) bool {
 	records := make([]runtime.StackRecord, runtime.NumGoroutine()+16)
 	n, ok := runtime.GoroutineProfile(records)
@@ -74,7 +80,8 @@ func all() string {
 	return string(buf[:runtime.Stack(buf, true)])
 }
 
-// ofLastBubble keeps the stacks of the newest bubble: goroutines of earlier ones may be left.
+// ofLastBubble keeps the stacks of the newest bubble: goroutines of earlier
+// ones may be left.
 func ofLastBubble(all string) []string {
 	stacks := strings.Split(all, "\n\n")
 	last := 0
@@ -101,7 +108,8 @@ func diagnose(stacks []string) string {
 	return strings.Join(words[:min(most, len(words))], "\n")
 }
 
-// bubbleOf is the number of a goroutine's bubble; 0 for none, and for those that look.
+// bubbleOf is the number of a goroutine's bubble; 0 for none, and for those
+// that look.
 func bubbleOf(stack string) int {
 	h := header.FindStringSubmatch(stack)
 	if h == nil || strings.Contains(stack, "internal/synctest.") || strings.Contains(stack, "internal/stacks.all(") {
@@ -111,8 +119,8 @@ func bubbleOf(stack string) int {
 	return n
 }
 
-// explain describes what a goroutine of a bubble waits for, and whether that is outside the bubble; "" if it belongs to
-// a library.
+// explain describes what a goroutine of a bubble waits for, and whether that is
+// outside the bubble; "" if it belongs to a library.
 func explain(stack string) (text string, outside bool) {
 	h, where := header.FindStringSubmatch(stack), place(stack)
 	if state, durable := strings.CutSuffix(h[2], " (durable)"); durable {
@@ -129,25 +137,27 @@ func explain(stack string) (text string, outside bool) {
 	return "", false
 }
 
-// libraries begin the names of functions that programs call, and that wait for them.
+// libraries begin the names of functions that programs call, and that wait for
+// them.
 var libraries = regexp.MustCompile(`^github\.com/homeostat/homeostat/` +
 	`(internal/apisim|queue|informer|patch|leader|names|cluster|reconcile|reconcile/reconciletest)(/[a-z]+)*\.`)
 
-// inner reports whether a function belongs to Go itself, whose packages have no dot in the first part of their path, or
-// to a library.
+// inner reports whether a function belongs to Go itself, whose packages have no
+// dot in the first part of their path, or to a library.
 func inner(function string) bool {
 	root, _, nested := strings.Cut(function, "/")
 	return !nested || !strings.Contains(root, ".") || libraries.MatchString(strings.TrimPrefix(function, "created by "))
 }
 
-// ofModule reports whether a file belongs to another module. Its folder has the module's version in its name
-// wherever modules are stored, also in a binary built with -trimpath.
+// ofModule reports whether a file belongs to another module. Its folder has the
+// module's version in its name wherever modules are stored, also in a binary
+// built with -trimpath.
 func ofModule(file string) bool {
 	return strings.Contains(file, "@v") || strings.Contains(file, "/vendor/")
 }
 
-// place returns where the program waits: its innermost frame that belongs neither to Go nor to a library; "" if there
-// is none.
+// place returns where the program waits: its innermost frame that belongs
+// neither to Go nor to a library; "" if there is none.
 func place(stack string) string {
 	lines := strings.Split(stack, "\n")
 	for i, l := range lines {

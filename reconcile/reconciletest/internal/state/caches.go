@@ -18,7 +18,8 @@ type Cache struct {
 
 // Check compares the cache with the objects of the server.
 //
-// Errors: the first difference; edited reports whether it is an object that the program has modified.
+// Errors: the first difference; edited reports whether it is an object that the
+// program has modified.
 func (c *Cache) Check(objects []*unstructured.Unstructured) (edited bool, err error) {
 	byKey := map[string]*unstructured.Unstructured{}
 	for _, o := range objects {
@@ -55,7 +56,8 @@ func check(obj any, byKey map[string]*unstructured.Unstructured) (edited bool, e
 	return true, err
 }
 
-// equal decodes the server's object into a value of the cached one's type and compares.
+// equal decodes the server's object into a value of the cached one's type and
+// compares.
 func equal(obj any, have *unstructured.Unstructured) (bool, error) {
 	if u, ok := obj.(*unstructured.Unstructured); ok {
 		return equality.Semantic.DeepEqual(u.Object, have.Object), nil

@@ -7,11 +7,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// RivalKey is the annotation, label and finalizer of another client. They are left out of every comparison.
+// RivalKey is the annotation, label and finalizer of another client. They are
+// left out of every comparison.
 const RivalKey = "reconciletest/rival"
 
-// Foreign describes everything that another client has put on an object: the marks of RivalKey, and values of the spec
-// set by the exploration.
+// Foreign describes everything that another client has put on an object: the
+// marks of RivalKey, and values of the spec set by the exploration.
 func Foreign(o *unstructured.Unstructured) map[string]bool {
 	all := map[string]bool{}
 	if o.GetAnnotations()[RivalKey] != "" {
@@ -32,8 +33,9 @@ func Foreign(o *unstructured.Unstructured) map[string]bool {
 	return all
 }
 
-// Outdated says which part of an object's status is of an older generation: observedGeneration of the status, or of the
-// conditions that say that it is ready; "" for none.
+// Outdated says which part of an object's status is of an older generation:
+// observedGeneration of the status, or of the conditions that say that it is
+// ready; "" for none.
 func Outdated(o *unstructured.Unstructured) string {
 	now := o.GetGeneration()
 	if seen, found, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration"); found && seen != now {

@@ -10,8 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Ignore lists the fields that may differ, each as "[resource ]field". The field "*" is everything, metadata.name the
-// name that the program made up; [*] stands for every element of a list. nil ignores nothing.
+// Ignore lists the fields that may differ, each as "[resource ]field". The
+// field "*" is everything, metadata.name the name that the program made up; [*]
+// stands for every element of a list. nil ignores nothing.
 //
 // Concurrency: use by one goroutine at a time.
 type Ignore struct {
@@ -56,7 +57,8 @@ func (g *Ignore) has(resource, path string) bool {
 	return found
 }
 
-// Covers reports whether a field of a resource's objects is ignored, by itself or as part of an ignored one.
+// Covers reports whether a field of a resource's objects is ignored, by itself
+// or as part of an ignored one.
 func (g *Ignore) Covers(resource string, path ...string) bool {
 	used := slices.Clone(g.used) // to ask is not to need
 	defer copy(g.used, used)
@@ -68,13 +70,15 @@ func (g *Ignore) Covers(resource string, path ...string) bool {
 	return g.has(resource, "*")
 }
 
-// Status reports whether the observed generation in the status of a resource is ignored.
+// Status reports whether the observed generation in the status of a resource is
+// ignored.
 func (g *Ignore) Status(resource string) bool {
 	return slices.ContainsFunc([]string{"*", "status", "status.conditions", "status.observedGeneration"},
 		func(path string) bool { return g.has(resource, path) })
 }
 
-// Matters reports whether a write changes anything that is not ignored. Either object may be nil.
+// Matters reports whether a write changes anything that is not ignored. Either
+// object may be nil.
 func (g *Ignore) Matters(resource string, old, fresh *unstructured.Unstructured) bool {
 	switch {
 	case g == nil || len(g.entries) == 0:

@@ -7,8 +7,9 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// Rest has the objects of a server while the program is at rest. Its State is computed only when needed: comparing
-// two rests with the same objects, as most are, does not need it.
+// Rest has the objects of a server while the program is at rest. Its State is
+// computed only when needed: comparing two rests with the same objects, as most
+// are, does not need it.
 //
 // Concurrency: use by one goroutine at a time.
 type Rest struct {
@@ -17,8 +18,8 @@ type Rest struct {
 	state   State // nil: not made yet
 }
 
-// At returns a rest with these objects, in the order of their creation, grouped by resource. They must not change
-// afterwards.
+// At returns a rest with these objects, in the order of their creation, grouped
+// by resource. They must not change afterwards.
 func At(objects []Located, ignore *Ignore) *Rest { return &Rest{objects: objects, ignore: ignore} }
 
 // OfServer returns the present state of a simulated server.
@@ -55,15 +56,17 @@ func (r *Rest) changes(want *Rest, masked map[string]bool) []change {
 	return r.State().changes(want.State(), masked)
 }
 
-// same reports whether r certainly has the same State as other: the objects differ only in values that no State
-// shows. Identifiers and names count, since placeholders depend on them.
+// same reports whether r certainly has the same State as other: the objects
+// differ only in values that no State shows. Identifiers and names count, since
+// placeholders depend on them.
 func (r *Rest) same(other *Rest) bool {
 	return slices.EqualFunc(r.objects, other.objects, func(a, b Located) bool {
 		return a.Resource == b.Resource && sameObject(a.Object.Object, b.Object.Object)
 	})
 }
 
-// unseen fields of the metadata are in no State, and nothing in a State follows from them.
+// unseen fields of the metadata are in no State, and nothing in a State follows
+// from them.
 var unseen = []string{"resourceVersion", "creationTimestamp", "managedFields", "selfLink", "deletionTimestamp"}
 
 func sameObject(a, b map[string]any) bool {

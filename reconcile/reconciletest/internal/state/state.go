@@ -1,4 +1,5 @@
-// Package state compares the server's state at rest in two runs, leaving out values that differ between any two runs.
+// Package state compares the server's state at rest in two runs, leaving out
+// values that differ between any two runs.
 package state
 
 import (
@@ -21,8 +22,10 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/report"
 )
 
-// State holds one entry for each field of each object: "configmaps d/a: data.x" → "1". Identifiers, times and generated
-// names are replaced by placeholders. A value that is the resourceVersion of an object has the object's name after it.
+// State holds one entry for each field of each object: "configmaps d/a: data.x"
+// → "1". Identifiers, times and generated names are replaced by placeholders. A
+// value that is the resourceVersion of an object has the object's name after
+// it.
 type State map[string]string
 
 // Located is an object with the name of its resource.
@@ -31,8 +34,9 @@ type Located struct {
 	Object   *unstructured.Unstructured
 }
 
-// Ignored reports whether a resource is left out of every comparison: Events and Leases do not describe the
-// result of the program's work. Kinds of other groups may have the same names.
+// Ignored reports whether a resource is left out of every comparison: Events
+// and Leases do not describe the result of the program's work. Kinds of other
+// groups may have the same names.
 func Ignored(r schema.GroupResource) bool {
 	switch r.Resource {
 	case "events":
@@ -43,7 +47,8 @@ func Ignored(r schema.GroupResource) bool {
 	return false
 }
 
-// KeyOf is an object's namespace, a slash, and its name; the name alone if it has no namespace.
+// KeyOf is an object's namespace, a slash, and its name; the name alone if it
+// has no namespace.
 func KeyOf(o *unstructured.Unstructured) string {
 	if o.GetNamespace() == "" {
 		return o.GetName()
@@ -53,7 +58,8 @@ func KeyOf(o *unstructured.Unstructured) string {
 
 var timestamp = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$`)
 
-// volatile lists the fields of the metadata that depend on the history of an object.
+// volatile lists the fields of the metadata that depend on the history of an
+// object.
 var volatile = []string{
 	"resourceVersion", "uid", "creationTimestamp", "managedFields", "generation", "selfLink", "deletionTimestamp",
 	"name", "namespace",
@@ -68,7 +74,8 @@ type normalizer struct {
 	out          State
 }
 
-// Of returns the state of objects in the order of their creation, grouped by resource.
+// Of returns the state of objects in the order of their creation, grouped by
+// resource.
 func Of(all []Located, ignore *Ignore) State {
 	all = slices.DeleteFunc(all, func(l Located) bool { return ignore.has(l.Resource, "*") })
 	n := &normalizer{placeholders: map[string]string{}, versions: map[string]string{}, ignore: ignore, out: State{}}
@@ -110,19 +117,21 @@ func (n *normalizer) withoutUIDs(s string) string {
 	return uidIn.ReplaceAllStringFunc(s, func(uid string) string { return cmp.Or(n.placeholders[uid], uid) })
 }
 
-// generated matches the suffix that the API server appends to the first 58 characters of generateName: five of an
-// alphabet that spells no words.
+// generated matches the suffix that the API server appends to the first 58
+// characters of generateName: five of an alphabet that spells no words.
 var generated = regexp.MustCompile(`^[bcdfghjklmnpqrstvwxz2456789]{5}$`)
 
-// Generated returns the object's generateName if the server has made the name from it. A program may give both, as
-// StatefulSets do: then the name is its own.
+// Generated returns the object's generateName if the server has made the name
+// from it. A program may give both, as StatefulSets do: then the name is its
+// own.
 func Generated(o *unstructured.Unstructured) (prefix string, ok bool) {
 	prefix = o.GetGenerateName()
 	suffix, is := strings.CutPrefix(o.GetName(), prefix[:min(len(prefix), 58)])
 	return prefix, prefix != "" && is && generated.MatchString(suffix)
 }
 
-// name is the object's namespace and name, with a number in place of the generated part.
+// name is the object's namespace and name, with a number in place of the
+// generated part.
 func (n *normalizer) name(o *unstructured.Unstructured) string {
 	name := o.GetName()
 	prefix, madeUp := Generated(o)
@@ -212,8 +221,9 @@ func (n *normalizer) flatten(title, path string, v any) {
 // firstNodePort begins those that the server chooses from.
 const firstNodePort = 30000
 
-// elements names the elements of a list: "[0]" by its place, or "[Ready]" by its type or name in a status, where the
-// order is that in which they have come.
+// elements names the elements of a list: "[0]" by its place, or "[Ready]" by
+// its type or name in a status, where the order is that in which they have
+// come.
 func elements(path string, list []any) []string {
 	if strings.HasPrefix(path, "status.") {
 		for _, key := range []string{"type", "name"} {
@@ -229,7 +239,8 @@ func elements(path string, list []any) []string {
 	return names
 }
 
-// namesBy are the elements' values of a key; nil if one has none, or that of another.
+// namesBy are the elements' values of a key; nil if one has none, or that of
+// another.
 func namesBy(key string, list []any) []string {
 	names := make([]string, len(list))
 	for i, v := range list {
@@ -259,8 +270,9 @@ func (n *normalizer) text(s string) string {
 
 const versionOf = ", the resourceVersion of "
 
-// alike reports whether two values are the same, or the resourceVersions of the same object, which differ between runs.
-// An earlier resourceVersion does not count.
+// alike reports whether two values are the same, or the resourceVersions of the
+// same object, which differ between runs. An earlier resourceVersion does not
+// count.
 func alike(a, b string) bool {
 	if a == b {
 		return true
@@ -272,8 +284,8 @@ func alike(a, b string) bool {
 
 const most = 20 // lines of a diff
 
-// Diff lists the differences of s from want, except in masked fields: lines of want begin with "- ", lines of s with
-// "+ ". It returns at most 20 lines.
+// Diff lists the differences of s from want, except in masked fields: lines of
+// want begin with "- ", lines of s with "+ ". It returns at most 20 lines.
 func (s State) Diff(want State, masked map[string]bool) []string {
 	return linesOf(s.changes(want, masked))
 }
@@ -337,9 +349,10 @@ func (s State) Mask(other State) map[string]bool {
 	return masked
 }
 
-// Compare compares a run at each rest with the run without faults, using the mask of each rest. If the
-// numbers of rests differ, it compares only the ends. It returns the number of the rest that differs, from
-// 0, and the difference, or nil.
+// Compare compares a run at each rest with the run without faults, using the
+// mask of each rest. If the numbers of rests differ, it compares only the ends.
+// It returns the number of the rest that differs, from 0, and the difference,
+// or nil.
 func Compare(have, want []*Rest, masks []map[string]bool) (at int, differs *Difference) {
 	for i := range want {
 		when := fmt.Sprintf("at rest before step %d of the workload", i+1)

@@ -107,8 +107,8 @@ func TestAddressesAndPortsOfServicesAreNoDifference(t *testing.T) {
 	g.Expect(service("10.0.0.1", 30001).Diff(service("10.0.0.1", 0), nil)).NotTo(gomega.BeEmpty())
 }
 
-// Labels distinguish an object with a generated name from others; a label of another client does not make it a
-// different object.
+// Labels distinguish an object with a generated name from others; a label of
+// another client does not make it a different object.
 func TestTheLabelOfAnotherClientIsNoDifference(t *testing.T) {
 	g := gomega.NewWithT(t)
 	labelled := func(keys ...string) state.State {
@@ -122,8 +122,8 @@ func TestTheLabelOfAnotherClientIsNoDifference(t *testing.T) {
 	g.Expect(labelled("other").Diff(labelled(), nil)).NotTo(gomega.BeEmpty())
 }
 
-// Each run has its own resourceVersions. Only an object's current resourceVersion at rest is normalized, and only as a
-// whole value.
+// Each run has its own resourceVersions. Only an object's current
+// resourceVersion at rest is normalized, and only as a whole value.
 func TestTheResourceVersionOfAnObjectIsComparedAsThat(t *testing.T) {
 	world := func(version, carried string) state.State {
 		return state.Of([]state.Located{

@@ -16,14 +16,16 @@ const (
 	DefaultTimeout     = 5 * time.Minute
 )
 
-// Options of a roll. Kubeconfig and Program must be set; else nil and zero fields mean the
-// defaults.
+// Options of a roll. Kubeconfig and Program must be set; else nil and zero
+// fields mean the defaults.
 type Options struct {
 	// Kubeconfig is the file that names the cluster, for all processes.
 	Kubeconfig string
-	// Program is the file that is the controller, or the agent, as its first argument says.
+	// Program is the file that is the controller, or the agent, as its first
+	// argument says.
 	Program string
-	// Simulated is that nothing controls the cluster: no disruption controller looks at budgets.
+	// Simulated is that nothing controls the cluster: no disruption controller
+	// looks at budgets.
 	Simulated bool
 	// Nodes is how many nodes there are, Max how many of them may be unavailable.
 	Nodes, Max int

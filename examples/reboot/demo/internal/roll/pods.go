@@ -87,8 +87,9 @@ func (c *cluster) runPod(ctx context.Context, app, node string) error {
 	return nil
 }
 
-// endPods removes the terminating Pods of the node, as a kubelet does. The API server removes
-// those without a grace period itself, unless the client that asked for it dies meanwhile.
+// endPods removes the terminating Pods of the node, as a kubelet does. The API
+// server removes those without a grace period itself, unless the client that
+// asked for it dies meanwhile.
 func (c *cluster) endPods(ctx context.Context, node string) {
 	pods := c.core.CoreV1().Pods(podNamespace)
 	for pause(ctx, time.Second) == nil {
@@ -123,8 +124,8 @@ func (c *cluster) awaitRefusal(ctx context.Context, node string) (string, error)
 	}
 }
 
-// giveWay is the administrator who deletes the budget, some time after it has refused
-// an eviction. It returns the message about the refusal.
+// giveWay is the administrator who deletes the budget, some time after it has
+// refused an eviction. It returns the message about the refusal.
 func (r *roll) giveWay(ctx context.Context) (string, error) {
 	refused, err := r.cluster.awaitRefusal(ctx, r.machines[0].name)
 	if err != nil {

@@ -37,8 +37,8 @@ type roll struct {
 	faults    []string
 }
 
-// Run plays a roll and returns its verdict. Errors: it could not be played, or ctx has
-// ended. The logs of all processes are kept after a bad verdict.
+// Run plays a roll and returns its verdict. Errors: it could not be played, or
+// ctx has ended. The logs of all processes are kept after a bad verdict.
 func Run(ctx context.Context, o *Options) (verdict Verdict, err error) {
 	options := o.withDefaults()
 	if err := options.validate(); err != nil {
@@ -220,7 +220,8 @@ func (r *roll) until(ctx context.Context, condition func() bool) error {
 	}
 }
 
-// end stops everything: first it deletes the group and the nodes, which needs a controller.
+// end stops everything: first it deletes the group and the nodes, which needs a
+// controller.
 func (r *roll) end(ctx context.Context) error {
 	err := r.cluster.tidy(ctx, r.names())
 	var alive []*process

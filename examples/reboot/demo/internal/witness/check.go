@@ -58,7 +58,8 @@ type referee struct {
 	version int64
 	nodes   map[string]*seen
 	ledger  *Ledger
-	// moments are the unavailable nodes after each event since the ledger's last one.
+	// moments are the unavailable nodes after each event since the ledger's
+	// last one.
 	moments [][]string
 	found   []Violation
 }

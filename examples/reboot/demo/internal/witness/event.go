@@ -10,7 +10,8 @@ import (
 
 const prefix = "reboot.homeostat.dev/"
 
-// An Event is one thing that the API server said: a node or a ledger as of a version.
+// An Event is one thing that the API server said: a node or a ledger as of a
+// version.
 type Event struct {
 	Version int64
 	Node    *Node

@@ -16,7 +16,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// settle is how old an event must be until those before it are taken to be there too.
+// settle is how old an event must be until those before it are taken to be
+// there too.
 const settle = time.Second
 
 const retryPause = 200 * time.Millisecond
@@ -168,8 +169,8 @@ func (w *Witness) Now() (map[string]Node, Ledger) {
 	return nodes, *w.ledger
 }
 
-// Violations checks the events so far, except the last second: an event of the other
-// watch may still be on its way.
+// Violations checks the events so far, except the last second: an event of the
+// other watch may still be on its way.
 func (w *Witness) Violations() []Violation {
 	w.mu.Lock()
 	n := 0

@@ -117,7 +117,8 @@ func TestAWitnessSeesWhatThereIsAndWhatHappens(t *testing.T) {
 	})
 }
 
-// The last second does not count yet: earlier events may be on their way in the other watch.
+// The last second does not count yet: earlier events may be on their way in the
+// other watch.
 func TestAViolationIsFoundOnceItIsCertain(t *testing.T) {
 	watched(t, nil, func(w *trial) {
 		w.patch("before", `{"metadata":{"annotations":{"reboot.homeostat.dev/reboot-now":"{\"request\":\"r\",\"epoch\":1}"}}}`)

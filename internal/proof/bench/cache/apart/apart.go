@@ -1,5 +1,5 @@
-// Package apart measures caches, each in its own process, against one server in another
-// process, so that the cost of one is not counted for the next.
+// Package apart measures caches, each in its own process, against one server in
+// another process, so that the cost of one is not counted for the next.
 package apart
 
 import (

@@ -1,8 +1,9 @@
-// Command churning measures the processor time of a whole controller while the status of
-// Pods changes at a steady rate: from the bytes over HTTP and the cache to the queue and
-// the reconciler, which looks at the Pod and writes nothing. Each implementation runs in
-// a process of its own against one server process. "homeostat-decoding-all" is Homeostat
-// with a client whose watches decode every spec, also those that have not changed.
+// Command churning measures the processor time of a whole controller while the
+// status of Pods changes at a steady rate: from the bytes over HTTP and the
+// cache to the queue and the reconciler, which looks at the Pod and writes
+// nothing. Each implementation runs in a process of its own against one server
+// process. "homeostat-decoding-all" is Homeostat with a client whose watches
+// decode every spec, also those that have not changed.
 //
 //	go run ./cache/churning -pods 20000
 package main

@@ -1,8 +1,8 @@
-// Command flooding measures how long a fresh update waits to be reconciled while the
-// objects of a first list wait for theirs: from the server, which writes the
-// time of sending into the resourceVersion, over HTTP, the cache and the queue
-// to the reconciler. A reconcile takes a millisecond. Each implementation runs in a
-// process of its own against one server process.
+// Command flooding measures how long a fresh update waits to be reconciled
+// while the objects of a first list wait for theirs: from the server, which
+// writes the time of sending into the resourceVersion, over HTTP, the cache and
+// the queue to the reconciler. A reconcile takes a millisecond. Each
+// implementation runs in a process of its own against one server process.
 //
 //	go run ./cache/flooding -pods 100000
 package main
@@ -37,7 +37,8 @@ func main() {
 	}.Main()
 }
 
-// A flood is the first reconciles of all Pods, and the updates that come in between.
+// A flood is the first reconciles of all Pods, and the updates that come in
+// between.
 type flood struct {
 	pods, updates int
 	began         time.Time

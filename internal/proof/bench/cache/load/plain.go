@@ -9,7 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Shape returns the function that makes the Pods of that name: "full", "plain" or "unlike".
+// Shape returns the function that makes the Pods of that name: "full", "plain"
+// or "unlike".
 func Shape(name string) (func(n int) *corev1.Pod, error) {
 	switch name {
 	case "full":

@@ -19,8 +19,8 @@ const Replicas = 50
 // Nodes that the Pods run on.
 const Nodes = 5000
 
-// Pod returns Pod n as a kubelet leaves it: about 4.7 KB of protobuf, with a sidecar,
-// three volumes, probes, and the usual fields of manifests.
+// Pod returns Pod n as a kubelet leaves it: about 4.7 KB of protobuf, with a
+// sidecar, three volumes, probes, and the usual fields of manifests.
 func Pod(n int) *corev1.Pod {
 	deployment, created := n/Replicas, metav1.NewTime(time.Date(2026, 1, 1, 0, 0, n%86400, 0, time.UTC))
 	name := fmt.Sprintf("service-%d-%s-%s", deployment, hex(deployment, 10), suffix(n))

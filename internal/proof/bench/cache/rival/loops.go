@@ -64,7 +64,8 @@ func Loop(ctx context.Context, name, url string, workers int, work Work) error {
 // Pods is a client of Pods.
 type Pods = informer.Client[*corev1.Pod, *corev1.PodList]
 
-// wrapped hides that a client is one of client-go's, so that its watches are client-go's own.
+// wrapped hides that a client is one of client-go's, so that its watches are
+// client-go's own.
 type wrapped struct{ Pods }
 
 func ourLoop(through func(Pods) Pods) func(ctx context.Context, url string, workers int, work Work) error {

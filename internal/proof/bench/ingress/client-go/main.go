@@ -1,5 +1,6 @@
-// Command client-go keeps an Ingress for each Service, in the shape of Kubernetes' sample-controller: shared
-// informers, listers, a rate-limiting queue and workers, with protobuf.
+// Command client-go keeps an Ingress for each Service, in the shape of
+// Kubernetes' sample-controller: shared informers, listers, a rate-limiting
+// queue and workers, with protobuf.
 package main
 
 import (

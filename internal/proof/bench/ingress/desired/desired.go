@@ -1,4 +1,5 @@
-// Package desired has the Ingress that both rivals of ingress-per-service make of a Service.
+// Package desired has the Ingress that both rivals of ingress-per-service make
+// of a Service.
 package desired
 
 import (

@@ -1,5 +1,5 @@
-// Command controller-runtime copies one Secret into each of many namespaces, as one writes it with controller-runtime:
-// a map function, and CreateOrUpdate.
+// Command controller-runtime copies one Secret into each of many namespaces, as
+// one writes it with controller-runtime: a map function, and CreateOrUpdate.
 package main
 
 import (

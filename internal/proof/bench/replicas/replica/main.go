@@ -1,5 +1,6 @@
-// Command replica is one replica of a controller of ConfigMaps or Pods that does nothing with them. For each line of
-// its standard input it prints its resource usage since its start, as a line of JSON; it stops at the end of the
+// Command replica is one replica of a controller of ConfigMaps or Pods that
+// does nothing with them. For each line of its standard input it prints its
+// resource usage since its start, as a line of JSON; it stops at the end of the
 // input.
 package main
 
@@ -127,8 +128,8 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// answer prints the usage, until the input ends. "measure" asks for everything, any other line only for cheap
-// measurements.
+// answer prints the usage, until the input ends. "measure" asks for everything,
+// any other line only for cheap measurements.
 func (r *replica) answer() {
 	out := json.NewEncoder(os.Stdout)
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
