@@ -150,7 +150,7 @@ func TestErrors(t *testing.T) {
 		{"two terminal errors are not", nothing, errors.Join(reconcile.Terminal(errors.New("boom")), reconcile.Terminal(errors.New("bang"))), time.Hour, Equal(1), "waiting for a change", "retrying"},
 		{"an error with After waits exactly", reconcile.After(time.Minute), errors.New("boom"), 3*time.Minute + time.Second, Equal(4), "", ""},
 		{"Retry-After is honoured", nothing, throttled, 22 * time.Second, Equal(4), "", ""},
-		{"a conflict is repeated soon and quietly", nothing, conflict, 151 * time.Millisecond, Equal(3), "repeated soon", "retrying"},
+		{"a conflict is repeated soon and quietly", nothing, conflict, 151 * time.Millisecond, Equal(3), "repeating the reconcile soon", "retrying"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inFixture(t, func(w *fixture) {

@@ -1,5 +1,5 @@
-// Command website runs web servers for Websites, and tells a CDN where they
-// are. See README.md.
+// Command website runs web servers for Websites, and tells a CDN where they are. See
+// README.md.
 package main
 
 import (

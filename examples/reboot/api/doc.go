@@ -8,8 +8,7 @@
 //	status: slots (the ledger) ◀── queue (requests, oldest first), conditions
 //
 // What holds:
-//   - Cluster-scoped; group reboot.homeostat.dev, version v1alpha1; status is a
-//     subresource.
+//   - Cluster-scoped; group reboot.homeostat.dev, version v1alpha1; status is a subresource.
 //   - [NewClient] makes a typed client without generated code.
 //   - The definition to install is deploy/crd.yaml.
 //

@@ -36,8 +36,8 @@ type RebootGroupSpec struct {
 	// MinReadySeconds is how long a node must have been Ready after its reboot
 	// before the next one may go.
 	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
-	// Windows are the times at which a reboot may begin; without any, always.
-	// Several add up.
+	// Windows are the times at which a reboot may begin; without any, always. Several
+	// add up.
 	Windows []Window `json:"windows,omitempty"`
 	// Drain is how Pods leave a node before its reboot.
 	Drain Drain `json:"drain,omitzero"`
@@ -45,8 +45,8 @@ type RebootGroupSpec struct {
 	MaxReboots MaxReboots `json:"maxReboots,omitzero"`
 }
 
-// MaxReboots is how many reboots a node may have in that many hours. Further
-// requests wait, and the condition HeldBack names the node.
+// MaxReboots is how many reboots a node may have in that many hours. Further requests
+// wait, and the condition HeldBack names the node.
 type MaxReboots struct {
 	// Count defaults to 3.
 	Count int32 `json:"count,omitempty"`
@@ -60,26 +60,25 @@ func (m MaxReboots) Bounds() (count int, in time.Duration) {
 	return cmp.Or(int(m.Count), defaultCount), time.Duration(cmp.Or(m.Hours, defaultHours)) * time.Hour
 }
 
-// Window is a maintenance window. It is read off a clock on the wall of its
-// time zone: an hour that is skipped in spring has no window, one that comes
-// twice in autumn has it twice.
+// Window is a maintenance window. It is read off a clock on the wall of its time zone:
+// an hour that is skipped in spring has no window, one that comes twice in autumn has
+// it twice.
 type Window struct {
 	// Days are the days on which the window begins: Mon to Sun. Defaults to all.
 	Days []string `json:"days,omitempty"`
-	// Start and End are times of the day, such as 22:00. A window whose end is
-	// before its start ends on the next day.
+	// Start and End are times of the day, such as 22:00. A window whose end is before
+	// its start ends on the next day.
 	Start string `json:"start"`
 	End   string `json:"end"`
-	// TimeZone is a name of the IANA database, such as Europe/Berlin. Defaults
-	// to UTC.
+	// TimeZone is a name of the IANA database, such as Europe/Berlin. Defaults to UTC.
 	TimeZone string `json:"timeZone,omitempty"`
 }
 
 // Drain is how Pods leave a node before its reboot.
 type Drain struct {
-	// Policy for a drain that takes too long: abort gives the slot back and
-	// tries again later, wait continues, force reboots with the Pods that are
-	// left. Defaults to abort.
+	// Policy for a drain that takes too long: abort gives the slot back and tries again
+	// later, wait continues, force reboots with the Pods that are left.
+	// Defaults to abort.
 	Policy string `json:"policy,omitempty"`
 	// TimeoutSeconds is how long is too long. Defaults to 600.
 	TimeoutSeconds int32 `json:"timeoutSeconds,omitempty"`
@@ -98,15 +97,13 @@ func (d Drain) Retry() time.Duration {
 
 // RebootGroupStatus holds the ledger and the controller's reports.
 type RebootGroupStatus struct {
-	// ObservedGeneration is the generation of the spec that the conditions are
-	// about.
+	// ObservedGeneration is the generation of the spec that the conditions are about.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Nodes is how many nodes belong to the group.
 	Nodes int32 `json:"nodes,omitempty"`
 	// Limit is maxUnavailable as a number of nodes.
 	Limit int32 `json:"limit,omitempty"`
-	// Slots is the ledger: which nodes may be disrupted, in the order of
-	// reservation.
+	// Slots is the ledger: which nodes may be disrupted, in the order of reservation.
 	Slots []Slot `json:"slots,omitempty"`
 	// Queue has the requests without a slot, oldest first.
 	Queue []Waiting `json:"queue,omitempty"`
@@ -124,9 +121,8 @@ type Slot struct {
 	Epoch int64 `json:"epoch"`
 	// Since is when the slot was reserved, or rewritten for another request.
 	Since metav1.Time `json:"since,omitzero"`
-	// Stage is how far the controller has seen the reboot come, and StageSince
-	// when it first saw that, by its own clock: every deadline is counted from
-	// there.
+	// Stage is how far the controller has seen the reboot come, and StageSince when it
+	// first saw that, by its own clock: every deadline is counted from there.
 	Stage      string      `json:"stage,omitempty"`
 	StageSince metav1.Time `json:"stageSince,omitzero"`
 	// Beat is the latest sign of the agent that was noted, and HeardAt when.

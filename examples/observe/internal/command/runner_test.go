@@ -103,7 +103,7 @@ func TestWhatIsWrongWithTheFirstLineOfAScriptIsSaid(t *testing.T) {
 	script := filepath.Join(t.TempDir(), "script")
 	for first, says := range map[string]string{
 		"echo hello\n":          "the first line of a script must be #!/bin/sh",
-		"#!/bin/sh\r\nexit 0\n": "does it end with CR?",
+		"#!/bin/sh\r\nexit 0\n": "does that line end with CR?",
 	} {
 		d.Expect(os.WriteFile(script, []byte(first), 0o700)).To(Succeed())
 		d.Expect(d.Run(t.Context(), command.Call{Argv: []string{script}})).To(MatchError(ContainSubstring(says)))

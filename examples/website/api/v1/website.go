@@ -48,9 +48,8 @@ type WebsiteSpec struct {
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
 	Replicas int32 `json:"replicas"`
-	// SecretName names a Secret of the same namespace, which becomes the
-	// environment of the web server. When it changes the web server is
-	// restarted.
+	// SecretName names a Secret of the same namespace, which becomes the environment of
+	// the web server. When it changes the web server is restarted.
 	// +kubebuilder:validation:MinLength=1
 	SecretName string `json:"secretName"`
 }

@@ -29,11 +29,9 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// Name of the operator: its field manager, and its mark on its objects.
-const Name = "website"
-
-// siteLabel is on the Pods of a Website.
-const siteLabel = "web.homeostat.dev/website"
+// Name is the operator's field manager, and its mark on its objects. The Pods of a
+// Website have siteLabel.
+const Name, siteLabel = "website", "web.homeostat.dev/website"
 
 // Client reads and writes the Websites of one namespace, or of all.
 type Client interface {
@@ -45,7 +43,7 @@ type Client interface {
 func Setup(env operator.Env, cdn CDN) ([]*reconcile.Controller, error) {
 	resource := v1.GroupVersion.WithResource("websites")
 	websites, err := cluster.NewKind[*v1.Website, *v1.WebsiteList](env.Cluster, resource, v1.AddToScheme)
-	check := reconcile.Key{Name: "check"} // of no website: a directory that cannot be written is an error of the start
+	check := reconcile.Key{Name: "check"} // of no Website: a directory that cannot be written ends the program here
 	if err = errors.Join(err, cdn.Publish(check, ""), cdn.Remove(check)); err != nil {
 		return nil, err
 	}
@@ -94,8 +92,7 @@ func New(
 	}, o)
 }
 
-// Reconcile brings a Website to its desired state, and says in its status how
-// far it is.
+// Reconcile brings a Website to its desired state, and says in its status how far it is.
 func (r *reconciler) Reconcile(ctx context.Context, q reconcile.Request[*v1.Website]) (reconcile.Result, error) {
 	site, ok := q.Object()
 	if !ok {
@@ -116,8 +113,7 @@ func (r *reconciler) Reconcile(ctx context.Context, q reconcile.Request[*v1.Webs
 // clean removes the entry that the server does not delete with the Website.
 func (r *reconciler) clean(_ context.Context, w *v1.Website) error { return r.cdn.Remove(keyOf(w)) }
 
-// keep writes all differences from the Website's spec, and returns what
-// visitors still lack.
+// keep writes all differences from the Website's spec, and returns what visitors still lack.
 func (r *reconciler) keep(ctx context.Context, site *v1.Website) (lacks string, err error) {
 	secret, ok := r.secrets.Get(secretOf(site))
 	if !ok {
@@ -134,9 +130,9 @@ func (r *reconciler) keep(ctx context.Context, site *v1.Website) (lacks string, 
 	return "", nil
 }
 
-// publish sets the Website's entry in the CDN. The cache may be late, after a
-// restart by minutes, and no precondition protects the CDN: only the server
-// knows whether the Website still exists. If it does, so does the finalizer.
+// publish sets the Website's entry in the CDN. The cache may be late, after a restart
+// by minutes, and no precondition protects the CDN: only the server knows whether the
+// Website still exists. If it does, so does the finalizer.
 func (r *reconciler) publish(ctx context.Context, site *v1.Website) error {
 	if is, _ := r.cdn.Entry(keyOf(site)); string(is) == entryOf(site) {
 		return nil
@@ -148,8 +144,7 @@ func (r *reconciler) publish(ctx context.Context, site *v1.Website) error {
 	return r.cdn.Publish(keyOf(site), entryOf(site))
 }
 
-// report writes the condition, unless the Website has it already, and an Event
-// when it changes.
+// report writes the condition, unless the Website has it already, and an Event when it changes.
 func (r *reconciler) report(ctx context.Context, site *v1.Website, lacks string) error {
 	ready := metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Complete"}
 	if lacks != "" {
@@ -164,8 +159,8 @@ func (r *reconciler) report(ctx context.Context, site *v1.Website, lacks string)
 	return err
 }
 
-// deploymentOf returns the web server of a Website. It sets only its own
-// fields: the server's defaults and additions by others stay.
+// deploymentOf returns the web server of a Website. It sets only its own fields: the
+// server's defaults and additions by others stay.
 func deploymentOf(site *v1.Website, secret *corev1.Secret) children.Child[*appsv1.Deployment] {
 	return children.Child[*appsv1.Deployment]{Name: site.Name, Edit: func(d *appsv1.Deployment) {
 		d.Spec.Replicas = new(site.Spec.Replicas)
@@ -186,8 +181,7 @@ func deploymentOf(site *v1.Website, secret *corev1.Secret) children.Child[*appsv
 // serviceOf returns how the CDN reaches the web server.
 func serviceOf(site *v1.Website) children.Child[*corev1.Service] {
 	return children.Child[*corev1.Service]{Name: site.Name, Edit: func(s *corev1.Service) {
-		s.Spec.Type = corev1.ServiceTypeClusterIP
-		s.Spec.Selector = map[string]string{siteLabel: site.Name}
+		s.Spec.Type, s.Spec.Selector = corev1.ServiceTypeClusterIP, map[string]string{siteLabel: site.Name}
 		s.Spec.Ports = []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(8080), Protocol: corev1.ProtocolTCP}}
 	}}
 }
@@ -204,16 +198,15 @@ func keyOf(o metav1.Object) reconcile.Key {
 	return reconcile.Key{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-// CDN brings visitors to websites: it reads a directory, in which each website
-// has a file. It stands for everything outside of a cluster: DNS, a load
-// balancer, a cloud.
+// CDN brings visitors to websites: it reads a directory, in which each website has a
+// file. It stands for everything outside of a cluster: DNS, a load balancer, a cloud.
 type CDN string
 
 // Entry returns the entry of a website.
 func (c CDN) Entry(site reconcile.Key) ([]byte, error) { return os.ReadFile(c.file(site)) }
 
-// Publish makes entry that of a website. If that fails, as on a full disk, the
-// CDN reads the last one, except on Windows.
+// Publish makes entry that of a website. If that fails, as on a full disk, the CDN reads
+// the last one, except on Windows.
 func (c CDN) Publish(site reconcile.Key, entry string) error {
 	return maybe.WriteFile(c.file(site), []byte(entry), 0o644)
 }
