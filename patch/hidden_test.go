@@ -152,6 +152,32 @@ var hiddenCases = []hiddenCase{
 		edit:   func(w *widget) { w.Spec.Rules[0].Paths = append(w.Spec.Rules[0].Paths, "/b") },
 	},
 	{
+		name: "a list in a list", is: `{"matrix":[[{"host":"a","port":1,"new":"x"},{"host":"b","new":"y"}],[{"new":"z"}]]}`,
+		wanted: `{"matrix":[[{"host":"a","port":2,"new":"x"},{"host":"b","new":"y"}],[{"new":"z"}]]}`,
+		edit:   func(w *widget) { w.Spec.Matrix[0][0].Port = 2 },
+	},
+	{
+		name: "lists in a map, one of them removed", is: `{"groups":{"a/~1":[{"host":"a","new":"x"}],"b":[{"host":"b","new":"y"}]}}`,
+		wanted: `{"groups":{"a/~1":[{"host":"a","port":2,"new":"x"}]}}`,
+		edit: func(w *widget) {
+			w.Spec.Groups["a/~1"][0].Port = 2
+			delete(w.Spec.Groups, "b")
+		},
+	},
+	{
+		name: "a list in a map whose key is escaped", is: `{"groups":{"a/~1":[{"host":"a","new":"x"}]}}`, refused: "spec.groups.a/~1 ",
+		edit: func(w *widget) { w.Spec.Groups["a/~1"][0].Host = "b" },
+	},
+	{
+		name: "all entries of maps removed", is: `{"settings":{"a":"b"},"groups":{"a":[{"new":"x"}],"b":[]},"new":1}`,
+		wanted: `{"new":1}`, edit: func(w *widget) { w.Spec.Settings, w.Spec.Groups = nil, nil },
+	},
+	{
+		name: "a map emptied of which a Transform has cut out an entry", is: `{"settings":{"a":"b","hidden":"c"}}`,
+		refused: "spec.settings", cut: func(w *widget) { delete(w.Spec.Settings, "hidden") },
+		edit: func(w *widget) { w.Spec.Settings = map[string]string{} },
+	},
+	{
 		name: "members that a Transform has cleared", is: `{"rules":[{"host":"a","port":1},{"host":"b","port":2}]}`,
 		wanted: `{"rules":[{"host":"a","port":1},{"host":"b","port":2},{"host":"c"}]}`,
 		cut: func(w *widget) {

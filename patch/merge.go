@@ -38,7 +38,9 @@ import (
 // sets rules[0].port keeps the other fields of that rule, also those that the
 // program's type does not have. An element is recognised by its name, type, key
 // or id, and otherwise by its place and by what it has in common with the old
-// one.
+// one. A map of a custom kind that the edit empties is patched in this way, too:
+// its entries are removed one by one, and the edit is refused if a Transform
+// hides others.
 //
 // The copy belongs to edit, which may retain it or parts of it; changes made
 // after edit has returned are not sent. The copy of a Go struct has no managed

@@ -90,7 +90,9 @@ func TestAPatchDoesNotTellThemApartOnBuiltInKindsWhichStoreNoDifference(t *testi
 
 func TestAPatchTellsThemApartWhereACustomKindsJSONDoes(t *testing.T) {
 	g := NewWithT(t)
-	g.Expect(sent(t, gadget(), nil, func(w *widget) { w.Spec.Bare = nil })).To(MatchJSON(`{"spec":{"bare":null}}`))
+	g.Expect(sent(t, gadget(), nil, func(w *widget) { w.Spec.Bare = nil })).To(MatchJSON(
+		`[{"op":"add","path":"/metadata/resourceVersion","value":"3"},{"op":"remove","path":"/spec/bare/k"},` +
+			`{"op":"test","path":"/spec/bare","value":{}},{"op":"remove","path":"/spec/bare"}]`))
 	w := gadget()
 	w.Spec.Bare = nil
 	g.Expect(sent(t, w, nil, func(w *widget) { w.Spec.Bare = map[string]string{} })).

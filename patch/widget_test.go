@@ -26,6 +26,8 @@ type widgetSpec struct {
 	Rules    []rule            `json:"rules,omitempty"`
 	Network  network           `json:"network,omitzero"`
 	Retries  []metav1.Duration `json:"retries,omitempty"`
+	Groups   map[string][]rule `json:"groups,omitempty"`
+	Matrix   [][]rule          `json:"matrix,omitempty"`
 }
 
 // rule has no key.

@@ -17,6 +17,9 @@ func (w *writer) mapDiff(n *node, a, b place) {
 	va, vb := n.value(a), n.value(b)
 	switch {
 	case w.style == JSON && vb.IsNil():
+		if w.strict {
+			w.fail(errWholeList)
+		}
 		w.null()
 	case w.style == JSON && va.IsNil():
 		w.fresh(n, b)

@@ -120,7 +120,10 @@ func (o *operations) move(source, target int) {
 	})
 }
 
-var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
+var (
+	pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
+	fieldNames     = strings.NewReplacer("/", ".", "~1", "/", "~0", "~") // of a JSON pointer
+)
 
 // atMember calls f with the path of a member or an element as the current path.
 func (o *operations) atMember(name string, f func()) {
@@ -133,7 +136,7 @@ func (o *operations) atMember(name string, f func()) {
 // addDependency records that the patch depends on the value at the current
 // path.
 func (o *operations) addDependency() {
-	field := strings.ReplaceAll(strings.TrimPrefix(string(o.path), "/"), "/", ".")
+	field := fieldNames.Replace(strings.TrimPrefix(string(o.path), "/"))
 	if !slices.Contains(o.fields, field) {
 		o.fields = append(o.fields, field)
 	}
@@ -216,13 +219,18 @@ func (o *operations) create(value []byte) {
 	o.op("add", value)
 }
 
-// remove removes the value at the current path. From a list it removes only the
-// elements that were read.
+// remove removes the value at the current path. From a list or a map it removes
+// only what was read, and the patch fails if the server has more.
 func (o *operations) remove(a *tree) {
 	switch {
-	case a.byKey && a.shape == shapeObject:
+	case a.shape == shapeObject && (a.byKey || a.isMap):
 		for _, name := range a.names {
 			o.atMember(name, func() { o.op("remove", nil) })
+		}
+		if !a.byKey {
+			o.addDependency()
+			o.op("test", []byte("{}"))
+			o.op("remove", nil)
 		}
 	case a.byMember:
 		for i, name := range a.names {

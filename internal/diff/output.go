@@ -15,8 +15,9 @@ import (
 var errUnmergeable = errors.New("cannot be merged by key")
 
 // errWholeList ends a patch that would replace a whole list, and would so
-// remove members of its elements that the Go type does not know.
-var errWholeList = errors.New("replaces a list")
+// remove members of its elements that the Go type does not know, or remove a
+// whole map, with the entries that a Transform has cut out of it.
+var errWholeList = errors.New("replaces a list or removes a map")
 
 // output is JSON that is being written.
 type output struct {

@@ -41,6 +41,9 @@ type tree struct {
 	fromNil bool
 	// byKey says that this object loses its members one by one.
 	byKey bool
+	// isMap says that this object is a map. The server may have entries that a
+	// Transform has cut out of it.
+	isMap bool
 	// byMember says that this object is a struct that its parent may omit.
 	// Members of it that the Go type does not know must remain.
 	byMember bool
@@ -134,7 +137,7 @@ func (t *tree) empty() bool {
 }
 
 func (l *planter) mapTree(n *node, p place) *tree {
-	t := &tree{shape: shapeObject, sure: true, byKey: l.exact}
+	t := &tree{shape: shapeObject, sure: true, byKey: l.exact, isMap: true}
 	m := n.value(p)
 	for _, name := range keysOf(m, reflect.Zero(n.typ)) {
 		v := reflect.New(n.elem.typ)

@@ -95,7 +95,7 @@ func (w *writer) writeRemoval(f *field, a, b place, retained bool) {
 			})
 		})
 	default:
-		if w.strict && f.node.kind == kindSlice {
+		if w.strict && (f.node.kind == kindSlice || f.node.kind == kindMap && w.style == JSON) {
 			w.fail(errWholeList)
 		}
 		w.key("", f.name)
