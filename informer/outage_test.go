@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -75,6 +76,24 @@ func endingAtOnce(r *http.Request) (*http.Response, error) {
 		`"status":"Failure","message":"the storage is away","code":500}}`+"\n"), nil
 }
 
+const expired = `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"too old","reason":"Expired","code":410}`
+
+// expiring lists, and opens watches and streaming lists that end with status 410.
+func expiring(r *http.Request) (*http.Response, error) {
+	if r.URL.Query().Get("watch") == "" {
+		return open(r)
+	}
+	return answered(r, http.StatusOK, runtime.ContentTypeJSON, `{"type":"ERROR","object":`+expired+"}\n"), nil
+}
+
+// expiringWithoutStreams is expiring of a server that cannot stream lists.
+func expiringWithoutStreams(r *http.Request) (*http.Response, error) {
+	if r.URL.Query().Get("sendInitialEvents") != "" {
+		return refusing(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid)(r)
+	}
+	return expiring(r)
+}
+
 var outages = map[string]transportFunc{
 	"Unauthorized":        refusing(http.StatusUnauthorized, metav1.StatusReasonUnauthorized),
 	"Forbidden":           refusing(http.StatusForbidden, metav1.StatusReasonForbidden),
@@ -87,6 +106,9 @@ var outages = map[string]transportFunc{
 	"failed":              failing(errors.New("odd")),
 	"watch ends at once":  endingAtOnce,
 	"Forbidden (watches)": onlyLists,
+
+	"watch ends at once (410)":             expiring,
+	"watch ends at once (410, no streams)": expiringWithoutStreams,
 }
 
 // beginning runs an informer of Pods on a server whose first watch ends after
@@ -155,4 +177,17 @@ func TestA401BeforeTheFirstListIsNoneThatCameLater(t *testing.T) {
 		g.Expect(s.UnauthorizedSince).To(BeZero())
 		g.Expect(s.Problems).To(BeEmpty(), "Reason says it")
 	})
+}
+
+// The reflector itself sends such a list again without a pause.
+func TestAStreamingListThatBreaksOffIsReplacedByAPlainOne(t *testing.T) {
+	g, most := NewWithT(t), 200
+	asked := asks(t, time.Minute, func(n int, r *http.Request) (*http.Response, error) {
+		if n > most {
+			return open(r)
+		}
+		return expiring(r)
+	})
+	g.Expect(len(asked)).To(BeNumerically("<", most/2), "%v", asked[:min(20, len(asked))])
+	g.Expect(slices.ContainsFunc(asked, func(a string) bool { return strings.HasSuffix(a, " list") })).To(BeTrue())
 }

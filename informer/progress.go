@@ -52,7 +52,13 @@ type progress struct {
 	troubles     troubles // logged since a request succeeded
 	listedBefore bool     // a list has been stored
 	neverStreams bool     // streaming lists do not end
+	// brokenStreams counts streaming lists that broke off since the last list.
+	brokenStreams int
 }
+
+// maxBrokenStreams is how many streaming lists in a row may break off before a plain
+// list is sent.
+const maxBrokenStreams = 2
 
 // request is the last request.
 type request struct {
@@ -87,6 +93,9 @@ func (p *progress) begin(phase phase) {
 	p.received.Store(0)
 	p.mu.Lock()
 	opened := p.request.opened
+	if p.request.phase == phaseStream && !opened.IsZero() {
+		p.brokenStreams++
+	}
 	p.noteEnd()
 	p.request = request{phase: phase, since: time.Now(), unanswered: true}
 	p.mu.Unlock()
@@ -110,7 +119,8 @@ func (p *progress) answered(ctx context.Context, err error) {
 		err = context.Cause(ctx)
 	}
 	p.err = fmt.Errorf("%s: %w", p.request.phase, err)
-	if ctx.Err() == nil {
+	cannotStream := p.request.phase == phaseStream && apierrors.IsInvalid(err)
+	if ctx.Err() == nil && !cannotStream { // it may still list
 		p.outage.add(p.err)
 	}
 	p.counted.failures.Add(1)
@@ -196,7 +206,7 @@ func (p *progress) listed() {
 	p.markActive()
 	p.mu.Lock()
 	again := p.listedBefore
-	p.listedBefore = true
+	p.listedBefore, p.brokenStreams = true, 0
 	p.counted.lists.Add(1)
 	if p.request.phase == phaseStream {
 		p.request.phase = phaseWatch
@@ -218,10 +228,13 @@ func (p *progress) bookmarked() {
 	}
 }
 
+// cannotStream reports whether a plain list must be sent, because streaming lists do
+// not end, or because several in a row broke off: after an error event such as 410, the
+// reflector would send the next one at once.
 func (p *progress) cannotStream() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.neverStreams
+	return p.neverStreams || p.brokenStreams >= maxBrokenStreams
 }
 
 // wakeGuard makes guard look again at once.
