@@ -170,7 +170,9 @@ var _ = Describe("The reboot operator as it is shipped", Ordered, func() {
 
 	It("lets the controller grant, and everybody call off", func(ctx SpecContext) {
 		Expect(merge(ctx, controller, "own", annotation("reboot-now", "x"))).To(Succeed())
-		Expect(merge(ctx, controller, "own", annotation("last-reboot", "x"))).To(MatchError(ContainSubstring("only the agent")))
+		Expect(merge(ctx, controller, "own", annotation("reboot-in-progress", "x"))).To(MatchError(ContainSubstring("only the agent")))
+		Expect(merge(ctx, controller, "own", annotation("last-reboot", "x"))).To(Succeed(), "the result of a reboot that it has ended")
+		Expect(merge(ctx, controller, "own", annotation("last-reboot", nil))).To(Succeed())
 		Expect(merge(ctx, cluster.Config(), "own", annotation("reboot-now", nil))).To(Succeed())
 	})
 
