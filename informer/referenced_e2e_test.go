@@ -190,7 +190,7 @@ func sharedWatch(ctx context.Context, t *testing.T, server *e2e.Cluster, admin k
 		for _, key := range keys[1:] {
 			h.is(key, "true ")
 		}
-		h.Expect(h.secrets.Status().OpenWatches).To(Equal(watches))
+		h.Eventually(func() int { return h.secrets.Status().OpenWatches }, patience).Should(Equal(watches))
 		h.update(keys[0], "2")
 		h.create(keys[1], "3")
 		h.is(keys[0], "true 2")
