@@ -23,7 +23,7 @@ type bug struct {
 
 var bugs = []bug{
 	{
-		name: "no-watch-of-services", old: "		reconcile.Owned(services),\n", new: "", oracle: "watch",
+		name: "no-watch-of-services", old: ", reconcile.Owned(services),", new: ",", oracle: "watch",
 	},
 	{
 		name: "published-by-a-late-cache", oracle: "goal",
