@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,7 +38,7 @@ type referenceModel struct {
 
 	backup   int64 // a version of the server
 	restore  map[types.NamespacedName]string
-	restores int
+	restores atomic.Int64
 }
 
 // key returns one of a few keys of a few namespaces.
@@ -146,9 +147,9 @@ func (m *referenceModel) delete(key types.NamespacedName) {
 // expectSeen checks that the cache is no older than a write when it says that
 // it has seen it.
 func (m *referenceModel) expectSeen(key types.NamespacedName, rv string, counter int) {
-	restores := m.restores
+	restores := m.restores.Load()
 	m.secrets.Parts().OnSeen(key, rv, func() {
-		if m.restores != restores {
+		if m.restores.Load() != restores {
 			return // the write may be lost
 		}
 		known, err := m.secrets.Parts().State(key)
@@ -176,7 +177,7 @@ func (m *referenceModel) backUpOrRestore() {
 		m.backup, m.restore = m.server.Version(), maps.Clone(m.exists)
 		return
 	}
-	m.restores++ // before watches begin again
+	m.restores.Add(1) // before watches begin again
 	m.setDown(true)
 	if m.server.Restore(m.backup) == nil { // it is not too old
 		m.exists = maps.Clone(m.restore)
