@@ -136,7 +136,8 @@ func TestACertificateThatIsNoneEndsTheProgram(t *testing.T) {
 	_, err = readCertificate("a", "")
 	g.Expect(err).To(MatchError(ContainSubstring("must both be set, or neither")))
 	for _, args := range [][]string{
-		{"--tls-cert-file=a"}, {"--tls-private-key-file=a"},
+		{"--tls-cert-file=a"},
+		{"--tls-private-key-file=a"},
 		{"--tls-cert-file=a", "--tls-private-key-file=a", "--listen-addr="},
 	} {
 		var said bytes.Buffer

@@ -441,8 +441,10 @@ func (s *server) pods(t *testing.T) cache.ListerWatcher {
 // RoundTrip implements [http.RoundTripper].
 func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer := func(status int, body io.ReadCloser) (*http.Response, error) {
-		return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}, Body: body,
-			Request: r}, nil
+		return &http.Response{
+			StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}, Body: body,
+			Request: r,
+		}, nil
 	}
 	switch query := r.URL.Query(); {
 	case query.Has("sendInitialEvents"):

@@ -35,8 +35,11 @@ func TestTheManifestIsHeldAgainstTheCalls(t *testing.T) {
 			"    verbs: [patch]\n    resourceNames: [b]", nil, []string{
 			"it may not patch configmaps d/a: ",
 		}},
-		"names do not allow the list of all": {"[list, watch, patch]", "[list, watch, patch]\n    resourceNames: [a, b]",
-			nil, []string{"configmaps of all namespaces: add to the rules of "}},
+		"names do not allow the list of all": {
+			"[list, watch, patch]", "[list, watch, patch]\n    resourceNames: [a, b]",
+			nil,
+			[]string{"configmaps of all namespaces: add to the rules of "},
+		},
 		"a verb too many": {secrets, "watch, create, delete]", nil, []string{
 			"no run needs these grants", "delete secrets (ClusterRole breeder in ",
 		}},

@@ -207,8 +207,10 @@ var notRun = []exclusion{ //nolint:gochecknoglobals // a table
 // runClientGo runs the tests of client-go's shared informer.
 func (s *scratchModule) runClientGo(ctx context.Context) (suite, error) {
 	from := filepath.Join(s.folders[clientGo], "tools", "cache")
-	result := suite{Module: clientGo, Version: s.versions[clientGo], Folder: "tools/cache, shared_informer_test.go",
-		Excluded: notRun}
+	result := suite{
+		Module: clientGo, Version: s.versions[clientGo], Folder: "tools/cache, shared_informer_test.go",
+		Excluded: notRun,
+	}
 	text, err := os.ReadFile(filepath.Join(from, "shared_informer_test.go"))
 	if err != nil {
 		return result, err
