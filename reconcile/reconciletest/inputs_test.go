@@ -115,6 +115,7 @@ func TestInputsAreChangedAsUsersDo(t *testing.T) {
 		"delete configmaps d/a": "r1", "create ConfigMap d/a": "r1",
 		`patch secrets d/other {"data":{"key":"ZWRpdGVk"}}`:                      "i2.1",
 		`patch secrets d/other {"metadata":{"labels":{"of":"somebody-edited"}}}`: "i2.2",
+
 		"delete secrets d/other": "r2",
 		"create Secret d/other":  "r2",
 	} {
