@@ -207,13 +207,14 @@ func TestAKindThatOnlyOptionalControllersWatchMayBeMissing(t *testing.T) {
 		}
 	}
 	file := answers(t, everything)
-	r := runs(t, operator.Program{}, setup(true), "--kubeconfig="+file)
-	g.Eventually(r.ran, patience).Should(Receive(Equal("home")))
-	g.Eventually(r.readyz, patience).Should(And(HavePrefix("200 "), ContainSubstring("[!] controller/potter: it waits for the cache of ")))
 	var said bytes.Buffer
 	p := operator.Program{Name: "test", Setup: func(env operator.Env) ([]*reconcile.Controller, error) {
 		return setup(false)(env, nil)
 	}}
 	g.Expect(p.Main([]string{"--kubeconfig=" + file, "--listen-addr="}, &said)).To(Equal(1))
 	g.Expect(said.String()).To(ContainSubstring("checking that the server has pots"))
+
+	r := runs(t, operator.Program{}, setup(true), "--kubeconfig="+file) // last, since it runs until the test ends
+	g.Eventually(r.ran, patience).Should(Receive(Equal("home")))
+	g.Eventually(r.readyz, patience).Should(And(HavePrefix("200 "), ContainSubstring("[!] controller/potter: it waits for the cache of ")))
 }
