@@ -211,7 +211,8 @@ func merge[C Client[T], T informer.Object](
 func checkEndpoint(p diff.Patch, s diff.Style, subresource string) error {
 	switch {
 	case subresource == status && p.Member != "":
-		return fmt.Errorf("the edit changes %s, which the status subresource ignores: use Merge without Subresource", p.Member)
+		return fmt.Errorf("the edit changes %s, but the status subresource ignores it: use Merge without Subresource",
+			p.Member)
 	case subresource == "" && p.Status && s == diff.Strategic:
 		return errors.New("the edit changes status, which only the status subresource writes: use Status")
 	default:

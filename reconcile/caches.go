@@ -162,7 +162,8 @@ func (s *shardCaches) overdue() error {
 func (s *shardCaches) replay(ctx context.Context, numbers []int) {
 	err := s.ranger.Deleted(ctx, s.controller.sources[0].Parts().Shards(), numbers, s.keep, s.deleted)
 	if err != nil && ctx.Err() == nil {
-		klog.FromContext(ctx).Error(err, "objects that were deleted before this replica got their shard may not be reconciled",
+		klog.FromContext(ctx).Error(err,
+			"objects that were deleted before this replica got their shard may not be reconciled",
 			"controller", s.controller.name)
 	}
 }

@@ -180,11 +180,11 @@ func (r *referrers) ownersOf(of objectRef) []Key {
 	return sorted(maps.Keys(r.back[of]), everyKey)
 }
 
-// sorted returns those keys for which which is true by namespace and name: what
-// is done for all of a map's keys is done in the same order each time.
-func sorted(keys iter.Seq[Key], which func(Key) bool) (all []Key) {
+// sorted returns the keys that wanted accepts, sorted by namespace and name.
+// A map's order differs each time; what is done for its keys must not.
+func sorted(keys iter.Seq[Key], wanted func(Key) bool) (all []Key) {
 	for key := range keys {
-		if which(key) {
+		if wanted(key) {
 			all = append(all, key)
 		}
 	}

@@ -194,7 +194,7 @@ type informerReport struct {
 	Events   int64 `json:"events"`
 }
 
-// reportOf returns the present state, with at most keys keys of each
+// reportOf returns the present state. It lists at most that many keys of each
 // controller. It waits for no reconcile and sends no request.
 func reportOf(o *Options, keys int) *report {
 	r := &report{

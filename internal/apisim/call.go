@@ -13,7 +13,7 @@ import (
 )
 
 // Call is one API call: the client, the verb as RBAC names it, and the object.
-type Call struct {
+type Call struct { //nolint:recvcheck // the methods that fill it in need a pointer; a Call that is complete is a value
 	Client      string
 	Incarnation int
 	Verb        string // get list watch create update patch delete deletecollection

@@ -232,7 +232,9 @@ func (r Resource) subresources() []subresourceInfo {
 	case "/pods":
 		eviction := schema.GroupVersionKind{Group: "policy", Version: "v1", Kind: "Eviction"}
 		list = append(list, subresourceInfo{name: "eviction", kind: eviction, verbs: []string{"create"}},
-			subresourceInfo{name: "binding", kind: schema.GroupVersionKind{Version: "v1", Kind: "Binding"}, verbs: []string{"create"}})
+			subresourceInfo{
+				name: "binding", kind: schema.GroupVersionKind{Version: "v1", Kind: "Binding"}, verbs: []string{"create"},
+			})
 	case "/namespaces":
 		list = append(list, subresourceInfo{name: "finalize", kind: r.gvk(), verbs: []string{"update"}})
 	}

@@ -224,7 +224,8 @@ func changedJob(obj, old object) field.ErrorList {
 // shrunk refuses a claim for less storage, and a change of its resources before
 // it is bound.
 func shrunk(obj, old object) field.ErrorList {
-	if oldValue := text(asObject(old["spec"]), "volumeName"); oldValue != "" && oldValue != text(asObject(obj["spec"]), "volumeName") {
+	oldVolume, newVolume := text(asObject(old["spec"]), "volumeName"), text(asObject(obj["spec"]), "volumeName")
+	if oldVolume != "" && oldVolume != newVolume {
 		return field.ErrorList{field.Forbidden(field.NewPath("spec"), "spec is immutable after creation except "+
 			"resources.requests and volumeAttributesClassName for bound claims")}
 	}

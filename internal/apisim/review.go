@@ -78,7 +78,8 @@ func (s *Server) answerReview(r *request, obj object) error {
 		wildcard := []any{"*"}
 		obj["status"] = object{
 			"resourceRules":    []any{object{"verbs": wildcard, "apiGroups": wildcard, "resources": wildcard}},
-			"nonResourceRules": []any{object{"verbs": wildcard, "nonResourceURLs": wildcard}}, "incomplete": len(s.forbidden) > 0,
+			"nonResourceRules": []any{object{"verbs": wildcard, "nonResourceURLs": wildcard}},
+			"incomplete":       len(s.forbidden) > 0,
 		}
 	case "tokenreviews":
 		return s.tokenReview(obj)

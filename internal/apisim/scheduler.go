@@ -242,7 +242,8 @@ func (d *Scheduler) deliver(w *watcher, f Fault) {
 		w.pending = []delivery{{typ: watch.Error, failure: expired(w.seen, s.version)}}
 		w.release()
 	case Duplicated:
-		w.pending = slices.Insert(w.pending, 1, w.pending[0]) // the second is delivered in the next step, so that they do not race
+		// The second is delivered in the next step, so that they do not race.
+		w.pending = slices.Insert(w.pending, 1, w.pending[0])
 		w.release()
 	default:
 		w.release()

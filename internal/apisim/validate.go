@@ -80,7 +80,8 @@ func sameMeta(a, b object) bool {
 func metaErrors(obj, old object) field.ErrorList {
 	fresh, previous := &unstructured.Unstructured{Object: obj}, &unstructured.Unstructured{Object: old}
 	if fresh.GetResourceVersion() == "" { // the update is unconditional
-		fresh = &unstructured.Unstructured{Object: object{"metadata": metaWithVersion(metaOf(obj), previous.GetResourceVersion())}}
+		meta := metaWithVersion(metaOf(obj), previous.GetResourceVersion())
+		fresh = &unstructured.Unstructured{Object: object{"metadata": meta}}
 	}
 	path := field.NewPath("metadata")
 	errs := validation.ValidateObjectMetaAccessorUpdate(fresh, previous, path)

@@ -63,7 +63,8 @@ func (p *pairing) joinEqual(a, b []*tree) {
 	}
 	for text, oldPlaces := range olds {
 		newPlaces := news[text]
-		if len(newPlaces) > 0 && (len(oldPlaces) != len(newPlaces) || len(oldPlaces) > 1 && !slices.Equal(oldPlaces, newPlaces)) {
+		differ := len(oldPlaces) != len(newPlaces) || len(oldPlaces) > 1 && !slices.Equal(oldPlaces, newPlaces)
+		if len(newPlaces) > 0 && differ {
 			p.doubtful = append(p.doubtful, oldPlaces...)
 		}
 		unmoved := slices.DeleteFunc(slices.Clone(oldPlaces), func(i int) bool { return !slices.Contains(newPlaces, i) })

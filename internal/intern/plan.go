@@ -234,12 +234,12 @@ func mapKind(t reflect.Type) kind {
 
 // addRaw adds bytes. It extends the field before if that field ends where they
 // start.
-func (p *plan) addRaw(offset, size uintptr) {
-	if n := len(p.fields); n > 0 {
-		if previous := &p.fields[n-1]; previous.kind == raw && previous.offset+previous.size == offset {
+func (typ *plan) addRaw(offset, size uintptr) {
+	if n := len(typ.fields); n > 0 {
+		if previous := &typ.fields[n-1]; previous.kind == raw && previous.offset+previous.size == offset {
 			previous.size += size
 			return
 		}
 	}
-	p.fields = append(p.fields, field{kind: raw, offset: offset, size: size})
+	typ.fields = append(typ.fields, field{kind: raw, offset: offset, size: size})
 }

@@ -246,7 +246,8 @@ func (w walk) entries(target *place, like likes, k kind) {
 	hash, ok := w.hashMap(*target, k)
 	if ok {
 		var known place
-		if known, repeated = w.lookup(hash, mapShape, w.object, w.learning); known != nil && equalMaps(known, *target, k, exact) {
+		known, repeated = w.lookup(hash, mapShape, w.object, w.learning)
+		if known != nil && equalMaps(known, *target, k, exact) {
 			*target = known
 			return
 		}

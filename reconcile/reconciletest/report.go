@@ -103,10 +103,7 @@ func (r *Report) String() string {
 	if len(r.Unused) > 0 {
 		text += "; declared, and never used: " + strings.Join(r.Unused, ", ")
 	}
-	for _, grant := range r.Narrower {
-		text += "; " + grant
-	}
-	return text
+	return strings.Join(append([]string{text}, r.Narrower...), "; ")
 }
 
 // Covered reports whether every single deviation of this process was tried.

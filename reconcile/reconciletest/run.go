@@ -136,16 +136,20 @@ func (r *run) live(ctx context.Context, until func() time.Time) {
 			r.restless()
 			return
 		}
-		if entered {
-			continue
+		if !entered && !r.act(enabled) {
+			r.sched.Idle(r.patience(until()))
 		}
-		if a, f, ok := r.chooser.pick(enabled); ok {
-			r.chooser.take(a, f)
-			r.chooser.age()
-			continue
-		}
-		r.sched.Idle(r.patience(until()))
 	}
+}
+
+// act takes one action of the scheduler, and reports whether there was one.
+func (r *run) act(enabled []apisim.Action) bool {
+	a, f, ok := r.chooser.pick(enabled)
+	if ok {
+		r.chooser.take(a, f)
+		r.chooser.age()
+	}
+	return ok
 }
 
 // admit lets a worker of a queue in, and reports whether one was waiting.

@@ -101,7 +101,8 @@ func resourcesOf(list *metav1.APIResourceList) []apisim.Resource {
 	}
 	var all []apisim.Resource
 	for _, r := range list.APIResources {
-		if !slices.Contains(r.Verbs, "list") || !slices.Contains(r.Verbs, "watch") || state.Ignored(schema.GroupResource{Group: gv.Group, Resource: r.Name}) {
+		ignored := state.Ignored(schema.GroupResource{Group: gv.Group, Resource: r.Name})
+		if ignored || !slices.Contains(r.Verbs, "list") || !slices.Contains(r.Verbs, "watch") {
 			continue
 		}
 		status := func(s metav1.APIResource) bool { return s.Name == r.Name+"/status" }
