@@ -23,17 +23,17 @@ import (
 	"github.com/homeostat/homeostat/internal/bound"
 )
 
-// Object is any API object: *corev1.Pod, *unstructured.Unstructured, the Go
-// type of a custom resource and so on.
+// Object is an API object: for example, *corev1.Pod,
+// *unstructured.Unstructured, or the Go type of a custom resource.
 type Object interface {
 	metav1.Object
 	runtime.Object
 }
 
 // Client reads objects of one kind, in one namespace or in all. Generated
-// clients such as clientset.CoreV1().Pods("") implement it, as do fake clients
-// and those made with client-go's package gentype. It must be safe for
-// concurrent use.
+// clients such as clientset.CoreV1().Pods("") implement it, and so do fake
+// clients and clients made with client-go's package gentype. It must be safe
+// for concurrent use.
 //
 // The compiler's "cannot infer T and L" means that the argument is not a
 // Client. For example, clientset.CoreV1().Pods is a function: call it, or pass
@@ -44,16 +44,16 @@ type Client[T Object, L runtime.Object] interface {
 	Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
 }
 
-// untypedClient is a Client whose Get knows subresources, as those of client-go's
-// packages dynamic and metadata do.
+// untypedClient is a Client whose Get accepts subresources. The clients of
+// client-go's packages dynamic and metadata are such clients.
 type untypedClient[T Object, L runtime.Object] interface {
 	Get(ctx context.Context, name string, opts metav1.GetOptions, subresources ...string) (T, error)
 	List(ctx context.Context, opts metav1.ListOptions) (L, error)
 	Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
 }
 
-// Untyped returns c, a client of client-go's package dynamic or metadata, as a
-// Client: for any kind without its Go type, or for metadata only:
+// Untyped returns a client of client-go's package dynamic or metadata as a
+// Client. It is for kinds without a Go type, or for metadata only:
 //
 //	informer.For(informer.Untyped(dynamicClient.Resource(gvr)), nil)
 //	informer.For(informer.Untyped(metadataClient.Resource(gvr)), nil)
@@ -63,7 +63,7 @@ func Untyped[T Object, L runtime.Object](c untypedClient[T, L]) Client[T, L] {
 
 type untyped[T Object, L runtime.Object] struct{ untypedClient[T, L] }
 
-// Get reads the object itself.
+// Get reads an object without subresources.
 func (u untyped[T, L]) Get(ctx context.Context, name string, opts metav1.GetOptions) (T, error) {
 	return u.untypedClient.Get(ctx, name, opts)
 }
@@ -72,56 +72,60 @@ var _ wrapper = untyped[Object, runtime.Object]{}
 
 func (u untyped[T, L]) unwrap() any { return u.untypedClient }
 
-// Mistakes of callers.
+// The errors of wrong arguments.
 var (
 	errNoClient  = errors.New("informer.For: the client is nil: pass one such as clientset.CoreV1().Pods(\"\")")
 	errNoClients = errors.New("informer.ForNamespaces: the function that returns clients is nil: " +
 		"pass one such as clientset.CoreV1().Pods")
 )
 
-// source lists and watches the objects of one namespace, or of all: a
-// Client without the type of its lists.
+// source lists and watches the objects of one namespace or of all. It is a
+// Client without its type parameters.
 type source struct {
-	// namespace is that of its list and watch: "" for all, or if it is not certain.
+	// namespace is the namespace that is listed and watched. It is empty for all
+	// namespaces, and if the client does not show its namespace with certainty.
 	namespace string
-	// reach is which namespaces the client reads.
+	// reach describes which namespaces the client reads.
 	reach reach
-	// server is the URL of the API server; empty if the client does not tell.
+	// server is the URL of the API server, or empty if the client does not show
+	// it.
 	server string
-	// scope is the one that the client says, as those of cluster.Kind do; else
-	// empty.
+	// scope is the scope that the client declares, as the clients of
+	// cluster.Kind do. It is empty for other clients.
 	scope meta.RESTScopeName
-	// resource is the one that the client reads; empty as far as the client
-	// does not tell.
+	// resource is the resource that the client reads. Parts that the client
+	// does not show are empty.
 	resource schema.GroupVersionResource
 	list     func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error)
 	watch    func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
-	// rest sends the requests of client-go's clients of built-in kinds; else nil.
+	// rest sends the requests of client-go's clients for built-in kinds. It is
+	// nil for other clients.
 	rest   rest.Interface
-	client string // its Go type
-	// fake says that the client is a fake and cannot stream lists.
+	client string // the Go type of the client
+	// fake reports whether the client is a fake, which cannot stream lists.
 	fake bool
-	// itemwise reads object by object what the client reads; nil if that is not
-	// known.
+	// itemwise can read the client's lists and watches object by object. It is nil
+	// if this is not possible.
 	itemwise *itemwise
-	// returnsShared says that the client may retain the objects that it
-	// returns, so they are copied before they are modified.
+	// returnsShared reports whether the client may retain the objects that it
+	// returns. They are copied before they are modified.
 	returnsShared bool
-	// follows is a *follow.Client[T]; then there is nothing else.
+	// follows is a *follow.Client[T] or nil. If it is set, the fields above are
+	// not used.
 	follows any
-	// dropin is a *dropin.Client[T]. sends then says that the last call has
-	// sent a request, and unstreamed that its ListerWatcher says that it cannot
-	// stream lists.
+	// dropin is a *dropin.Client[T] or nil. If it is set, sends reports whether
+	// the last call has sent a request, and unstreamed reports whether its
+	// ListerWatcher cannot stream lists.
 	dropin     any
 	sends      *atomic.Bool
 	unstreamed bool
-	// err says why the client is unusable; then nothing else is set.
+	// err is why the client cannot be used. If it is set, the other fields are
+	// not.
 	err error
 }
 
-// sourceOf returns the source of a client, with all that it shows of itself. It
-// sends no request. A nil client is a source with an error, which Validate
-// returns.
+// sourceOf returns the source of a client. It sends no request. The source of a
+// nil client has an error, which Validate returns.
 func sourceOf[T Object, L runtime.Object](c Client[T, L]) source {
 	if bound.IsNil(unwrapped(c)) {
 		return source{err: errNoClient}
@@ -139,7 +143,7 @@ func sourceOf[T Object, L runtime.Object](c Client[T, L]) source {
 	}
 	resource := resourceOf(c)
 	i := itemwiseOf[T](c, resource)
-	of := i.reading(source{
+	made := i.reading(source{
 		namespace: namespace,
 		reach:     reach,
 		server:    serverOf(c),
@@ -155,24 +159,24 @@ func sourceOf[T Object, L runtime.Object](c Client[T, L]) source {
 		fake:          isFake(c),
 		returnsShared: returnsShared(c) && !i.isOn(),
 	})
-	list := of.list
-	of.list = func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+	list := made.list
+	made.list = func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 		all, err := list(ctx, opts)
-		return of.genuine(all, err)
+		return made.genuine(all, err)
 	}
-	return of
+	return made
 }
 
-// genuine returns the answer to a request for a list, or an error if it cannot
-// be the API server's.
-func (of source) genuine(list runtime.Object, err error) (runtime.Object, error) {
-	if err == nil && !of.isSimulated() {
+// genuine returns a list, or an error if the list cannot be the API server's.
+func (s source) genuine(list runtime.Object, err error) (runtime.Object, error) {
+	if err == nil && !s.isSimulated() {
 		err = absent.List(list)
 	}
 	return list, err
 }
 
-// saidScope returns the scope of its kind that a client says, if it does.
+// saidScope returns the scope that a client declares for its kind, or the empty
+// string.
 func saidScope(client any) meta.RESTScopeName {
 	if says, ok := unwrapped(client).(interface{ Scope() meta.RESTScopeName }); ok {
 		return says.Scope()
@@ -180,9 +184,9 @@ func saidScope(client any) meta.RESTScopeName {
 	return ""
 }
 
-// isFake reports whether client is a fake of client-go, generated or not. Only
-// clientsets say so themselves; their typed clients show the fakes' record of
-// actions, and all of them live in a package fake.
+// isFake reports whether client is a fake of client-go. Fake clientsets declare
+// that they are fakes. Their typed clients record actions. All other fakes are
+// in a package named fake.
 func isFake(client any) bool {
 	client = unwrapped(client)
 	switch c := client.(type) {
@@ -194,7 +198,7 @@ func isFake(client any) bool {
 	return path.Base(packageOf(client)) == "fake"
 }
 
-// example returns an object that shows the reflector the type of all.
+// example returns an empty object, from which the reflector learns the type.
 func example[T Object]() any {
 	if t := reflect.TypeFor[T](); t.Kind() == reflect.Pointer {
 		return reflect.New(t.Elem()).Interface()
@@ -202,28 +206,30 @@ func example[T Object]() any {
 	return nil
 }
 
-// returnsShared reports whether the client may retain the objects that it returns:
-// any may but client-go's own, which decode each separately.
+// returnsShared reports whether the client may retain the objects that it
+// returns. Only client-go's own clients are known not to, because they decode
+// each object separately.
 func returnsShared(client any) bool {
 	return isFake(client) || !strings.HasPrefix(packageOf(unwrapped(client)), "k8s.io/client-go/")
 }
 
-// Clients of client-go do not say what they read. What follows, and nothing
-// else, reads their unexported fields. It assumes of client-go v0.37:
+// Clients of client-go do not show what they read. Only the functions below read
+// their unexported fields. They rely on these properties of client-go v0.37:
 //
-//   - What a generated client embeds, and its fake, have a field "resource": a
-//     plural name beside a method GetClient, or a schema.GroupVersionResource.
-//     So have the clients of packages dynamic and metadata and their fakes, and
-//     a "namespace". Clients that were generated before package gentype have a
-//     field "ns" instead.
-//   - Clients have a field "client" that leads to a rest.RESTClient, and that
-//     has the URL of the server in a field "base".
+//   - A generated client embeds a struct with a field "resource", and so does
+//     its fake. The field is a plural name if there is a method GetClient, and
+//     otherwise a schema.GroupVersionResource.
+//   - The clients of packages dynamic and metadata, and their fakes, have the
+//     fields "resource" and "namespace". Clients that were generated before
+//     package gentype have a field "ns" instead of "namespace".
+//   - Clients have a field "client" that leads to a rest.RESTClient, and its
+//     field "base" is the URL of the server.
 //
-// Otherwise the resource is derived from the Go type of a built-in kind, or
-// unknown, and so is the server; tests fail then.
+// If a property does not hold, the resource is derived from the Go type of a
+// built-in kind or is unknown, the server is unknown, and tests fail.
 
-// resourceOf returns the resource that a client of client-go, real or fake, reads,
-// also if another type embeds the client: empty as far as it is unknown.
+// resourceOf returns the resource that a client of client-go reads. The client
+// may be a fake, or may be embedded in another type. Unknown parts are empty.
 func resourceOf(client any) (resource schema.GroupVersionResource) {
 	client = unwrapped(client)
 	const deepest = 6 // types that embed one another
@@ -239,7 +245,7 @@ func resourceOf(client any) (resource schema.GroupVersionResource) {
 	return resource
 }
 
-// readResource returns the resource in a field of a client.
+// readResource returns the resource that a client's field contains.
 func readResource(client any, field reflect.Value) (resource schema.GroupVersionResource) {
 	if field.Type() == reflect.TypeFor[schema.GroupVersionResource]() {
 		part := func(name string) string { return field.FieldByName(name).String() }
@@ -251,8 +257,7 @@ func readResource(client any, field reflect.Value) (resource schema.GroupVersion
 	return resource
 }
 
-// embeddedIn returns the first interface that a struct embeds, nil if there is
-// none.
+// embeddedIn returns the first interface that a struct embeds, or nil.
 func embeddedIn(v reflect.Value) any {
 	if v.Kind() != reflect.Struct {
 		return nil
@@ -278,8 +283,8 @@ func fieldOf(v reflect.Value, name string) (reflect.Value, bool) {
 	return value, err == nil
 }
 
-// serverOf returns the URL of the server that a client of client-go sends requests
-// to: empty for fakes and other clients.
+// serverOf returns the URL of the server of a client-go client. It is empty for
+// fakes and for other clients.
 func serverOf(client any) string {
 	client = unwrapped(client)
 	if c, ok := client.(requester); ok {
@@ -306,7 +311,7 @@ func serverOf(client any) string {
 }
 
 // restClientIn returns the REST client in the fields of a client of package
-// metadata, nil if there is none.
+// metadata, or nil.
 func restClientIn(client any) *rest.RESTClient {
 	const deepest = 6 // pointers, interfaces and structs around it
 	v := reflect.ValueOf(client)
@@ -323,7 +328,8 @@ func restClientIn(client any) *rest.RESTClient {
 	return nil
 }
 
-// namespaceField returns the namespace in a field of a client of package metadata.
+// namespaceField returns the namespace in the fields of a client of package
+// metadata.
 func namespaceField(client any) string {
 	if field, ok := fieldOf(reflect.Indirect(reflect.ValueOf(client)), "namespace"); ok {
 		return field.String()
@@ -331,7 +337,8 @@ func namespaceField(client any) string {
 	return ""
 }
 
-// unwrapped returns the argument of Untyped, and any other client unchanged.
+// unwrapped returns the argument of Untyped, or a client that is not the result
+// of Untyped unchanged.
 func unwrapped(client any) any {
 	if w, ok := client.(wrapper); ok {
 		return w.unwrap()
@@ -352,12 +359,12 @@ type (
 	recorder interface{ ClearActions() }
 )
 
-// generated is where the typed clients of the built-in kinds are. A type of another
-// package that embeds one may do more than they do.
+// generated is the path of the typed clients for the built-in kinds. A type of
+// another package that embeds such a client may behave differently.
 const generated = "k8s.io/client-go/kubernetes/typed/"
 
-// generatedOf returns the REST client of a client-go client for a built-in kind,
-// and nil for other clients.
+// generatedOf returns the REST client of a client-go client for a built-in
+// kind. It returns nil for other clients.
 func generatedOf(client any) rest.Interface {
 	c, ok := client.(requester)
 	if !ok || reflect.TypeOf(client).Kind() != reflect.Pointer || !strings.HasPrefix(packageOf(client), generated) {
@@ -379,10 +386,10 @@ func packageOf(x any) string {
 	return t.PkgPath()
 }
 
-// reach is which namespaces a client reads, as far as that is known. What is not
-// known proves nothing: neither that an object is deleted, nor that it is not.
+// reach describes which namespaces a client reads, as far as this is known. An
+// unknown reach proves neither that an object is deleted nor that it exists.
 type reach struct {
-	namespace string // "" for all, or if nothing is known
+	namespace string // empty for all namespaces, and if the reach is unknown
 	certainty certainty
 }
 
@@ -390,13 +397,15 @@ type reach struct {
 type certainty uint8
 
 const (
-	// unknown is the reach of a client that shows nothing, such as one written
-	// by hand.
+	// unknown is the reach of a client that does not show it, such as a client
+	// written by hand.
 	unknown certainty = iota
-	// embedded is the reach of a client that another type embeds. For example, that
-	// type may add a selector: then objects are missing though they exist.
+	// embedded is the reach of a client that is embedded in another type. That
+	// type may add a selector, for example. So objects can be missing from it
+	// although they exist.
 	embedded
-	// certain is the reach of client-go's clients, or what the caller has stated.
+	// certain is the reach of client-go's own clients, or a reach that the
+	// caller has stated.
 	certain
 )
 
@@ -405,8 +414,8 @@ func (r reach) includes(namespace string) bool {
 	return r.certainty != unknown && (r.namespace == "" || r.namespace == namespace)
 }
 
-// reachOf returns the reach of a client of client-go, real or fake, also if another
-// type embeds it.
+// reachOf returns the reach of a client of client-go. The client may be a fake,
+// or may be embedded in another type.
 func reachOf(client any) reach {
 	client = unwrapped(client)
 	how := certain
@@ -430,15 +439,16 @@ func reachOf(client any) reach {
 	return reach{}
 }
 
-// isUntyped reports whether client is of client-go's packages dynamic and
-// metadata, or their fake.
+// isUntyped reports whether client is from client-go's packages dynamic or
+// metadata, or is one of their fakes.
 func isUntyped(client any) bool {
-	of := packageOf(client)
-	return strings.HasPrefix(of, "k8s.io/client-go/dynamic") || strings.HasPrefix(of, "k8s.io/client-go/metadata")
+	path := packageOf(client)
+	return strings.HasPrefix(path, "k8s.io/client-go/dynamic") || strings.HasPrefix(path, "k8s.io/client-go/metadata")
 }
 
-// isOldGenerated reports whether v has the fields of clients that client-gen has
-// generated before package gentype. Other types may have them, too.
+// isOldGenerated reports whether v has the fields of clients that client-gen
+// generated before there was a package gentype. Other types may have such
+// fields, too.
 func isOldGenerated(v reflect.Value) bool {
 	client, ok := fieldOf(v, "client")
 	return ok && client.Type() == reflect.TypeFor[rest.Interface]()

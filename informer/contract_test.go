@@ -22,14 +22,15 @@ func TestContract(t *testing.T) {
 		"One that cannot be read affects no other.": TestAForbiddenReferenceConcernsNoOtherAndHeals,
 		"Get, Snapshot, Select, indexes and iteration copy nothing and allocate nothing.": all(
 			TestReadsAllocateNothing, TestIndexReadsAllocateNothing),
-		"They do not wait for the watch, nor does the watch wait for them.":                                TestReadersAndTheWriterDoNotWait,
-		"Iteration is sorted by namespace and name.":                                                       TestIndexesAreWhatAScanFinds,
-		"A snapshot stays as it is while the cache changes.":                                               TestSnapshotStaysWhileTheCacheMovesOn,
-		"Equal parts of objects are stored once, unless Options.NoSharing is set, and nothing is dropped.": TestEqualPartsAreStoredOnceUnlessTold,
+		"They do not wait for the watch, nor does the watch wait for them.":                                 TestReadersAndTheWriterDoNotWait,
+		"Iteration is sorted by namespace and name.":                                                        TestIndexesAreWhatAScanFinds,
+		"A snapshot does not change with the cache.":                                                        TestSnapshotStaysWhileTheCacheMovesOn,
+		"Equal parts of objects are stored once, unless Options.NoSharing is set, and all fields are kept.": TestEqualPartsAreStoredOnceUnlessTold,
 		"Cached objects that were modified in place are detected, by default in tests, and reported with their fields " +
 			"(MutationError).": all(
 			TestMutationIsFoundAndNamed, TestMutationOfWhatHasLeftTheCacheIsFound),
-		"A server that was restored to an earlier state is noticed when a watch broke off, and everything is listed again.": all(
+		"When a watch broke off, a server that was restored to an earlier state is detected, and all objects are listed " +
+			"again.": all(
 			TestACacheThatIsAheadOfItsRestoredServerIsListedAgain, TestEveryObjectIsDeliveredAfterARestore),
 		"When a handler is called, Get already returns the new state.":                          TestEveryInformerKeepsItsPromises,
 		"HasSynced is true once the first list has been stored and delivered to every handler.": TestHasSyncedWaitsForHandlers,
@@ -43,13 +44,14 @@ func TestContract(t *testing.T) {
 			TestAWatchThatIsNotAnsweredIsOpenedAgain, TestAListThatIsNotAnsweredIsAskedForAgain),
 		"A server that cannot be reached is logged within two seconds, with the " +
 			"cause.": TestAServerThatCannotBeReachedIsLoggedAtOnce,
-		"An answer that reports success but is not the API server's, such as the {} of a gateway, is no list.": all(
+		"An answer that is not the API server's, such as the {} of a gateway, is not accepted as a list, even if it " +
+			"reports success.": all(
 			TestAnAnswerThatIsNoListDeletesNothing, TestAnAnswerThatIsNoListIsNoFirstList,
 			TestAnAnswerThatIsNoListIsNotTheLastPage, TestAnAnswerThatIsNoListProvesNoDeletion),
 		"A cache that is late, incomplete or no longer running proves no deletion (Informer.IsDeleted).": all(
 			TestALateCacheProvesNothing, TestWhatCannotBeProvenIsFalse, TestAnInformerThatHasEndedProvesNothing),
-		"A client that does not show which namespaces it reads proves nothing about a namespace of which it has brought no " +
-			"object.": TestWhatAHandwrittenClientReadsIsNotKnownBeforeItHasObjects,
+		"If a client does not show which namespaces it reads, no deletion is concluded in a namespace from which it has " +
+			"brought no object.": TestWhatAHandwrittenClientReadsIsNotKnownBeforeItHasObjects,
 		"Many deletions are confirmed by one request.": TestManyDeletionsAreConfirmedByOneRequest,
 		"An object that Go cannot decode, or for which Options.Transform or an index panics, affects no other object.": all(
 			TestAnUnreadableObjectIsLeftOutAndNamed, TestATransformThatPanicsLeavesOneObjectOut,

@@ -9,8 +9,8 @@
 //	}
 //	pod, ok := pods.Get(types.NamespacedName{Namespace: "default", Name: "web"})
 //
-// A controller reads from it instead of sending requests, and never acts on an
-// incomplete copy.
+// A controller reads from the copy instead of sending requests, and never acts on
+// an incomplete copy.
 //
 //	            list, watch                      in one step
 //	API server ────────────▶ client-go Reflector ──────────▶ store ──▶ handlers
@@ -22,10 +22,10 @@
 //   - Get, Snapshot, Select, indexes and iteration copy nothing and allocate
 //     nothing. They do not wait for the watch, nor does the watch wait for
 //     them.
-//   - Iteration is sorted by namespace and name. A snapshot stays as it is
-//     while the cache changes.
+//   - Iteration is sorted by namespace and name. A snapshot does
+//     not change with the cache.
 //   - Equal parts of objects are stored once, unless Options.NoSharing is set, and
-//     nothing is dropped.
+//     all fields are kept.
 //   - Cached objects that were modified in place are detected, by default in tests,
 //     and reported with their fields ([MutationError]).
 //   - When a handler is called, Get already returns the new state.
@@ -36,14 +36,14 @@
 //   - A stalled watch, a streaming list that never ends, and a request that gets no
 //     answer are replaced. A server that cannot be reached is logged within two
 //     seconds, with the cause.
-//   - A server that was restored to an earlier state is noticed when a watch
-//     broke off, and everything is listed again.
+//   - When a watch broke off, a server that was restored to an earlier state is
+//     detected, and all objects are listed again.
 //   - A cache that is late, incomplete or no longer running proves no deletion
 //     ([Informer.IsDeleted]). Many deletions are confirmed by one request.
-//   - An answer that reports success but is not the API server's, such as the
-//     {} of a gateway, is no list.
-//   - A client that does not show which namespaces it reads proves nothing about a
-//     namespace of which it has brought no object.
+//   - An answer that is not the API server's, such as the {} of a gateway, is not
+//     accepted as a list, even if it reports success.
+//   - If a client does not show which namespaces it reads, no deletion is
+//     concluded in a namespace from which it has brought no object.
 //   - An object that Go cannot decode, or for which Options.Transform or an index
 //     panics, affects no other object. It proves no deletion, is named in
 //     Status.Problems with the field, and heals when it is changed or deleted
@@ -58,19 +58,19 @@
 // Objects are shared by all readers; do not modify them. An unchanged spec is not
 // decoded again, see Status.FullDecode.
 //
-// Objects come from generated clients ([For]), for a changing set of namespaces
-// ([ForNamespaces]), from clients for kinds without Go types or for metadata only
-// ([Untyped]), from typed clients made with client-go's package gentype, and from
-// client-go's shared informers (package clientgo). Generated clients of built-in
-// kinds use protobuf unless their rest.Config says otherwise.
+// An informer can read with these clients: generated clients, also those made with
+// package gentype ([For]); a client for each of a changing set of namespaces
+// ([ForNamespaces]); clients for kinds without Go types or for metadata only
+// ([Untyped]); client-go's shared informers (package clientgo). Generated clients
+// for built-in kinds use protobuf unless their rest.Config specifies JSON.
 //
 // Clients of package cluster decode objects one by one from the start. Clients of
 // client-go and its generators do so once an object cannot be decoded. All other
-// clients, which may do more than send a request or hide how they send it, decode
-// whole lists. With these, one object that cannot be decoded still stops its kind,
-// and Status says so. It cannot be skipped, because a list that cannot be decoded
-// has no token for the next page either.
+// clients decode whole lists, because they may do more than send a request, or
+// hide how they send it. With such a client, one object that cannot be decoded
+// stops its whole kind, and Status reports it. It cannot be skipped, because a
+// list that cannot be decoded has no token for the next page either.
 //
-// The package does not resync, which package reconcile does, and it does not write
+// The package does not resync, because package reconcile does, and does not write
 // or copy objects.
 package informer

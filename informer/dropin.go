@@ -19,39 +19,41 @@ import (
 	"github.com/homeostat/homeostat/internal/bound"
 )
 
-// sourceOfListerWatcher returns the source of a shared informer, whose
-// ListerWatcher does not show what it does: whether it sends requests is known
-// only after each call.
+// sourceOfListerWatcher returns the source of a shared informer. A
+// ListerWatcher does not show whether it sends requests, so this is known only
+// after each call.
 func sourceOfListerWatcher[T Object](c *dropin.Client[T]) source {
-	of := source{
+	made := source{
 		dropin: c, sends: &atomic.Bool{}, reach: reach{certainty: certain},
 		unstreamed: watchlist.DoesClientNotSupportWatchListSemantics(c.ListerWatcher),
 	}
-	of.list = func(ctx context.Context, opts metav1.ListOptions) (k8sruntime.Object, error) {
+	made.list = func(ctx context.Context, opts metav1.ListOptions) (k8sruntime.Object, error) {
 		asked := &askedBy{Context: ctx}
 		list, err := c.List(asked, opts)
-		of.sends.Store(asked.isRequest())
-		return of.genuine(list, err)
+		made.sends.Store(asked.isRequest())
+		return made.genuine(list, err)
 	}
-	of.watch = func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+	made.watch = func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 		asked := &askedBy{Context: ctx}
 		w, err := c.Watch(asked, opts)
-		of.sends.Store(asked.isRequest())
+		made.sends.Store(asked.isRequest())
 		return w, err
 	}
-	return of
+	return made
 }
 
-// isSimulated reports whether no API server answers, as far as that is known.
-func (of source) isSimulated() bool { return of.fake || of.sends != nil && !of.sends.Load() }
+// isSimulated reports whether the answers do not come from an API server, as
+// far as this is known.
+func (s source) isSimulated() bool { return s.fake || s.sends != nil && !s.sends.Load() }
 
-// mayShare reports whether others may have the objects that the source returns:
-// then they are copied before they are modified.
-func (of source) mayShare() bool { return of.returnsShared || of.sends != nil && !of.sends.Load() }
+// mayShare reports whether the client may retain the objects that the source
+// returns. They are copied before they are modified.
+func (s source) mayShare() bool { return s.returnsShared || s.sends != nil && !s.sends.Load() }
 
-// isRequest reports whether a REST client of client-go has asked first.
+// isRequest reports whether the first use of the context was in a REST client
+// of client-go.
 func (a *askedBy) isRequest() bool {
-	a.once.Do(func() {}) // nobody has asked; who asks later does so beside this
+	a.once.Do(func() {}) // later uses of the context do not count
 	frames := runtime.CallersFrames(a.callers)
 	for {
 		frame, more := frames.Next()
@@ -64,14 +66,14 @@ func (a *askedBy) isRequest() bool {
 	}
 }
 
-// unpacked returns a list of the objects of a list, each of which has its own
-// memory, transformed and sharing equal parts with other objects.
+// unpacked returns a list with the objects of another list. The objects are
+// transformed, have their own memory, and share equal parts with other objects.
 func (r *reflectorStore[T]) unpacked(list k8sruntime.Object) (k8sruntime.Object, error) {
 	items, err := meta.ExtractListWithAlloc(list)
 	if err != nil {
 		return nil, err
 	}
-	of, err := meta.ListAccessor(list)
+	accessor, err := meta.ListAccessor(list)
 	if err != nil {
 		return nil, err
 	}
@@ -89,16 +91,16 @@ func (r *reflectorStore[T]) unpacked(list k8sruntime.Object) (k8sruntime.Object,
 		items[n] = object
 	}
 	return &objectList{Items: items, ListMeta: metav1.ListMeta{
-		ResourceVersion: of.GetResourceVersion(), Continue: of.GetContinue(), RemainingItemCount: of.GetRemainingItemCount(),
+		ResourceVersion: accessor.GetResourceVersion(), Continue: accessor.GetContinue(), RemainingItemCount: accessor.GetRemainingItemCount(),
 	}}, nil
 }
 
-// observed is the contents of a store whose changes an observer is told of in
-// the step in which they are stored, with what client-go tells its handlers:
-// also what has not changed.
+// observed stores the objects of a shared informer, and tells an observer of
+// each change in the step that stores it. As client-go does, it also reports
+// objects that have not changed.
 type observed[T Object] struct {
-	store *store[T]
-	to    dropin.Observer[T]
+	store    *store[T]
+	observer dropin.Observer[T]
 }
 
 var _ contents[Object] = observed[Object]{}
@@ -107,25 +109,25 @@ var _ contents[Object] = observed[Object]{}
 func (o observed[T]) Put(it *tree.Item[T]) {
 	s := o.store
 	s.identity.learnKind(it.Object)
-	o.to.Lock()
-	defer o.to.Unlock()
+	o.observer.Lock()
+	defer o.observer.Unlock()
 	s.writing.Lock()
 	defer s.delivery.run()
 	defer s.writing.Unlock()
 	c := s.changeTo(it)
 	switch stored := s.storeChange(c); {
 	case stored:
-		o.to.Put(oldOf(c), it.Object)
+		o.observer.Put(oldOf(c), it.Object)
 	case c.Old != nil && s.table.Get(it.Key) == nil:
-		o.to.Lost(c.Old.Object)
+		o.observer.Lost(c.Old.Object)
 	}
 }
 
 // Remove implements [contents].
 func (o observed[T]) Remove(last T) {
 	s := o.store
-	o.to.Lock()
-	defer o.to.Unlock()
+	o.observer.Lock()
+	defer o.observer.Unlock()
 	s.writing.Lock()
 	defer s.delivery.run()
 	defer s.writing.Unlock()
@@ -134,9 +136,9 @@ func (o observed[T]) Remove(last T) {
 	s.removeLocked(key, last)
 	switch unknown := whyStub(last) != nil; {
 	case !unknown:
-		o.to.Deleted(last)
+		o.observer.Deleted(last)
 	case cached != nil:
-		o.to.Lost(cached.Object)
+		o.observer.Lost(cached.Object)
 	}
 }
 
@@ -144,8 +146,8 @@ func (o observed[T]) Remove(last T) {
 func (o observed[T]) Replace(rv string, items []*tree.Item[T], how versions.Occasion, done func()) {
 	s := o.store
 	tree.Sort(items)
-	o.to.Lock()
-	defer o.to.Unlock()
+	o.observer.Lock()
+	defer o.observer.Unlock()
 	s.writing.Lock()
 	defer s.delivery.run()
 	defer s.writing.Unlock()
@@ -161,21 +163,21 @@ func (o observed[T]) Replace(rv string, items []*tree.Item[T], how versions.Occa
 			put = append(put, c)
 		}
 	}
-	o.to.Replaced(lost, func(yield func(T, T) bool) {
+	o.observer.Replaced(lost, func(yield func(T, T) bool) {
 		for _, it := range next.root.AppendItems(nil) {
-			before := it.Object
+			old := it.Object
 			if len(put) > 0 && put[0].New == it {
-				before = oldOf(put[0])
+				old = oldOf(put[0])
 				put = put[1:]
 			}
-			if !yield(before, it.Object) {
+			if !yield(old, it.Object) {
 				return
 			}
 		}
 	}, rv)
 }
 
-// oldOf returns the object before a change, the zero T if there was none.
+// oldOf returns the object before a change, or nil.
 func oldOf[T Object](c tree.Change[T]) (old T) {
 	if c.Old != nil {
 		old = c.Old.Object
@@ -184,10 +186,10 @@ func oldOf[T Object](c tree.Change[T]) (old T) {
 }
 
 // CaughtUp implements [contents].
-func (o observed[T]) CaughtUp(rv string) { o.to.CaughtUp(rv) }
+func (o observed[T]) CaughtUp(rv string) { o.observer.CaughtUp(rv) }
 
-// direct is a store that a shared informer shows as a [cache.Store], to which
-// its users may write.
+// direct is the store of a shared informer, to which its users can write as to
+// a [cache.Store].
 type direct[T Object] struct{ store *store[T] }
 
 // Put implements [dropin.Store].

@@ -17,7 +17,7 @@ import (
 	"github.com/homeostat/homeostat/internal/keyspace"
 )
 
-// errFixedScope answers SetNamespaces of informers made with For.
+// errFixedScope is the error of SetNamespaces for informers made with For.
 var errFixedScope = errors.New("the client is bound to its namespace: make the informer with ForNamespaces")
 
 // feed keeps a store up to date while a caller of Run needs it. It lists and
@@ -37,7 +37,7 @@ type feed[T Object] struct {
 	sources []source
 	// session is nil if the feed is not running.
 	session *session[T]
-	logger  *logr.Logger // where there is no session; nil: that of klog
+	logger  *logr.Logger // for messages without a session; nil means klog's
 }
 
 // session is the time from the first Run to the end of the last one.
@@ -59,9 +59,10 @@ type session[T Object] struct {
 // run joins the running session, or starts one, until ctx ends. The last user
 // of a session gets the mutations that were found.
 //
-// A user of shards brings the cache for a new session; nil is a user of all
-// objects. From the call of joined on, which may be nil, the session is synced
-// only if it is synced for this user.
+// A user of shards passes the cache for a new session as shards. A user of all
+// objects passes nil. joined, which may be nil, is called when the session
+// takes this user into account: from then on it is synced only if it is synced
+// for this user.
 func (f *feed[T]) run(ctx context.Context, shards partial.Cache[T], joined func()) error {
 	if joined == nil {
 		joined = func() {}
@@ -104,8 +105,8 @@ func (f *feed[T]) start(ctx context.Context, shards partial.Cache[T]) *session[T
 		f.partial.Store(&shards)
 		return s
 	}
-	for _, from := range f.sources {
-		f.watch(s, from)
+	for _, source := range f.sources {
+		f.watch(s, source)
 	}
 	return s
 }
@@ -129,8 +130,8 @@ func (f *feed[T]) watch(s *session[T], from source) {
 	})
 }
 
-// leave ends the session if this was its last user, and then returns the
-// mutations that were found in it.
+// leave removes a user from the session. The last user ends the session, and
+// gets the mutations that were found in it.
 func (f *feed[T]) leave(ctx context.Context, s *session[T], whole bool) error {
 	f.mu.Lock()
 	s.users--
@@ -190,11 +191,12 @@ func (f *feed[T]) currentSources() []source {
 	return f.sources
 }
 
-// watchesNamespace reports whether the objects of namespace are cached, or will
-// be: a source is known to list it, and its shard has been added.
+// watchesNamespace reports whether the objects of namespace are or will be
+// cached. For this a source must be known to list the namespace, and its shard
+// must have been added.
 func (f *feed[T]) watchesNamespace(namespace string) bool {
-	in, _ := f.reads(namespace)
-	return in && f.keeps(namespace)
+	reads, _ := f.reads(namespace)
+	return reads && f.keeps(namespace)
 }
 
 // part returns the cache of a session that keeps only the objects of some
@@ -212,17 +214,17 @@ func (f *feed[T]) keeps(namespace string) bool {
 	return part == nil || keyspace.Has(part.Wanted(), namespace)
 }
 
-// lacks reports whether a user of all objects waits for the objects of some
-// shards. mu must be held.
+// lacks reports whether a user of all objects waits for more shards. mu must be
+// held.
 func (f *feed[T]) lacks() bool {
 	part := f.part()
 	return part != nil && f.session.whole > 0 && !part.Complete().Includes(keyspace.Whole())
 }
 
 // reads reports whether a source lists the objects of namespace, and whether
-// that is known. If it is not known which namespaces a source reads, it is only
-// known of the namespaces from which the source has brought an object.
-func (f *feed[T]) reads(namespace string) (in, known bool) {
+// this is known. For a source that does not show its namespaces, this is known
+// only of namespaces from which it has brought an object.
+func (f *feed[T]) reads(namespace string) (reads, known bool) {
 	known = true
 	for _, s := range f.currentSources() {
 		if s.reach.includes(namespace) {
@@ -231,9 +233,9 @@ func (f *feed[T]) reads(namespace string) (in, known bool) {
 		known = known && s.reach.certainty == certain
 	}
 	if !known {
-		_, in = f.brought.Load(namespace)
+		_, reads = f.brought.Load(namespace)
 	}
-	return in, in || known
+	return reads, reads || known
 }
 
 // hasSynced reports whether all watches have stored and delivered their first list.
@@ -277,7 +279,7 @@ func (f *feed[T]) logIn(ctx context.Context) logr.Logger {
 	return klog.FromContext(ctx).WithName("informer").WithValues("informer", f.identity.Name())
 }
 
-// useLog logs as ctx says where no session does.
+// useLog makes the feed log as ctx specifies while there is no session.
 func (f *feed[T]) useLog(ctx context.Context) {
 	log := f.logIn(ctx)
 	f.mu.Lock()
@@ -285,8 +287,9 @@ func (f *feed[T]) useLog(ctx context.Context) {
 	f.logger = &log
 }
 
-// setNamespaces ends the watches of namespaces that are not wanted any longer,
-// removes their objects, and starts watches of new namespaces.
+// setNamespaces makes wanted the namespaces of the feed. It ends the watches of
+// other namespaces, removes their objects, and starts watches of new
+// namespaces.
 func (f *feed[T]) setNamespaces(wanted []string) error {
 	if f.connect == nil {
 		return errFixedScope
@@ -366,7 +369,7 @@ func (f *feed[T]) waitForSync(ctx context.Context) error {
 func (f *feed[T]) watchOf(namespace string) *reflectorStore[T] {
 	watches, _ := f.current()
 	for _, r := range watches {
-		if of := r.source.namespace; of == "" || of == namespace {
+		if watched := r.source.namespace; watched == "" || watched == namespace {
 			return r
 		}
 	}
@@ -384,7 +387,7 @@ func (f *feed[T]) syncedIn(namespace string) bool {
 		return false
 	}
 	for _, r := range s.watches {
-		if of := r.source.namespace; of == "" || of == namespace {
+		if watched := r.source.namespace; watched == "" || watched == namespace {
 			return r.progress.synced.Load()
 		}
 	}
@@ -405,8 +408,8 @@ func (f *feed[T]) waitUntil(ctx context.Context, ready func() bool) error {
 	return fmt.Errorf("%s: %w", f.whyNotSynced(), context.Cause(ctx))
 }
 
-// hasStarted reports whether a watch has synced, and all others have synced or
-// failed.
+// hasStarted reports whether at least one watch has synced, and all others have
+// synced or failed.
 func (f *feed[T]) hasStarted() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

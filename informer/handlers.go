@@ -57,16 +57,16 @@ type Event[T Object] struct {
 
 // eventsOf appends the events of a change that matters. There are two for a
 // recreated object.
-func eventsOf[T Object](c tree.Change[T], to []Event[T]) []Event[T] {
+func eventsOf[T Object](c tree.Change[T], events []Event[T]) []Event[T] {
 	switch {
 	case c.Old == nil:
-		return append(to, Event[T]{New: c.New.Object, Type: Added})
+		return append(events, Event[T]{New: c.New.Object, Type: Added})
 	case c.New == nil:
-		return append(to, Event[T]{Old: c.Old.Object, Type: Deleted})
+		return append(events, Event[T]{Old: c.Old.Object, Type: Deleted})
 	case c.Old.Object.GetUID() != c.New.Object.GetUID():
-		return append(to, Event[T]{Old: c.Old.Object, Type: Deleted}, Event[T]{New: c.New.Object, Type: Added})
+		return append(events, Event[T]{Old: c.Old.Object, Type: Deleted}, Event[T]{New: c.New.Object, Type: Added})
 	default:
-		return append(to, Event[T]{Old: c.Old.Object, New: c.New.Object, Type: Updated})
+		return append(events, Event[T]{Old: c.Old.Object, New: c.New.Object, Type: Updated})
 	}
 }
 
@@ -119,13 +119,13 @@ type miss[T Object] struct {
 func (d *delivery[T]) note(h *handler[T], object T, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	about := miss[T]{h, bound.KeyOf(object)}
-	if delete(d.missed, about); err != nil && len(d.missed) < mostMissed {
+	missed := miss[T]{h, bound.KeyOf(object)}
+	if delete(d.missed, missed); err != nil && len(d.missed) < mostMissed {
 		if d.missed == nil {
 			d.missed = map[miss[T]]Problem{}
 		}
-		d.missed[about] = Problem{
-			Object: strings.TrimPrefix(about.key.String(), "/"), Cause: causeHandler, Since: time.Now(),
+		d.missed[missed] = Problem{
+			Object: strings.TrimPrefix(missed.key.String(), "/"), Cause: causeHandler, Since: time.Now(),
 			Reason: "a handler has missed its last event: " + firstLineOf(err),
 		}
 	}
@@ -159,12 +159,12 @@ func (d *delivery[T]) add(call func(Event[T]), known func() Snapshot[T]) *handle
 	for object := range replayed.All() {
 		d.call(h, Event[T]{New: object, Type: Added, Initial: true})
 	}
-	for again := true; again; {
+	for more := true; more; {
 		d.mu.Lock()
 		pending := h.pending
 		h.pending = nil
-		again = len(pending) > 0
-		h.joining = again
+		more = len(pending) > 0
+		h.joining = more
 		d.mu.Unlock()
 		d.callAll(h, pending)
 	}
@@ -176,8 +176,8 @@ func (d *delivery[T]) remove(h *handler[T]) {
 	h.removed.Store(true)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if at := slices.Index(d.handlers, h); at >= 0 {
-		d.handlers = slices.Concat(d.handlers[:at], d.handlers[at+1:])
+	if index := slices.Index(d.handlers, h); index >= 0 {
+		d.handlers = slices.Concat(d.handlers[:index], d.handlers[index+1:])
 	}
 	maps.DeleteFunc(d.missed, func(m miss[T], _ Problem) bool { return m.handler == h })
 	d.misses.Store(int64(len(d.missed)))

@@ -21,14 +21,14 @@ import (
 	"github.com/homeostat/homeostat/internal/option"
 )
 
-// Informer keeps a read-only copy of all objects of one kind in its scope, and
-// delivers changes to handlers.
+// Informer keeps a read-only copy of the objects of one kind, and delivers
+// their changes to handlers.
 //
-// It is safe for concurrent use. Reads never block on writes, or writes on reads.
-// The objects it returns are shared; do not modify them.
+// It is safe for concurrent use. Reads never wait for writes, and writes never
+// wait for reads. The objects it returns are shared; do not modify them.
 type Informer[T Object] struct {
 	options Options
-	// err joins the faults of the options and of the client.
+	// err joins the errors of the options and of the client.
 	err      error
 	scope    scope
 	identity *identity
@@ -37,31 +37,32 @@ type Informer[T Object] struct {
 	feed     *feed[T]
 }
 
-// For returns an informer of the objects that c reads:
+// For returns an informer for the objects that c reads:
 //
 //	nodes := informer.For(clientset.CoreV1().Nodes(), nil)
 //
-// It starts nothing, see [Informer.Run]. A nil o means the defaults. Wrong options
-// and a nil c are reported by Run and WaitForSync, and by reconcile.New.
+// It does not start the informer; see [Informer.Run]. A nil o means the
+// defaults. Wrong options and a nil c are errors of Run, of WaitForSync and of
+// reconcile.New.
 func For[T Object, L runtime.Object](c Client[T, L], o *Options) *Informer[T] {
 	return newInformer[T]([]source{sourceOf(c)}, o)
 }
 
 // ForNamespaces returns an informer that lists and watches each of
-// Options.Namespaces separately, so that permissions in these namespaces are
-// enough:
+// Options.Namespaces separately. So permissions in these namespaces are enough:
 //
 //	pods := informer.ForNamespaces(clientset.CoreV1().Pods, &informer.Options{Namespaces: []string{"a", "b"}})
 //
-// It starts nothing, see [For]. of is called immediately for each namespace, or
-// with "" for all namespaces if Options.Namespaces is empty, and by
-// [Informer.SetNamespaces] for new ones.
-func ForNamespaces[C Client[T, L], T Object, L runtime.Object](of func(namespace string) C, o *Options) *Informer[T] {
+// It does not start the informer. of is called for each namespace before
+// ForNamespaces returns, and later by [Informer.SetNamespaces] for new
+// namespaces. If Options.Namespaces is empty, it is called with "", which means
+// all namespaces.
+func ForNamespaces[C Client[T, L], T Object, L runtime.Object](clientOf func(namespace string) C, o *Options) *Informer[T] {
 	connect := func(namespace string) source {
-		if of == nil {
+		if clientOf == nil {
 			return source{namespace: namespace, err: errNoClients}
 		}
-		s := sourceOf[T, L](of(namespace))
+		s := sourceOf[T, L](clientOf(namespace))
 		if s.err != nil {
 			s.err = fmt.Errorf("informer.ForNamespaces: the client of namespace %q is nil", namespace)
 		}
@@ -112,28 +113,30 @@ func newInformer[T Object](sources []source, o *Options) *Informer[T] {
 	return i
 }
 
-// Kind returns the kind of the objects, such as "Node". For unstructured and
-// metadata-only objects it is empty until one has been received, unless
-// Options.Kind is set.
+// Kind returns the kind of the objects, such as "Node". It is Options.Kind if
+// that is set. For unstructured and metadata-only objects without Options.Kind
+// it is empty until the first object has been received.
 func (i *Informer[T]) Kind() string { return i.identity.Kind() }
 
-// Name returns the name in logs, errors and metrics, such as "nodes".
+// Name returns the name of the informer in logs, errors and metrics, such as
+// "nodes".
 func (i *Informer[T]) Name() string { return i.identity.Name() }
 
-// Run lists and watches until ctx ends, then returns nil. It fails at once if the
-// options are wrong; all other errors are logged and retried. If cached objects
-// were modified in place, it returns a [MutationError] for each of them.
+// Run lists and watches until ctx ends, then returns nil. Wrong options are an
+// error at once. All other errors are logged and retried. If cached objects
+// were modified in place, Run returns a [MutationError] for each of them.
 //
-// Calls may overlap: the first one starts the watch, with the values of its
-// context, and the last one to end stops it and returns after every goroutine
-// has ended. After that the informer can be run again. When no Run is active
-// and no handler is registered, the cache is cleared.
+// Calls may overlap. The first call starts the watch, with the values of its
+// context. The last call to end stops the watch, and returns after every
+// goroutine has ended. After that the informer can be run again. The cache is
+// cleared when no Run is active and no handler is registered.
 //
-// Until a concurrent call has joined the others, HasSynced and WaitForSync answer
-// for the others alone. That matters if one of them keeps only the objects of some
-// shards, as a controller with ranges.New does: set Options.Whole if another
-// user needs all objects, or let package reconcile run the informer, which waits
-// until the call has joined.
+// A call takes a moment to join the other calls. Until then HasSynced and
+// WaitForSync answer only for the other calls. This matters if one of them
+// keeps only the objects of some shards, as a controller with ranges.New does.
+// In this case set Options.Whole if another user needs all objects, or let
+// package reconcile run the informer, because it waits until the call has
+// joined.
 func (i *Informer[T]) Run(ctx context.Context) error { return run(ctx, i, nil, nil) }
 
 func run[T Object](ctx context.Context, i *Informer[T], shards partial.Cache[T], joined func()) error {
@@ -151,11 +154,11 @@ func run[T Object](ctx context.Context, i *Informer[T], shards partial.Cache[T],
 // stored and delivered to every handler.
 func (i *Informer[T]) HasSynced() bool { return i.feed.hasSynced() }
 
-// WaitForSync returns when HasSynced is true. With Options.Independent that may be
-// never: it waits for all namespaces.
+// WaitForSync returns when HasSynced is true. With Options.Independent it waits
+// for all namespaces, which can take forever.
 //
-// Errors: wrong options; ctx's, with what is missing and why, for example that the
-// server forbids the list.
+// Errors: wrong options; the error of ctx, with the reason why the first list
+// is missing, for example that the server forbids it.
 func (i *Informer[T]) WaitForSync(ctx context.Context) error {
 	err := i.err
 	if err == nil {
@@ -167,9 +170,9 @@ func (i *Informer[T]) WaitForSync(ctx context.Context) error {
 	return nil
 }
 
-// Get returns the newest object of key, and whether there is one: false may
+// Get returns the newest object of key, and whether it is cached. false can
 // also mean that the cache has not synced, or that the object is not in scope.
-// The object is shared; do not modify it. It allocates nothing.
+// The object is shared; do not modify it. Get allocates no memory.
 func (i *Informer[T]) Get(key types.NamespacedName) (object T, ok bool) {
 	if it := i.store.table.Get(key); it != nil {
 		return it.Object, true
@@ -177,23 +180,23 @@ func (i *Informer[T]) Get(key types.NamespacedName) (object T, ok bool) {
 	return object, false
 }
 
-// Snapshot returns the content of the cache. It copies and allocates nothing. It is
-// empty before the first list; with several namespaces, some may be missing until
-// HasSynced.
+// Snapshot returns the content of the cache, without copying it or allocating
+// memory. It is empty before the first list. With several namespaces, some may
+// be missing until HasSynced.
 func (i *Informer[T]) Snapshot() Snapshot[T] { return i.store.snapshot() }
 
-// Handle calls h for every change from now on, after it has been stored, until
-// remove is called. Objects that are cached already are replayed first, as Added,
-// before Handle returns.
+// Handle calls h for every change after it has been stored, until remove is
+// called. Before Handle returns, it replays the objects that are cached
+// already, as Added.
 //
-// Calls do not overlap and come in the order of the changes. h must not block,
-// since the watch waits for it. A call that has begun may still be running when
-// remove returns. If h panics, the panic is logged and counted, and h misses
-// the event.
+// Calls do not overlap, and have the order of the changes. h must not block,
+// because the watch waits for it. A call that has begun may still be running
+// when remove returns. If h panics, the panic is logged and counted, and h
+// misses the event.
 //
-// Handlers stay registered when Run ends. They keep the cache from being cleared,
-// and when it runs again they receive whatever has changed in the meantime. remove
-// may be called repeatedly.
+// Handlers stay registered when Run ends. They keep the cache from being
+// cleared. When the informer runs again, they receive the changes that happened
+// in the meantime. remove may be called repeatedly.
 func (i *Informer[T]) Handle(h func(Event[T])) (remove func()) {
 	added := i.store.delivery.add(h, i.store.snapshot)
 	return func() {
@@ -203,11 +206,12 @@ func (i *Informer[T]) Handle(h func(Event[T])) (remove func()) {
 }
 
 // SetNamespaces makes an informer of [ForNamespaces] watch these namespaces, or
-// all if none are given. Watches of namespaces that stay continue. Objects of
-// removed namespaces are delivered to handlers as Deleted before SetNamespaces
-// returns, though they may exist: Matches is false for them by then. A
-// controller does not reconcile them. HasSynced is false until new namespaces
-// have been listed. It must not be called by a handler.
+// all namespaces if there are no arguments. Watches of namespaces that remain
+// continue. Handlers receive the objects of removed namespaces as Deleted
+// before SetNamespaces returns, although the objects may exist. Matches is
+// false for such objects, and a controller does not reconcile them. HasSynced
+// is false until the new namespaces have been listed. A handler must not call
+// SetNamespaces.
 //
 // Errors: wrong names; an informer that was not made with ForNamespaces.
 func (i *Informer[T]) SetNamespaces(namespaces ...string) error {
@@ -221,21 +225,22 @@ func (i *Informer[T]) SetNamespaces(namespaces ...string) error {
 	return nil
 }
 
-// LastResourceVersion returns the newest resourceVersion up to which the cache has
-// stored and delivered everything, according to events and bookmarks. It is empty
-// before the first list. With several namespaces it is the oldest one of their
-// watches.
+// LastResourceVersion returns the resourceVersion up to which the cache has
+// stored and delivered all changes, according to events and bookmarks. It is
+// empty before the first list. With several namespaces it is the oldest one of
+// their watches.
 func (i *Informer[T]) LastResourceVersion() string { return i.feed.marks.Lowest() }
 
 func (i *Informer[T]) onSeen(namespace, resourceVersion string, f func()) (cancel func()) {
 	return i.feed.marks.On(&versions.Waiter{Namespace: namespace, RV: resourceVersion, Call: f})
 }
 
-// WaitFor returns when everything up to a resourceVersion has been stored and
-// delivered for all namespaces. A resourceVersion that cannot be compared, as with
-// fakes, is seen when the cache has synced.
+// WaitFor returns when all changes up to a resourceVersion have been stored and
+// delivered, in all namespaces. A resourceVersion that cannot be compared, as
+// with fakes, counts as reached when the cache has synced.
 //
-// Errors: ctx's, with how far the cache had come.
+// Errors: the error of ctx, with the resourceVersion that the cache has
+// reached.
 func (i *Informer[T]) WaitFor(ctx context.Context, resourceVersion string) error {
 	if versions.WaitFor(ctx, func(f func()) func() { return i.onSeen("", resourceVersion, f) }) {
 		return nil
@@ -245,22 +250,23 @@ func (i *Informer[T]) WaitFor(ctx context.Context, resourceVersion string) error
 }
 
 // WaitForLatest returns when the cache is at least as new as the server was at
-// the time of the call. The watch alone does not show that: if no object
-// changes, it is silent for a minute. With Options.Independent it leaves out
-// the namespaces that have not been listed yet.
+// the time of the call. The watch alone does not show this, because it is
+// silent for a minute if no object changes. With Options.Independent,
+// WaitForLatest leaves out the namespaces that have not been listed yet.
 //
-// It lists the objects page by page and retains only their resourceVersions. It
-// stops listing when the watch has caught up.
+// It lists the objects page by page, but retains only their resourceVersions.
+// It stops listing when the watch has caught up.
 //
-// Errors: ctx's, with what is missing; failed requests are retried. A wrapped
-// informer fails at once.
+// Errors: the error of ctx, with what is missing. Failed requests are retried.
+// A wrapped informer fails at once.
 func (i *Informer[T]) WaitForLatest(ctx context.Context) error { return i.waitForLatest(ctx, nil) }
 
-// WaitForObject returns when, for the object of key, the cache is at least as
-// new as the server was at the time of the call: the cache then has the object,
-// or none if the server had none in scope.
+// WaitForObject returns when the cached object of key is at least as new as the
+// server's object was at the time of the call. If the server had no object in
+// scope, the cache does not have the object either, unless it was created later.
 //
-// It sends one request, and none if key is outside the informer's namespaces.
+// It sends one request, or no request if key is outside the informer's
+// namespaces.
 //
 // Errors: as for [Informer.WaitForLatest].
 func (i *Informer[T]) WaitForObject(ctx context.Context, key types.NamespacedName) error {
@@ -278,13 +284,14 @@ func (i *Informer[T]) waitForLatest(ctx context.Context, only *types.NamespacedN
 	return nil
 }
 
-// CheckMutations compares the cached objects of keys, or of all keys if none are
-// given, with copies of what the server sent. It returns one joined [MutationError]
-// per object modified in place since the last check; nil if Options.MutationCheck
-// turns it off.
+// CheckMutations compares cached objects with copies that were made when the
+// server sent them. It checks the objects of keys or, without keys, all
+// objects. It returns a joined [MutationError] for each object that was
+// modified in place since the last check, and nil if Options.MutationCheck
+// turns the check off.
 //
-// Controllers call it after each reconcile, to identify the reconcile at fault. Run
-// also returns all mutations found.
+// Controllers call it after each reconcile, to find the reconcile that modified
+// an object. Run also returns all mutations.
 func (i *Informer[T]) CheckMutations(keys ...types.NamespacedName) error {
 	return i.store.checkMutations(keys...)
 }
@@ -294,16 +301,16 @@ func (i *Informer[T]) inScope(key types.NamespacedName) bool {
 	return i.feed.watchesNamespace(key.Namespace) && i.scope.admits(key)
 }
 
-// Matches reports whether obj is in the informer's scope: its namespaces and
-// shards, its label selector and its field selector; and whether that is known.
-// Matches does not look at the cache.
+// Matches reports whether obj is in the informer's scope, and whether this is
+// known. The scope consists of the namespaces, the shards, the label selector
+// and the field selector. Matches does not look at the cache.
 //
-// A server selects by values of its own: for example, the field
-// status.successful of a Job is its status.succeeded, and spec.hostNetwork of a
-// Pod without one is "false". They are known for the kinds of Kubernetes 1.36,
-// and for fields of other kinds, which are as in the object. They are not known
-// of an object with metadata only, of a Go type that may lack the field, and of
-// a field that the server may have learnt since.
+// A server does not always select by the value in the object. For example, the
+// field status.successful of a Job is its status.succeeded, and
+// spec.hostNetwork of a Pod without this field is "false". Matches knows these
+// rules for the kinds of Kubernetes 1.36. For other kinds it uses the value in
+// the object. It does not know the value of an object with metadata only, of a
+// Go type that may lack the field, or of a field that newer servers have added.
 func (i *Informer[T]) Matches(obj metav1.Object) (matches, known bool) {
 	if !i.feed.watchesNamespace(obj.GetNamespace()) || !i.scope.labels.Matches(labels.Set(obj.GetLabels())) {
 		return false, true
@@ -311,15 +318,16 @@ func (i *Informer[T]) Matches(obj metav1.Object) (matches, known bool) {
 	return i.scope.matchesFields(obj, i.Resource())
 }
 
-// Resource returns the group and the plural name of the resource that the informer
-// watches, such as deployments.apps. A part that is known from neither the client
-// nor the Go type is empty. It sends no request.
+// Resource returns the group and the plural name of the resource that the
+// informer watches, such as deployments.apps. A part that neither the client
+// nor the Go type shows is empty. It sends no request.
 func (i *Informer[T]) Resource() schema.GroupResource {
 	return resourceFor[T](i.feed.currentSources()[0]).GroupResource()
 }
 
 // mapping returns the kind, the resource and the scope of the objects, as far
-// as they are known, and an error if Options.Kind is not what the client reads.
+// as they are known. It returns an error if Options.Kind is not the kind that
+// the client reads.
 func (i *Informer[T]) mapping() (meta.RESTMapping, error) {
 	first := i.feed.currentSources()[0]
 	m := meta.RESTMapping{Resource: resourceFor[T](first)}
@@ -333,7 +341,8 @@ func (i *Informer[T]) mapping() (meta.RESTMapping, error) {
 	return m, i.checkKind(first.resource.Resource)
 }
 
-// checkKind compares Options.Kind with the client's resource, or with the Go type.
+// checkKind returns an error if Options.Kind contradicts the client's resource
+// or the Go type.
 func (i *Informer[T]) checkKind(resource string) error {
 	kind, t := i.options.Kind, reflect.TypeFor[T]()
 	if kind == "" || t.Kind() == reflect.Pointer && t.Elem().Name() == kind {

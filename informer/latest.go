@@ -30,9 +30,9 @@ const (
 	catchUpPoll = 10 * time.Millisecond
 )
 
-// The reasons why WaitForLatest cannot find out how new the cache is.
+// The errors of WaitForLatest, besides the errors of requests.
 var (
-	errWrapped = errors.New("a wrapped informer cannot ask how new the server is: make it with For")
+	errWrapped = errors.New("a wrapped informer cannot read the server's resourceVersion: make it with For")
 	errEnded   = errors.New("the watch has ended")
 )
 
@@ -94,8 +94,8 @@ func withCause(ctx context.Context, err error) error {
 func (f *feed[T]) catchUp(ctx context.Context, only *types.NamespacedName) error {
 	watches, _ := f.current()
 	for _, r := range watches {
-		of := r.source.namespace
-		if only == nil && r.progress.synced.Load() || only != nil && (of == "" || of == only.Namespace) {
+		watched := r.source.namespace
+		if only == nil && r.progress.synced.Load() || only != nil && (watched == "" || watched == only.Namespace) {
 			if err := r.catchUp(ctx, only); err != nil {
 				return err
 			}
@@ -144,9 +144,9 @@ type backlog[T Object] struct {
 	// complete is the shards that count, in a cache of some shards: the shards
 	// that were complete at the start.
 	complete keyspace.Set
-	before   string // the watch's resourceVersion before the list was requested
+	startRV  string // the watch's resourceVersion before the list was requested
 	rv       string // of the server
-	next     string // where the list continues
+	token    string // where the list continues
 
 	listed map[types.NamespacedName]struct{}
 	// behind has the resourceVersion that the watch has yet to deliver, or ""
@@ -164,7 +164,7 @@ func newBacklog[T Object](r *reflectorStore[T], limit int64, only *types.Namespa
 	if r.part != nil {
 		b.complete = r.part.Complete()
 	}
-	b.before = b.mark()
+	b.startRV = b.mark()
 	return b
 }
 
@@ -185,7 +185,7 @@ func (r *reflectorStore[T]) keeps(namespace string) bool {
 func (b *backlog[T]) addPage(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, catchUpTimeout)
 	defer cancel()
-	options := metav1.ListOptions{Limit: b.limit, Continue: b.next}
+	options := metav1.ListOptions{Limit: b.limit, Continue: b.token}
 	b.reflector.selects(&options)
 	if part := b.reflector.part; part != nil {
 		part.Select(&options, b.complete)
@@ -201,11 +201,11 @@ func (b *backlog[T]) addPage(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	b.rv, b.next = list.GetResourceVersion(), list.GetContinue()
-	if b.reflector.comparable() && b.rv != "" && versions.Older(b.rv, b.before) {
+	b.rv, b.token = list.GetResourceVersion(), list.GetContinue()
+	if b.reflector.comparable() && b.rv != "" && versions.Older(b.rv, b.startRV) {
 		return false, b.restored()
 	}
-	return b.next != "", meta.EachListItem(page, func(object runtime.Object) error {
+	return b.token != "", meta.EachListItem(page, func(object runtime.Object) error {
 		if item, ok := object.(T); ok {
 			b.add(item)
 		}
@@ -228,16 +228,15 @@ func (b *backlog[T]) add(item T) {
 }
 
 // hasLost reports whether the server has lost a state of an object because it
-// was restored. have and uid are of the state that the watch has brought. item
-// is the state in the list, which is different although the list is newer.
+// was restored. have and uid belong to the state that the watch has brought.
+// item is the state in the list, which is different although the list is newer.
 func (b *backlog[T]) hasLost(have string, uid types.UID, item T) bool {
 	listed := item.GetResourceVersion()
 	return !versions.Older(b.rv, have) && (versions.Older(listed, have) || listed == have && uid != item.GetUID())
 }
 
-// verdict returns errRestored if the watch has come as far as the server, but
-// the cache has a state that the server cannot have had. It must be called
-// after reached.
+// verdict returns errRestored if the cache has a state that the server cannot
+// have had. It must be called after reached has returned true.
 func (b *backlog[T]) verdict() error {
 	if !b.reflector.comparable() || b.rv == "" {
 		return nil
@@ -293,7 +292,8 @@ func (b *backlog[T]) addMissing() {
 	}
 }
 
-// reached reports whether the watch has come as far as the server was.
+// reached reports whether the watch has reached the resourceVersion of the
+// list.
 func (b *backlog[T]) reached() bool { return !versions.Older(b.mark(), b.rv) }
 
 func (b *backlog[T]) mark() string { return b.reflector.sink.marks.Of(b.reflector.source.namespace) }
@@ -322,7 +322,7 @@ func (b *backlog[T]) empty() bool {
 // wait returns when done returns true, when limit fires (nil means never), or
 // when ctx or the watch ends.
 func (b *backlog[T]) wait(ctx context.Context, limit <-chan time.Time, done func() bool) error {
-	again := time.Tick(catchUpPoll)
+	ticks := time.Tick(catchUpPoll)
 	for !done() {
 		select {
 		case <-ctx.Done():
@@ -331,7 +331,7 @@ func (b *backlog[T]) wait(ctx context.Context, limit <-chan time.Time, done func
 			return context.DeadlineExceeded
 		case <-b.reflector.ended:
 			return errEnded
-		case <-again:
+		case <-ticks:
 		}
 	}
 	return nil
@@ -352,27 +352,29 @@ func selecting(key types.NamespacedName, selector string) string {
 	return strings.Join(terms, ",")
 }
 
-// IsDeleted reports whether the server is known to have no object of key, without
-// asking for the object: the cache has no such object, has all objects of that
-// namespace, and is at most 100 ms behind the server or as new as the server was at
-// the call. false means that it is not known: ask the server, for example with
-// names.Live.
+// IsDeleted reports whether the server is known to have no object of key,
+// without a request for this object. It returns true only if the cache does not
+// have the object, has all other objects of the namespace, and is at most 100
+// ms behind the server or as new as the server was at the call. false means
+// that the answer is not known: ask the server, for example with names.Live.
 //
-// A cache that is merely empty or late proves nothing. Isolated calls return
-// false; if there are many, one request for all of them, at most every 100 ms,
-// finds out the server's resourceVersion, and calls return true once the watch
-// has caught up with it. So a mass deletion is confirmed by a few requests
+// A cache that is empty or late proves no deletion. So isolated calls return
+// false. If there are many calls, one request at most every 100 ms reads the
+// server's resourceVersion for all of them, and they return true once the watch
+// has reached it. For example, a mass deletion is confirmed by a few requests
 // instead of one for each object.
 //
-// A caller that then deletes what belonged to the object is as safe as one that has
-// sent a GET and whose DELETE took 100 ms longer to arrive: no client can rule out
-// that the object is recreated in between, and the cache will show it if it is.
+// A caller may then delete things that belonged to the object. This is as safe
+// as a GET followed by a DELETE that takes 100 ms longer to arrive: no client
+// can rule out that the object is recreated in between, and the cache shows it
+// if it is.
 //
-// It waits for that request, and then for at most 200 ms. It is false for an
-// object that is unreadable (see [Informer.Unreadable]), and always for caches
-// with selectors, wrapped informers and fakes, and for namespaced kinds if the
-// client does not show what it reads: one written by hand, or one that embeds
-// another. Make the informer with [ForNamespaces] then.
+// A call waits for that request, and then for at most 200 ms. It returns false
+// for an object that is unreadable (see [Informer.Unreadable]). It always
+// returns false for caches with selectors, wrapped informers and fakes, and for
+// namespaced kinds if the client does not show which namespaces it reads, such
+// as a client written by hand. In the last case make the informer with
+// [ForNamespaces].
 func (i *Informer[T]) IsDeleted(ctx context.Context, key types.NamespacedName) bool {
 	if i.mayExist(key) || !i.scope.admits(key) {
 		return false
@@ -386,15 +388,15 @@ func (i *Informer[T]) IsDeleted(ctx context.Context, key types.NamespacedName) b
 	return !i.mayExist(key) && i.feed.completeFor(key) == r
 }
 
-// mayExist reports whether the object of key is cached, or unreadable.
+// mayExist reports whether the object of key is cached or unreadable.
 func (i *Informer[T]) mayExist(key types.NamespacedName) bool {
 	unreadable := i.Unreadable(key) != nil // before: it may become readable in between
 	_, cached := i.Get(key)
 	return unreadable || cached || i.Unreadable(key) != nil
 }
 
-// completeFor returns the watch that delivers all objects of key's namespace;
-// nil if none does.
+// completeFor returns the watch that delivers all objects of key's namespace,
+// or nil.
 func (f *feed[T]) completeFor(key types.NamespacedName) *reflectorStore[T] {
 	if f.options.LabelSelector != "" || f.options.FieldSelector != "" || !f.syncedIn(key.Namespace) {
 		return nil
@@ -404,8 +406,8 @@ func (f *feed[T]) completeFor(key types.NamespacedName) *reflectorStore[T] {
 	}
 	watches, _ := f.current()
 	for _, r := range watches {
-		of := r.source.namespace
-		if of != metav1.NamespaceAll && of != key.Namespace {
+		watched := r.source.namespace
+		if watched != metav1.NamespaceAll && watched != key.Namespace {
 			continue
 		}
 		if r.source.fake || r.source.follows != nil || r.source.reach.certainty != certain {
@@ -416,7 +418,8 @@ func (f *feed[T]) completeFor(key types.NamespacedName) *reflectorStore[T] {
 	return nil
 }
 
-// prove reports whether the watch has come as far as the server was at the call.
+// prove reports whether the watch has reached the resourceVersion that the
+// server had at the call.
 func (r *reflectorStore[T]) prove(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, versions.Pause)
 	defer cancel()
@@ -429,7 +432,7 @@ func (r *reflectorStore[T]) prove(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	if order, err := resourceversion.CompareResourceVersion(b.before, b.rv); err != nil || order > 0 {
+	if order, err := resourceversion.CompareResourceVersion(b.startRV, b.rv); err != nil || order > 0 {
 		return false // it cannot be compared
 	}
 	ctx, cancel = context.WithTimeout(ctx, proofWait)
@@ -444,9 +447,11 @@ func (r *reflectorStore[T]) prove(ctx context.Context) bool {
 }
 
 const (
-	// proofPage is how many objects are listed to compare them with the cache.
-	// Of more only the resourceVersion of the server is asked for.
+	// proofPage is the largest number of objects that are listed to be compared
+	// with the cache. If the cache has more, only the server's resourceVersion
+	// is read.
 	proofPage = 100
-	// proofWait is how long the watch may take to come as far as the server was.
+	// proofWait is how long the watch may take to reach the server's
+	// resourceVersion.
 	proofWait = 200 * time.Millisecond
 )

@@ -99,11 +99,11 @@ func (d *detector[T]) check(items ...*tree.Item[T]) error {
 // checkLocked compares an item with its copy. If they differ, it makes a new
 // copy, so that each mutation is reported once. mu must be held.
 func (d *detector[T]) checkLocked(it *tree.Item[T]) error {
-	before, ok := d.copies[it]
-	if !ok || intern.Alike(before, it.Object) || equality.Semantic.DeepEqual(before, it.Object) {
+	copied, ok := d.copies[it]
+	if !ok || intern.Alike(copied, it.Object) || equality.Semantic.DeepEqual(copied, it.Object) {
 		return nil // intern.Alike skips the fields of a Quantity that change when it is read
 	}
-	err := &MutationError{Kind: d.identity.Kind(), Key: it.Key, Fields: differences(before, it.Object)}
+	err := &MutationError{Kind: d.identity.Kind(), Key: it.Key, Fields: differences(copied, it.Object)}
 	d.copies[it] = it.Object.DeepCopyObject().(T)
 	if len(d.found) < mostMutations {
 		d.found = append(d.found, err)
@@ -130,9 +130,9 @@ func (d *detector[T]) finish(ctx context.Context) error {
 // differences returns the paths of the fields in which two objects of one type
 // differ. For example, "spec.containers[0].image".
 func differences(a, b Object) []string {
-	before, _ := runtime.DefaultUnstructuredConverter.ToUnstructured(a)
-	after, _ := runtime.DefaultUnstructuredConverter.ToUnstructured(b)
-	paths := compare(nil, "", before, after)
+	old, _ := runtime.DefaultUnstructuredConverter.ToUnstructured(a)
+	new, _ := runtime.DefaultUnstructuredConverter.ToUnstructured(b)
+	paths := compare(nil, "", old, new)
 	if len(paths) == 0 { // the difference is not in the JSON
 		return []string{"unknown fields"}
 	}

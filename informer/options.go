@@ -136,11 +136,11 @@ type Options struct {
 }
 
 func (o *Options) withDefaults() Options {
-	out := ptr.Deref(o, Options{})
-	out.WatchNamespaceAbove = cmp.Or(out.WatchNamespaceAbove, defaultWatchNamespaceAbove)
-	out.BackoffBase = cmp.Or(out.BackoffBase, defaultBackoffBase)
-	out.BackoffCap = cmp.Or(out.BackoffCap, max(defaultBackoffCap, out.BackoffBase))
-	return out
+	options := ptr.Deref(o, Options{})
+	options.WatchNamespaceAbove = cmp.Or(options.WatchNamespaceAbove, defaultWatchNamespaceAbove)
+	options.BackoffBase = cmp.Or(options.BackoffBase, defaultBackoffBase)
+	options.BackoffCap = cmp.Or(options.BackoffCap, max(defaultBackoffCap, options.BackoffBase))
+	return options
 }
 
 // validate returns all faults of the options, joined.
@@ -211,8 +211,8 @@ func (s scope) admits(key types.NamespacedName) bool {
 func (s scope) matchesFields(obj metav1.Object, resource schema.GroupResource) (matches, known bool) {
 	known = true
 	for _, r := range s.fields.Requirements() {
-		switch value, is := selectedBy(obj, resource, r.Field); {
-		case !is:
+		switch value, isKnown := selectedBy(obj, resource, r.Field); {
+		case !isKnown:
 			known = false
 		case (value == r.Value) == (r.Operator == selection.NotEquals):
 			return false, true
@@ -279,16 +279,16 @@ func scopeOf[T Object](o *Options, said meta.RESTScopeName, bound bool) meta.RES
 
 // checkScope returns an error if the options contradict the scope that the
 // client of a source declares.
-func checkScope(o *Options, of source) error {
+func checkScope(o *Options, s source) error {
 	namespaces := o.Namespaces
-	if of.reach.namespace != "" {
-		namespaces = []string{of.reach.namespace}
+	if s.reach.namespace != "" {
+		namespaces = []string{s.reach.namespace}
 	}
 	switch {
-	case of.scope != "" && o.Scope != "" && of.scope != o.Scope:
+	case s.scope != "" && o.Scope != "" && s.scope != o.Scope:
 		return option.Wrong("informer.Options.Scope", string(o.Scope), "the client says %q: leave it empty, and declare "+
-			"a kind without namespaces by cluster.Kind.ClusterScoped", of.scope)
-	case of.scope == meta.RESTScopeNameRoot && len(namespaces) > 0:
+			"a kind without namespaces by cluster.Kind.ClusterScoped", s.scope)
+	case s.scope == meta.RESTScopeNameRoot && len(namespaces) > 0:
 		return option.Wrong("informer.Options.Namespaces", namespaces, "must be empty: the kind has no namespaces")
 	}
 	return nil

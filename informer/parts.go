@@ -17,92 +17,95 @@ import (
 	"github.com/homeostat/homeostat/internal/slots"
 )
 
-// Parts returns the methods that only other packages of this module need, such
-// as package reconcile.
+// Parts returns the methods for other packages of this module, such as package
+// reconcile.
 func (i *Informer[T]) Parts() namespaces.Cache { return parts[T]{i} }
 
 // parts implements [namespaces.Cache].
-type parts[T Object] struct{ of *Informer[T] }
+type parts[T Object] struct{ informer *Informer[T] }
 
 // Shards returns the methods for a replica that works on some shards of the keys.
 func (p parts[T]) Shards() slots.Cache { return shards[T](p) }
 
 // Validate returns all faults of the options and the client, joined, or nil.
 func (p parts[T]) Validate() error {
-	if p.of.err == nil {
+	if p.informer.err == nil {
 		return nil
 	}
-	return fmt.Errorf("informer of %s: %w", p.of.Name(), p.of.err)
+	return fmt.Errorf("informer of %s: %w", p.informer.Name(), p.informer.err)
 }
 
 // Mapping returns the kind, the resource and the scope of the objects, as far
 // as they are known.
-func (p parts[T]) Mapping() (meta.RESTMapping, error) { return p.of.mapping() }
+func (p parts[T]) Mapping() (meta.RESTMapping, error) { return p.informer.mapping() }
 
 // InScope reports whether the cache could have an object with this key.
-func (p parts[T]) InScope(key types.NamespacedName) bool { return p.of.inScope(key) }
+func (p parts[T]) InScope(key types.NamespacedName) bool { return p.informer.inScope(key) }
 
 // OnSeen calls f once, as soon as all changes of a namespace up to a
 // resourceVersion have been stored and delivered.
 func (p parts[T]) OnSeen(namespace, resourceVersion string, f func()) (cancel func()) {
-	return p.of.onSeen(namespace, resourceVersion, f)
+	return p.informer.onSeen(namespace, resourceVersion, f)
 }
 
 // HandleUnreadable calls h with the key of each object that is unreadable,
 // becomes unreadable, or becomes readable again.
 func (p parts[T]) HandleUnreadable(h func(key types.NamespacedName)) (remove func()) {
-	return p.of.handleUnreadable(h)
+	return p.informer.handleUnreadable(h)
 }
 
-// RunWhole is [Informer.Run] for a user of all objects. It calls joined, which
-// may be nil, when it has joined the other calls. From then on HasSynced and
-// WaitForSync take this user into account.
+// RunWhole runs the informer for a user of all objects; see [Informer.Run]. It
+// calls joined, which may be nil, when it has joined the other calls. From then
+// on HasSynced and WaitForSync take this user into account.
 func (p parts[T]) RunWhole(ctx context.Context, joined func()) error {
-	return run(ctx, p.of, nil, joined)
+	return run(ctx, p.informer, nil, joined)
 }
 
 // Independent reports whether Options.Independent is set.
-func (p parts[T]) Independent() bool { return p.of.options.Independent }
+func (p parts[T]) Independent() bool { return p.informer.options.Independent }
 
 // Shown reports whether it is known which namespaces the informer reads.
 func (p parts[T]) Shown() bool {
-	return !slices.ContainsFunc(p.of.feed.currentSources(), func(s source) bool { return s.reach.certainty == unknown })
+	return !slices.ContainsFunc(p.informer.feed.currentSources(), func(s source) bool { return s.reach.certainty == unknown })
 }
 
 // Reads reports whether the informer reads objects of namespace, and whether
 // that is known.
-func (p parts[T]) Reads(namespace string) (in, known bool) { return p.of.feed.reads(namespace) }
+func (p parts[T]) Reads(namespace string) (reads, known bool) {
+	return p.informer.feed.reads(namespace)
+}
 
 // Absent returns why the cache does not have the object of key.
 //
-// If the kind has namespaces, a key without one does not belong to an object.
-// It is a key of the caller's own, and is never out of scope.
+// If the kind has namespaces, a key without a namespace does not belong to an
+// object. The caller uses it for its own purposes, and it is never out of
+// scope.
 func (p parts[T]) Absent(ctx context.Context, key types.NamespacedName) (namespaces.Absence, error) {
-	i := p.of
+	i := p.informer
 	if key.Namespace == "" && !i.inScope(key) && i.namespaced() {
 		return namespaces.Deleted, nil
 	}
-	before, part := i.feed.watchOf(key.Namespace), i.feed.part()
-	switch in, _ := i.feed.reads(key.Namespace); {
-	case !in, !i.scope.admits(key),
-		part != nil && (before == nil || key.Namespace != "" && !keyspace.Has(part.Complete(), key.Namespace)):
+	watch, part := i.feed.watchOf(key.Namespace), i.feed.part()
+	switch reads, _ := i.feed.reads(key.Namespace); {
+	case !reads, !i.scope.admits(key),
+		part != nil && (watch == nil || key.Namespace != "" && !keyspace.Has(part.Complete(), key.Namespace)):
 		return namespaces.OutOfScope, nil
-	case before == nil || !before.progress.synced.Load():
+	case watch == nil || !watch.progress.synced.Load():
 		return namespaces.Unsynced, nil
 	}
 	if _, cached := i.Get(key); cached {
 		return namespaces.Cached, nil
 	}
 	// The cache drops the objects of a namespace that is no longer in scope.
-	if i.feed.watchOf(key.Namespace) != before {
+	if i.feed.watchOf(key.Namespace) != watch {
 		return namespaces.Unsynced, nil
 	}
-	if before.source.follows != nil || i.options.LabelSelector == "" && i.scope.onlyKeys() {
+	if watch.source.follows != nil || i.options.LabelSelector == "" && i.scope.onlyKeys() {
 		return namespaces.Deleted, nil
 	}
-	exists, err := before.exists(ctx, key)
+	exists, err := watch.exists(ctx, key)
 	if err != nil {
-		return namespaces.OutOfScope, fmt.Errorf("finding out whether %q is deleted or does not match the selectors of the "+
+		return namespaces.OutOfScope, fmt.Errorf("checking whether %q is deleted or does not match the selectors of the "+
 			"informer of %s: %w", key, i.Name(), err)
 	}
 	if exists {
@@ -148,7 +151,7 @@ func (r *reflectorStore[T]) exists(ctx context.Context, key types.NamespacedName
 // are independent, it returns when one of them has been listed and all others
 // have been listed or have failed.
 func (p parts[T]) WaitForStart(ctx context.Context) error {
-	i := p.of
+	i := p.informer
 	if i.err != nil || !i.options.Independent {
 		return i.WaitForSync(ctx)
 	}
@@ -159,22 +162,22 @@ func (p parts[T]) WaitForStart(ctx context.Context) error {
 }
 
 // SyncedIn reports whether the cache is complete in namespace.
-func (p parts[T]) SyncedIn(namespace string) bool { return p.of.feed.syncedIn(namespace) }
+func (p parts[T]) SyncedIn(namespace string) bool { return p.informer.feed.syncedIn(namespace) }
 
 // WaitForSyncIn returns when SyncedIn is true.
 func (p parts[T]) WaitForSyncIn(ctx context.Context, namespace string) error {
-	return p.of.feed.waitForSyncIn(ctx, namespace)
+	return p.informer.feed.waitForSyncIn(ctx, namespace)
 }
 
 // WaitForLatestIn returns when the objects of namespace are at least as new as
 // the server's were at the call.
 func (p parts[T]) WaitForLatestIn(ctx context.Context, namespace string) error {
-	return p.of.waitForLatest(ctx, &types.NamespacedName{Namespace: namespace})
+	return p.informer.waitForLatest(ctx, &types.NamespacedName{Namespace: namespace})
 }
 
 // Missing returns the namespaces that have not been listed yet.
 func (p parts[T]) Missing() (names []string) {
-	watches, _ := p.of.feed.current()
+	watches, _ := p.informer.feed.current()
 	for _, r := range watches {
 		if !r.progress.synced.Load() {
 			names = append(names, r.source.namespace)
@@ -183,10 +186,10 @@ func (p parts[T]) Missing() (names []string) {
 	return names
 }
 
-// Unwell returns the errors of watches that fail, by their namespaces.
+// Unwell returns the errors of failing watches by their namespaces.
 func (p parts[T]) Unwell() map[string]error {
 	unwell := map[string]error{}
-	watches, _ := p.of.feed.current()
+	watches, _ := p.informer.feed.current()
 	for _, r := range watches {
 		if err := r.progress.failing(); err != nil {
 			unwell[r.source.namespace] = err
@@ -195,9 +198,9 @@ func (p parts[T]) Unwell() map[string]error {
 	return unwell
 }
 
-// WellIn reports whether the watch of namespace has its first list and does not
-// fail.
+// WellIn reports whether the watch of namespace has its first list and is not
+// failing.
 func (p parts[T]) WellIn(namespace string) bool {
-	r := p.of.feed.watchOf(namespace)
+	r := p.informer.feed.watchOf(namespace)
 	return r != nil && r.progress.synced.Load() && r.progress.failing() == nil
 }

@@ -30,65 +30,68 @@ func (p phase) String() string {
 	return [...]string{"starting", "listing", "streaming the list", "watching"}[p]
 }
 
-// progress is how far the requests of one source have come. It logs what holds
-// them up, and ends watches that are silent for too long.
+// progress records the requests of one source. It logs why they make no
+// progress, and ends watches that are silent for too long.
 type progress struct {
 	source  source
 	counted *counters
 	log     logr.Logger
 	wake    chan struct{} // wakes guard
-	// synced says that the first list has been stored and delivered.
+	// synced reports whether the first list has been stored and delivered.
 	synced atomic.Bool
-	// active is when something was last received, in Unix nanoseconds.
+	// active is when data was last received, in Unix nanoseconds.
 	active atomic.Int64
 	// received counts the objects of the current streaming list.
 	received atomic.Int64
 
 	mu      sync.Mutex // guards the fields below
 	request request
-	// err is that of the last request, nil if it succeeded.
+	// err is the error of the last request, or nil if it succeeded.
 	err          error
 	outage       outage
 	troubles     troubles // logged since a request succeeded
-	listedBefore bool     // a list has been stored
+	listedBefore bool     // a list has been stored before
 	neverStreams bool     // streaming lists do not end
 	// brokenStreams counts streaming lists that broke off since the last list.
 	brokenStreams int
 }
 
-// maxBrokenStreams is how many streaming lists in a row may break off before a plain
-// list is sent.
+// maxBrokenStreams is the number of broken streaming lists in a row after which
+// a plain list is sent.
 const maxBrokenStreams = 2
 
-// request is the last request.
+// request is the last request of a source.
 type request struct {
 	phase      phase
 	since      time.Time
 	unanswered bool
-	// patience is how long it may be unanswered until that is logged again.
+	// patience is how long the request may be unanswered before this is logged
+	// again.
 	patience time.Duration
-	// open says that the server has answered, and more is to come.
+	// open reports whether the server has answered and the answer continues.
 	open bool
-	// watch is nil if it is not open.
+	// watch is the open watch, or nil.
 	watch  watch.Interface
 	opened time.Time
 	ended  time.Time // when the watch was stopped
-	// deadline is when the server should have ended the watch.
+	// deadline is the time at which the server should have ended the watch.
 	deadline  time.Time
-	bookmarks bool // the watch has brought one
+	bookmarks bool // the watch has brought a bookmark
 }
 
 var (
 	// errNoBookmark makes the reflector send a plain list instead of a
-	// streaming one.
+	// streaming list.
 	errNoBookmark = errors.New("the server has not sent the bookmark that ends a streaming list")
-	// errNoAnswer ends a request without an answer.
+	// errNoAnswer is the error of a request that was ended because it had no
+	// answer.
 	errNoAnswer = errors.New("the server has not answered in time")
-	// errCutOff is why client-go returns a watch that has ended already.
+	// errCutOff is the error of a request for which client-go returned a watch
+	// that had ended already.
 	errCutOff = errors.New("the connection ended, or timed out, before the server answered")
 )
 
-// begin notes that a request is sent.
+// begin records that a request is sent.
 func (p *progress) begin(phase phase) {
 	p.received.Store(0)
 	p.mu.Lock()
@@ -106,7 +109,7 @@ func (p *progress) begin(phase phase) {
 	p.wakeGuard()
 }
 
-// answered notes the answer to the request.
+// answered records the answer to the request.
 func (p *progress) answered(ctx context.Context, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -124,7 +127,7 @@ func (p *progress) answered(ctx context.Context, err error) {
 		p.outage.add(p.err)
 	}
 	p.counted.failures.Add(1)
-	repeated := utilnet.IsConnectionRefused(err) || apierrors.IsTooManyRequests(err) // by the reflector: no list follows
+	repeated := utilnet.IsConnectionRefused(err) || apierrors.IsTooManyRequests(err) // the reflector repeats the request, and does not list
 	switch {
 	case ctx.Err() != nil:
 	case p.request.phase == phaseStream && !repeated && !errors.Is(err, errCutOff):
@@ -136,7 +139,8 @@ func (p *progress) answered(ctx context.Context, err error) {
 	}
 }
 
-// failed notes an error of the reflector that is not the answer to a request.
+// failed records an error of the reflector, unless it is the recorded answer to
+// a request.
 func (p *progress) failed(ctx context.Context, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -148,14 +152,15 @@ func (p *progress) failed(ctx context.Context, err error) {
 	p.complain(err, "list or watch failed, retrying")
 }
 
-// complain logs an error: at V(0) if it is new or has lasted for twice as long.
-// A watch that ends with its server, which another one replaces, is none until
-// it has lasted. The caller holds mu.
+// complain logs an error. It uses V(0) if the error is new or has lasted twice
+// as long as at the last time, and V(1) otherwise. A watch that ends because
+// its server shuts down is first logged without an error, because another
+// server usually takes over. The caller holds mu.
 func (p *progress) complain(err error, message string) {
 	phase, cause := p.request.phase.String(), causeOf(err)
 	details := []any{"phase", phase, "waiting", p.waitingFor(), "namespace", p.source.namespace}
 	text, ends := phase+err.Error(), false
-	if cause == causeUnreachable { // in one word, whatever was asked for
+	if cause == causeUnreachable { // the text must not depend on the request
 		text, ends = cause, p.synced.Load() && len(p.troubles) == 0
 	}
 	switch due := p.troubles.isDue(text, time.Now()); {
@@ -168,7 +173,7 @@ func (p *progress) complain(err error, message string) {
 	}
 }
 
-// waitingFor says what the informer waits for.
+// waitingFor returns what the informer waits for, for the log.
 func (p *progress) waitingFor() string {
 	if p.synced.Load() {
 		return "changes"
@@ -176,7 +181,7 @@ func (p *progress) waitingFor() string {
 	return "the first list"
 }
 
-// opened notes a watch that the server should end after timeout seconds.
+// opened records a watch that the server should end after timeout seconds.
 func (p *progress) opened(w watch.Interface, timeout *int64) {
 	p.markActive()
 	p.mu.Lock()
@@ -189,8 +194,8 @@ func (p *progress) opened(w watch.Interface, timeout *int64) {
 	p.wakeGuard()
 }
 
-// endedEarly reports whether the last watch ended long before its timeout, or
-// outlived it: not as a server that works ends one.
+// endedEarly reports whether the last watch ended long before its timeout or
+// long after it. A healthy server ends a watch near its timeout.
 func (p *progress) endedEarly() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -201,19 +206,19 @@ func (p *progress) endedEarly() bool {
 	return now.Before(r.deadline.Add(-endGrace-timelyEnd)) || now.After(r.deadline)
 }
 
-// listed notes that a whole list has been received.
+// listed records that a whole list has been received.
 func (p *progress) listed() {
 	p.markActive()
 	p.mu.Lock()
-	again := p.listedBefore
+	relisted := p.listedBefore
 	p.listedBefore, p.brokenStreams = true, 0
 	p.counted.lists.Add(1)
 	if p.request.phase == phaseStream {
 		p.request.phase = phaseWatch
 	}
 	p.mu.Unlock()
-	if again {
-		p.log.Info("listed again: the watch could not be resumed", "namespace", p.source.namespace)
+	if relisted {
+		p.log.Info("listed all objects again: the watch could not be resumed", "namespace", p.source.namespace)
 	}
 }
 
@@ -228,16 +233,17 @@ func (p *progress) bookmarked() {
 	}
 }
 
-// cannotStream reports whether a plain list must be sent, because streaming lists do
-// not end, or because several in a row broke off: after an error event such as 410, the
-// reflector would send the next one at once.
+// cannotStream reports whether a plain list must be sent, because streaming
+// lists do not end or several of them in a row broke off. Without this, the
+// reflector would send the next streaming list at once, for example after an
+// error event with code 410.
 func (p *progress) cannotStream() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.neverStreams || p.brokenStreams >= maxBrokenStreams
 }
 
-// wakeGuard makes guard look again at once.
+// wakeGuard makes guard check the request again now.
 func (p *progress) wakeGuard() {
 	select {
 	case p.wake <- struct{}{}:
@@ -245,19 +251,19 @@ func (p *progress) wakeGuard() {
 	}
 }
 
-// markActive notes that something was received.
+// markActive records that data was received.
 func (p *progress) markActive() { p.active.Store(time.Now().UnixNano()) }
 
-// lastActivity returns when something was last received: zero if nothing was.
+// lastActivity returns when data was last received, or zero.
 func (p *progress) lastActivity() time.Time {
-	if at := p.active.Load(); at != 0 {
-		return time.Unix(0, at)
+	if nanos := p.active.Load(); nanos != 0 {
+		return time.Unix(0, nanos)
 	}
 	return time.Time{}
 }
 
-// state returns when the open watch was opened, zero if none is open, and the error
-// of the last request.
+// state returns when the open watch was opened, or zero without an open watch,
+// and the error of the last request.
 func (p *progress) state() (opened time.Time, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -267,8 +273,9 @@ func (p *progress) state() (opened time.Time, err error) {
 	return p.request.opened, p.err
 }
 
-// failing returns the error of the last request that was answered, nil if it
-// succeeded. A streaming list that fails is followed by a plain one.
+// failing returns the error of the last request that was answered, or nil if it
+// succeeded. It also returns nil for a streaming list, because a plain list
+// follows if it fails.
 func (p *progress) failing() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -278,7 +285,8 @@ func (p *progress) failing() error {
 	return p.err
 }
 
-// whyNotSynced says why the first list has not been delivered: empty if it has.
+// whyNotSynced returns why the first list has not been delivered, or the empty
+// string if it has.
 func (p *progress) whyNotSynced() string {
 	if p.synced.Load() {
 		return ""
@@ -302,7 +310,7 @@ func (p *progress) whyNotSynced() string {
 	return why
 }
 
-// firstList says what the first list is waiting for. The caller holds mu.
+// firstList returns what the first list is waiting for. The caller holds mu.
 func (p *progress) firstList() string {
 	phase, ago := p.request.phase, time.Since(p.request.since).Round(time.Millisecond)
 	switch {
@@ -321,7 +329,8 @@ func (p *progress) firstList() string {
 	}
 }
 
-// earlier returns the earlier time that is not zero.
+// earlier returns the earlier of two times. Zero counts as later than all other
+// times.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -330,25 +339,27 @@ func earlier(a, b time.Time) time.Time {
 }
 
 const (
-	// firstRepeat is after how long a trouble is logged again; the interval
-	// doubles.
+	// firstRepeat is the interval after which an error is logged again. It
+	// doubles each time.
 	firstRepeat = 2 * time.Second
-	// mostTroubles are remembered.
+	// mostTroubles is the number of errors that are remembered.
 	mostTroubles = 32
 )
 
-// trouble is when an error may be logged again.
+// trouble is the time at which an error may be logged again.
 type trouble struct {
-	again    time.Time
+	due      time.Time
 	interval time.Duration
 }
 
-// troubles are the errors that were logged since the last success, by their text
-// without digits: ports, versions and times differ each time.
+// troubles are the errors that were logged since the last success. The key is
+// the error's text without digits, because ports, versions and times differ
+// each time.
 type troubles map[string]trouble
 
-// isDue reports whether text has to be logged now: it is new, or has lasted for
-// twice as long as when it was last logged.
+// isDue reports whether text must be logged now. It must be logged if it is
+// new, or if its interval has passed since it was last logged. The interval
+// doubles each time.
 func (t *troubles) isDue(text string, now time.Time) bool {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsDigit(r) {
@@ -363,35 +374,38 @@ func (t *troubles) isDue(text string, now time.Time) bool {
 			*t = troubles{}
 		}
 		known.interval = firstRepeat
-	case now.Before(known.again):
+	case now.Before(known.due):
 		return false
 	default:
 		known.interval *= 2
 	}
-	known.again = now.Add(known.interval)
+	known.due = now.Add(known.interval)
 	(*t)[text] = known
 	return true
 }
 
 const (
-	// firstWarning is how long a request may be unanswered until that is logged.
+	// firstWarning is how long a request may be unanswered before this is
+	// logged.
 	firstWarning = 1500 * time.Millisecond
 	// syncWarning is how long the first list may take before the log says what
-	// it is waiting for. The message is repeated at doubled intervals.
+	// it waits for. The message is repeated at doubled intervals.
 	syncWarning = 10 * time.Second
-	// streamIdle is how long a streaming list may bring neither an object nor its
-	// final bookmark before a plain list replaces it.
+	// streamIdle is how long a streaming list may be silent before a plain list
+	// replaces it. It is silent if it brings neither an object nor its final
+	// bookmark.
 	streamIdle = 30 * time.Second
-	// watchIdle is how long a watch may bring neither an event nor a bookmark
-	// before it is reopened, if the server sends bookmarks.
+	// watchIdle is how long a watch may be silent before it is opened again, if
+	// the server sends bookmarks. It is silent if it brings neither an event
+	// nor a bookmark.
 	watchIdle = 5 * time.Minute
-	// endGrace is how much longer than its timeout a watch may be open.
+	// endGrace is how long a watch may stay open after its timeout.
 	endGrace = 30 * time.Second
 )
 
-// guard logs what a first list is waiting for and which requests are unanswered,
-// and ends silent watches, until ctx ends. It has no timer while there is nothing
-// to wait for.
+// guard logs what the first list waits for and which requests are unanswered,
+// and ends silent watches, until ctx ends. It has no timer while it has no
+// deadline to wait for.
 func (p *progress) guard(ctx context.Context) {
 	started := time.Now()
 	warning := syncWarning
@@ -413,7 +427,7 @@ func (p *progress) guard(ctx context.Context) {
 	}
 }
 
-// sleepUntil returns at due (never, if it is zero) or when guard is woken. It
+// sleepUntil returns at due or when guard is woken. A zero due means never. It
 // returns false if ctx has ended.
 func (p *progress) sleepUntil(ctx context.Context, due time.Time) bool {
 	var timeout <-chan time.Time
@@ -429,7 +443,8 @@ func (p *progress) sleepUntil(ctx context.Context, due time.Time) bool {
 	return true
 }
 
-// warnOfSilence logs that a request has no answer, and returns when to look again.
+// warnOfSilence logs that a request has no answer yet, and returns when to
+// check again.
 func (p *progress) warnOfSilence() (next time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -449,8 +464,8 @@ func (p *progress) warnOfSilence() (next time.Time) {
 	return r.since.Add(r.patience)
 }
 
-// endSilentWatch stops an open watch that is silent, so that the reflector opens
-// a new one, and returns when to look again.
+// endSilentWatch stops an open watch that is silent, so that the reflector
+// opens a new one. It returns when to check again.
 func (p *progress) endSilentWatch() (next time.Time) {
 	p.mu.Lock()
 	r := &p.request
@@ -481,6 +496,6 @@ func (p *progress) endSilentWatch() (next time.Time) {
 	stop := r.watch.Stop
 	r.watch = nil
 	p.mu.Unlock()
-	stop() // closes a connection: not under the lock
+	stop() // it closes a connection, so the lock is not held
 	return time.Time{}
 }

@@ -20,10 +20,10 @@ import (
 	"github.com/homeostat/homeostat/internal/wire"
 )
 
-// specReader opens the watches of a source. Most updates change the status of an
-// object and not its spec, which is larger and takes as long to decode: so package
-// wire decodes the objects of client-go's watches, but not the specs that the
-// cache has.
+// specReader opens the watches of a source. Most updates change the status of
+// an object and not its spec, which is larger and takes as long to decode. So
+// package wire decodes the objects of client-go's watches without the specs
+// that the cache already has.
 type specReader[T Object] struct {
 	source  source
 	options *Options
@@ -32,13 +32,14 @@ type specReader[T Object] struct {
 
 	// mu guards the fields below, which the reflector's goroutine alone writes.
 	mu sync.Mutex
-	// specs are those of the current watch; nil if all are decoded.
+	// specs contains the specs of the current watch. It is nil if all specs are
+	// decoded.
 	specs *wire.Specs
-	why   string // they are
+	why   string // why all specs are decoded, or empty
 }
 
-// open opens a watch: one that does not decode known specs if that is safe, else
-// the client's own.
+// open opens a watch that does not decode known specs if that is possible, and
+// otherwise the client's own watch.
 func (s *specReader[T]) open(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	specs, client, why := s.connect()
 	s.mu.Lock()
@@ -55,22 +56,22 @@ func (s *specReader[T]) open(ctx context.Context, opts metav1.ListOptions) (watc
 }
 
 // connect returns a client like the source's whose watches do not decode known
-// specs, or says why there is none.
+// specs, or the reason why this is not possible.
 func (s *specReader[T]) connect() (specs *wire.Specs, client *gentype.Client[T], why string) {
 	kind, ok := wire.KindOf(reflect.TypeFor[T]())
 	switch {
 	case s.options.NoSharing:
 		return nil, nil, "Options.NoSharing"
-	case s.options.Transform != nil: // which may modify a spec
+	case s.options.Transform != nil: // it may modify a spec
 		return nil, nil, "Options.Transform"
 	case s.source.itemwise.isOn():
 		return nil, nil, "an object cannot be decoded"
 	case !ok:
-		return nil, nil, fmt.Sprintf("%s is not a kind with a spec that comes in protobuf", reflect.TypeFor[T]())
+		return nil, nil, fmt.Sprintf("%s is not a kind with a spec in protobuf", reflect.TypeFor[T]())
 	case s.source.rest == nil:
 		return nil, nil, fmt.Sprintf("%s is not a client of client-go for a built-in kind", s.source.client)
 	case s.source.resource.Resource == "":
-		return nil, nil, fmt.Sprintf("%s does not say which resource it reads", s.source.client)
+		return nil, nil, fmt.Sprintf("%s does not show which resource it reads", s.source.client)
 	}
 	specs = wire.NewSpecs(kind, func(key types.NamespacedName) wire.State {
 		if it := s.store.table.Get(key); it != nil {
@@ -89,14 +90,14 @@ func (s *specReader[T]) connect() (specs *wire.Specs, client *gentype.Client[T],
 	return specs, clientOf[T](through, s.source.resource.Resource, s.source.namespace), ""
 }
 
-// clientOf returns the parts of a generated client of a built-in kind that
-// opens watches.
+// clientOf returns a client like a generated client for a built-in kind, to
+// open watches with.
 func clientOf[T Object](c rest.Interface, resource, namespace string) *gentype.Client[T] {
 	return gentype.NewClient[T](resource, c, metav1.ParameterCodec, namespace, nil, gentype.PrefersProtobuf[T]())
 }
 
-// fullDecode says why specs that have not changed are decoded: empty if they
-// are not.
+// fullDecode returns why unchanged specs are decoded, or the empty string if
+// they are not.
 func (s *specReader[T]) fullDecode() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,13 +107,13 @@ func (s *specReader[T]) fullDecode() string {
 	return s.why
 }
 
-// take returns the object that a placeholder stands for, and the fingerprint of its
-// spec; any other object is returned as it is.
+// take returns the object that a placeholder stands for, and the fingerprint of
+// its spec. It returns other objects unchanged.
 //
-// Its spec may be memory of the object in the cache. Sharing writes to received
-// objects, except to parts shared with the cached object: so if the cache has a
-// different one meanwhile, the object gets the spec of that one if it is equal,
-// and is copied otherwise.
+// The spec may be memory of the object that was cached when the placeholder was
+// made. Sharing writes to received objects, except to parts that they share
+// with the cached object. So if the cache now has a different object, the
+// received one gets that object's spec if it is equal, and is copied otherwise.
 func (s *specReader[T]) take(received T) (object T, sum wire.Fingerprint, err error) {
 	o, ok := any(received).(wire.Object)
 	if !ok || s.specs == nil {
@@ -133,8 +134,8 @@ func (s *specReader[T]) take(received T) (object T, sum wire.Fingerprint, err er
 	return object, spec.Fingerprint, nil
 }
 
-// Transformer returns the function that the reflector calls for each object of a
-// streaming list as it is received.
+// Transformer returns the function that the reflector calls for each received
+// object of a streaming list.
 func (r *reflectorStore[T]) Transformer() cache.TransformFunc {
 	return func(obj any) (any, error) {
 		r.progress.received.Add(1)
@@ -150,8 +151,8 @@ func (r *reflectorStore[T]) Transformer() cache.TransformFunc {
 	}
 }
 
-// prepare returns obj as an item to store: transformed, and sharing equal parts
-// with other objects.
+// prepare returns an item for the store, whose object is transformed and shares
+// equal parts with other objects.
 func (r *reflectorStore[T]) prepare(obj any) (*tree.Item[T], error) {
 	object, spec, err := r.typed(obj)
 	if err != nil {
@@ -162,14 +163,14 @@ func (r *reflectorStore[T]) prepare(obj any) (*tree.Item[T], error) {
 		return it, nil
 	}
 	r.sink.store.share(object)
-	if spec != (wire.Fingerprint{}) && !intern.Lazy(object) { // or the next state would have the same memory
+	if spec != (wire.Fingerprint{}) && !intern.Lazy(object) { // the next state must not have the same memory
 		it.Spec = spec
 	}
 	return it, nil
 }
 
-// typed returns obj with its type, transformed and not shared with a client, and
-// the fingerprint of its spec, if that is known.
+// typed returns the transformed object, which no client shares, and the
+// fingerprint of its spec if that is known.
 func (r *reflectorStore[T]) typed(obj any) (object T, spec wire.Fingerprint, err error) {
 	object, ok := obj.(T)
 	if !ok {
@@ -189,9 +190,8 @@ func wrongType[T Object](obj any) error {
 	return fmt.Errorf("the server sent a %T, not a %s", obj, reflect.TypeFor[T]())
 }
 
-// transform modifies an object by the options before any part of it is shared,
-// so that dropped parts are garbage at once. It returns a stub if Transform
-// panics.
+// transform applies the options to an object before its parts are shared, so
+// that dropped parts use no memory. If Transform panics, it returns a stub.
 func (r *reflectorStore[T]) transform(object T) (transformed T, err error) {
 	if whyStub(object) != nil {
 		return object, nil
@@ -223,8 +223,8 @@ func (r *reflectorStore[T]) transform(object T) (transformed T, err error) {
 	return object, nil
 }
 
-// transformInPlace is transform for an object of a list, which then shares
-// equal parts with other objects.
+// transformInPlace transforms an object of a list, and lets it share equal
+// parts with other objects.
 func (r *reflectorStore[T]) transformInPlace(object T) error {
 	transformed, err := r.transform(object)
 	if err != nil {

@@ -481,5 +481,5 @@ func TestSpecsOfAnUnknownResourceAreDecoded(t *testing.T) {
 	pods.feed.sources[0].resource = schema.GroupVersionResource{}
 	r := newReflectorStore(&pods.feed.sink, pods.feed.sources[0], klog.Background())
 	_, _, why := r.specs.connect()
-	g.Expect(why).To(HaveSuffix(" does not say which resource it reads"))
+	g.Expect(why).To(HaveSuffix(" does not show which resource it reads"))
 }

@@ -24,30 +24,31 @@ import (
 	"github.com/homeostat/homeostat/internal/wire"
 )
 
-// calm is how long a watch must have lasted for the back-off to start again.
+// calm is how long a watch must last for the back-off to start again.
 const calm = 2 * time.Minute
 
-// sink takes the events of watches.
+// sink is the part of an informer that its watches write to.
 type sink[T Object] struct {
 	options  *Options
 	identity *identity
 	counted  *counters
 	store    *store[T]
 	marks    versions.Marks
-	// brought has the namespaces whose objects a source has brought, if it does
-	// not show which it reads.
+	// brought contains the namespaces of the objects that sources have brought,
+	// for sources that do not show which namespaces they read.
 	brought *sync.Map
 	// complete reports whether all watches have stored and delivered their
 	// first list.
 	complete func() bool
 }
 
-// updateSynced follows the first list of a watch, and each change of the
-// watches, of the shards and of the users.
+// updateSynced computes again whether the informer has synced. It is called
+// after the first list of a watch, and after each change of the watches, the
+// shards and the users.
 func (s *sink[T]) updateSynced() { s.marks.SetSynced(s.complete) }
 
-// reflectorStore puts the objects that one source lists and watches into the
-// store. It is the store of client-go's Reflector.
+// reflectorStore is the store of client-go's Reflector. It puts the objects of
+// one source into the informer's store.
 type reflectorStore[T Object] struct {
 	sink     *sink[T]
 	source   source
@@ -55,44 +56,47 @@ type reflectorStore[T Object] struct {
 	specs    specReader[T]
 	into     contents[T]
 	part     partial.Cache[T]  // nil if the cache is whole
-	dropin   *dropin.Client[T] // nil unless it is that of a shared informer
-	settings dropin.Settings   // its own, from when it begins to run
+	dropin   *dropin.Client[T] // the client of a shared informer, otherwise nil
+	settings dropin.Settings   // the settings of dropin when the reflector started
 	proof    versions.Proof
 	watched  watched
 	clockMu  sync.Mutex // guards clock
 	clock    serverClock
-	// consistent says that the last list was as new as the server when it was
-	// asked for.
+	// consistent reports whether the last list was as new as the server at the
+	// time of its request.
 	consistent atomic.Bool
-	// lists counts the lists under way: the reflector may leave one behind.
+	// lists counts the lists in flight. The reflector may leave one behind when
+	// it ends.
 	lists  calls
-	ctx    context.Context //nolint:containedctx // requests beside the watch end with it
+	ctx    context.Context //nolint:containedctx // additional requests end with it
 	cancel context.CancelFunc
-	// ended is closed when its goroutines have ended.
+	// ended is closed when the goroutines of the watch have ended.
 	ended chan struct{}
 
 	// Only the reflector's goroutine uses the fields below.
-	// pending stores the last list; nil once that is done.
+	// pending is a function that stores the last list. It is nil after that.
 	pending func()
-	// streamed has the specs of the objects of a streaming list until it is stored.
+	// streamed contains the fingerprints of the specs of a streaming list's
+	// objects.
 	streamed map[any]wire.Fingerprint
 }
 
-func newReflectorStore[T Object](to *sink[T], from source, log logr.Logger) *reflectorStore[T] {
+func newReflectorStore[T Object](target *sink[T], from source, log logr.Logger) *reflectorStore[T] {
 	r := &reflectorStore[T]{
-		sink: to, source: from, into: whole[T]{to.store, from.namespace}, ended: make(chan struct{}),
+		sink: target, source: from, into: whole[T]{target.store, from.namespace}, ended: make(chan struct{}),
 		progress: &progress{
-			source: from, counted: to.counted, log: log, wake: make(chan struct{}, 1),
+			source: from, counted: target.counted, log: log, wake: make(chan struct{}, 1),
 		},
-		specs: specReader[T]{source: from, options: to.options, store: to.store},
+		specs: specReader[T]{source: from, options: target.options, store: target.store},
 	}
 	if client, ok := from.dropin.(*dropin.Client[T]); ok {
-		r.dropin, r.into = client, observed[T]{to.store, client.Observer}
+		r.dropin, r.into = client, observed[T]{target.store, client.Observer}
 	}
 	return r
 }
 
-// example returns an object of the type of all; nil if they may have any type.
+// example returns an empty object, from which the reflector learns the type. It
+// is nil if the objects may have any type.
 func (r *reflectorStore[T]) example() any {
 	if r.dropin != nil {
 		return r.dropin.Example
@@ -114,11 +118,11 @@ func (r *reflectorStore[T]) run(ctx context.Context) {
 	backoff := wait.Backoff{Duration: o.BackoffBase, Cap: o.BackoffCap, Steps: 1 << 10, Factor: 2, Jitter: 1}
 	pauses := mortalClock{ctx: ctx}
 	lw := &cache.ListWatch{ListWithContextFunc: r.listPage, WatchFuncWithContext: r.openWatch}
-	from := cache.ToListWatcherWithWatchListSemantics(lw, r)
+	listerWatcher := cache.ToListWatcherWithWatchListSemantics(lw, r)
 	if r.dropin != nil {
 		r.settings = r.dropin.Settings()
 	}
-	reflector := cache.NewReflectorWithOptions(from, r.example(), r, cache.ReflectorOptions{
+	reflector := cache.NewReflectorWithOptions(listerWatcher, r.example(), r, cache.ReflectorOptions{
 		Logger:          &r.progress.log,
 		Name:            r.sink.identity.Name(),
 		TypeDescription: r.settings.Description,
@@ -133,7 +137,7 @@ func (r *reflectorStore[T]) run(ctx context.Context) {
 		var running sync.WaitGroup
 		running.Go(func() { err = reflector.ListAndWatchWithContext(ctx) }) // in a goroutine that a handler may end
 		running.Wait()
-		if err != nil && !errors.Is(err, errRestored) { // that has been logged
+		if err != nil && !errors.Is(err, errRestored) { // errRestored has been logged
 			r.progress.failed(ctx, err)
 		}
 		if err != nil && r.settings.Failed != nil {
@@ -143,7 +147,7 @@ func (r *reflectorStore[T]) run(ctx context.Context) {
 	})
 }
 
-// listPage sends one request for a list, or for a page of one.
+// listPage sends a request for a list or for one page of a list.
 func (r *reflectorStore[T]) listPage(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 	if !r.lists.begin() {
 		return nil, context.Cause(ctx)
@@ -166,7 +170,7 @@ func (r *reflectorStore[T]) listPage(ctx context.Context, opts metav1.ListOption
 	}
 	r.progress.answered(ctx, err)
 	if err != nil {
-		r.sink.updateSynced() // of independent namespaces, others need not wait for this one
+		r.sink.updateSynced() // independent namespaces do not wait for this one
 		return list, err
 	}
 	r.consistent.Store(false)
@@ -176,7 +180,7 @@ func (r *reflectorStore[T]) listPage(ctx context.Context, opts metav1.ListOption
 	if r.dropin != nil {
 		return r.unpacked(list)
 	}
-	// Page by page, so that replaced parts are garbage before the next page comes.
+	// Transform each page before the next is received, so that less memory is used.
 	return list, meta.EachListItem(list, func(obj runtime.Object) error {
 		if object, ok := obj.(T); ok {
 			return r.transformInPlace(object)
@@ -187,9 +191,10 @@ func (r *reflectorStore[T]) listPage(ctx context.Context, opts metav1.ListOption
 
 // openWatch opens a watch, or a streaming list that continues as a watch.
 //
-// If the server does not answer, it returns an empty watch instead of an error:
-// after an error the reflector would list again, which does not help. A streaming
-// list fails, as a plain list may succeed.
+// If the server does not answer, openWatch returns an empty watch instead of an
+// error, because the reflector would list again after an error, which does not
+// help. For a streaming list it returns an error, because a plain list may
+// succeed.
 func (r *reflectorStore[T]) openWatch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	r.brokeOff()
 	r.watched.opening()
@@ -204,9 +209,9 @@ func (r *reflectorStore[T]) openWatch(ctx context.Context, opts metav1.ListOptio
 		return nil, errRestored // the reflector then lists
 	}
 	r.selects(&opts)
-	var of keyspace.Set
+	var covered keyspace.Set
 	if r.part != nil {
-		of = r.part.SelectWatch(&opts, phase == phaseStream)
+		covered = r.part.SelectWatch(&opts, phase == phaseStream)
 	}
 	r.progress.begin(phase)
 	r.streamed = map[any]wire.Fingerprint{}
@@ -223,7 +228,7 @@ func (r *reflectorStore[T]) openWatch(ctx context.Context, opts metav1.ListOptio
 			w = newEndable(w, nil)
 		}
 		r.progress.opened(w, opts.TimeoutSeconds)
-		r.watched.opened(w, of, phase == phaseStream)
+		r.watched.opened(w, covered, phase == phaseStream)
 		w = timedWatch{w, r.progress}
 		if phase == phaseStream {
 			r.consistent.Store(opts.ResourceVersion == "")
@@ -237,7 +242,7 @@ func (r *reflectorStore[T]) openWatch(ctx context.Context, opts metav1.ListOptio
 	return w, nil
 }
 
-// list sends a request for a list, or for a page of one.
+// list sends a request for a list or for one page of a list.
 func (r *reflectorStore[T]) list(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 	if r.part != nil {
 		return r.part.List(ctx, opts)
@@ -245,7 +250,7 @@ func (r *reflectorStore[T]) list(ctx context.Context, opts metav1.ListOptions) (
 	return r.source.list(ctx, opts)
 }
 
-// selects applies the selectors of the options.
+// selects adds the selectors of the options to opts.
 func (r *reflectorStore[T]) selects(opts *metav1.ListOptions) {
 	opts.LabelSelector = r.sink.options.LabelSelector
 	opts.FieldSelector = r.sink.options.FieldSelector
@@ -257,7 +262,7 @@ func (r *reflectorStore[T]) IsWatchListSemanticsUnSupported() bool {
 	return r.source.fake || r.source.unstreamed
 }
 
-// Add stores an object that is new to the watch.
+// Add stores an object that the watch reports as added.
 func (r *reflectorStore[T]) Add(obj any) error { return r.Update(obj) }
 
 // Update stores the new state of an object.
@@ -272,7 +277,7 @@ func (r *reflectorStore[T]) Update(obj any) error {
 	return nil
 }
 
-// noteNamespace notes that the source reads the namespace of an object.
+// noteNamespace records that the source reads the namespace of an object.
 func (r *reflectorStore[T]) noteNamespace(it *tree.Item[T]) {
 	if r.source.reach.certainty != certain {
 		r.sink.brought.LoadOrStore(it.Key.Namespace, true)
@@ -294,7 +299,7 @@ func (r *reflectorStore[T]) Delete(obj any) error {
 func (r *reflectorStore[T]) Replace(list []any, rv string) error {
 	r.progress.listed()
 	items := make([]*tree.Item[T], 0, len(list))
-	for _, obj := range list { // prepared when they were received
+	for _, obj := range list { // the objects were prepared when they were received
 		object, ok := obj.(T)
 		if !ok {
 			return wrongType[T](obj)
@@ -321,9 +326,10 @@ func (r *reflectorStore[T]) Replace(list []any, rv string) error {
 	return nil
 }
 
-// storePending stores and delivers the last list. Watches of a fake start at no
-// resourceVersion, so they are opened before: otherwise what a controller writes
-// between its first list and the watch would be lost.
+// storePending stores and delivers the last list. The watch of a fake is opened
+// before its list is stored, because the watch does not start at a
+// resourceVersion. Otherwise writes between the first list and the watch would
+// be lost.
 func (r *reflectorStore[T]) storePending() {
 	if pending := r.pending; pending != nil {
 		r.pending = nil
@@ -331,7 +337,7 @@ func (r *reflectorStore[T]) storePending() {
 	}
 }
 
-// Resync tells the observer of a shared informer.
+// Resync forwards the resync to the observer of a shared informer.
 func (r *reflectorStore[T]) Resync() error {
 	if r.dropin != nil {
 		r.dropin.Observer.Lock()
@@ -341,16 +347,17 @@ func (r *reflectorStore[T]) Resync() error {
 	return nil
 }
 
-// Bookmark notes that the watch is alive; UpdateResourceVersion follows.
+// Bookmark records that the watch is alive. The reflector then calls
+// UpdateResourceVersion.
 func (r *reflectorStore[T]) Bookmark(string) error {
 	r.progress.bookmarked()
 	return nil
 }
 
-// UpdateResourceVersion notes how far the watch has come, after the handlers have
-// been called.
+// UpdateResourceVersion records the resourceVersion that the watch has reached.
+// It is called after the handlers.
 func (r *reflectorStore[T]) UpdateResourceVersion(rv string) {
-	if seen, before := r.isBefore(rv); before { // a watch is in the order of the writes
+	if seen, older := r.isBefore(rv); older { // a watch is in the order of the writes
 		r.noteRestored(seen, rv)
 	}
 	r.into.CaughtUp(rv)

@@ -12,32 +12,34 @@ import (
 	"github.com/homeostat/homeostat/informer/internal/versions"
 )
 
-// errRestored ends requests about a state that the server has lost.
-var errRestored = errors.New("the server's resourceVersions have gone back, as after a restore of its storage: " +
-	"everything is listed again")
+// errRestored ends requests for a state that the server has lost.
+var errRestored = errors.New("the server's resourceVersion has gone back, as after a restore of its storage: " +
+	"listing everything again")
 
 const (
-	// checkTimeout bounds the request that a resumed watch waits for.
+	// checkTimeout is the time limit of the check that a resumed watch waits
+	// for.
 	checkTimeout = 5 * time.Second
-	// timelyEnd is how long before its timeout a watch may end and still count
-	// as ended by a server that works.
+	// timelyEnd is how long before its timeout a healthy server may end a
+	// watch.
 	timelyEnd = 5 * time.Second
 )
 
-// serverClock is what a reflectorStore knows of the server's resourceVersions.
-// They count the writes, so they only rise, until the server's storage is
-// restored from a backup. Then the server does not tell: a watch that resumes
-// from a later resourceVersion brings nothing until the server has come there
-// again, and never what it wrote in between.
+// serverClock records what is known about the server's resourceVersions. They
+// count the writes, so they only rise, until the server's storage is restored
+// from a backup. The server does not report a restore. For example, a watch
+// that resumes from a resourceVersion of the future is silent until the server
+// has reached it again, and misses all writes until then.
 type serverClock struct {
-	// restored says that the server has gone back, and that the list which
-	// follows from that has not come yet.
+	// restored reports whether the server has gone back and has not been listed
+	// since.
 	restored bool
-	// unsure says that a watch broke off: the server may have been restored since.
+	// unsure reports whether a watch broke off since the last check, so that
+	// the server may have been restored.
 	unsure bool
 }
 
-// noteRestored notes that the server is at rv, although it was at seen before.
+// noteRestored records that the server is at rv although it was at seen before.
 // It ends the watch, so that the reflector lists everything again.
 func (r *reflectorStore[T]) noteRestored(seen, rv string) {
 	if r.isNewlyRestored(seen, rv) {
@@ -45,7 +47,8 @@ func (r *reflectorStore[T]) noteRestored(seen, rv string) {
 	}
 }
 
-// isNewlyRestored notes and logs a restore, and reports whether that is new.
+// isNewlyRestored records a restore, and reports whether it was not known yet.
+// It logs a new one.
 func (r *reflectorStore[T]) isNewlyRestored(seen, rv string) bool {
 	r.clockMu.Lock()
 	known := r.clock.restored
@@ -60,15 +63,15 @@ func (r *reflectorStore[T]) isNewlyRestored(seen, rv string) bool {
 	return true
 }
 
-// isRestored reports whether everything is to be listed again.
+// isRestored reports whether a restored server must be listed again.
 func (r *reflectorStore[T]) isRestored() bool {
 	r.clockMu.Lock()
 	defer r.clockMu.Unlock()
 	return r.clock.restored
 }
 
-// forgetTime makes a list of a restored server one of its newest state, since it
-// does not have the state that the reflector asks for.
+// forgetTime makes opts request the newest state of a restored server, because
+// the server does not have the state that the reflector requests.
 func (r *reflectorStore[T]) forgetTime(opts *metav1.ListOptions) {
 	if !r.isRestored() || opts.Continue != "" {
 		return
@@ -79,9 +82,9 @@ func (r *reflectorStore[T]) forgetTime(opts *metav1.ListOptions) {
 	}
 }
 
-// listedAt notes a list of the watch, and returns what it is.
+// listedAt records a list of the watch, and returns the reason for the list.
 func (r *reflectorStore[T]) listedAt(rv string) versions.Occasion {
-	if seen, before := r.isBefore(rv); before {
+	if seen, older := r.isBefore(rv); older {
 		r.isNewlyRestored(seen, rv)
 	}
 	r.clockMu.Lock()
@@ -97,20 +100,20 @@ func (r *reflectorStore[T]) listedAt(rv string) versions.Occasion {
 	return versions.Relist
 }
 
-// isBefore reports whether rv is before what the watch has brought, which it
-// returns.
-func (r *reflectorStore[T]) isBefore(rv string) (seen string, before bool) {
+// isBefore reports whether rv is older than the resourceVersion that the watch
+// has reached. It also returns the latter.
+func (r *reflectorStore[T]) isBefore(rv string) (seen string, older bool) {
 	seen = r.sink.marks.Of(r.source.namespace)
 	return seen, r.comparable() && rv != "" && versions.Older(rv, seen)
 }
 
-// comparable reports whether the resourceVersions of all events and lists are
-// in order.
+// comparable reports whether resourceVersions of this source can be compared.
 func (r *reflectorStore[T]) comparable() bool {
 	return !r.source.isSimulated() && r.source.follows == nil
 }
 
-// brokeOff notes that the last watch may have ended because the server has.
+// brokeOff records that the server may have been restored, if the last watch
+// ended unexpectedly.
 func (r *reflectorStore[T]) brokeOff() {
 	if r.progress.endedEarly() && !r.watched.stoppedByUs() && r.comparable() {
 		r.clockMu.Lock()
@@ -119,8 +122,9 @@ func (r *reflectorStore[T]) brokeOff() {
 	}
 }
 
-// checked returns w, which was resumed at seen, unless the server is not as new
-// as that. A check without an answer is repeated when the next watch is opened.
+// checked returns w, which was resumed at seen, or errRestored if the server is
+// older than seen. If the server does not answer, it returns w, and the next
+// watch is checked again.
 func (r *reflectorStore[T]) checked(ctx context.Context, w watch.Interface, seen string) (watch.Interface, error) {
 	r.clockMu.Lock()
 	unsure := r.clock.unsure
@@ -131,7 +135,7 @@ func (r *reflectorStore[T]) checked(ctx context.Context, w watch.Interface, seen
 	rv, err := r.serverVersion(ctx)
 	switch {
 	case err != nil:
-		r.progress.log.V(1).Info("cannot ask whether the server was restored, trying when the next watch is opened",
+		r.progress.log.V(1).Info("cannot check whether the server was restored, retrying with the next watch",
 			"reason", err.Error())
 		return w, nil
 	case versions.Older(rv, seen):
@@ -145,8 +149,8 @@ func (r *reflectorStore[T]) checked(ctx context.Context, w watch.Interface, seen
 	return w, nil
 }
 
-// serverVersion returns how new the server is. It lists one object: without a
-// resourceVersion, the server answers as new as it is.
+// serverVersion returns the server's resourceVersion. It lists one object
+// without a resourceVersion, so that the server answers with its newest one.
 func (r *reflectorStore[T]) serverVersion(ctx context.Context) (string, error) {
 	if !r.lists.begin() {
 		return "", context.Cause(ctx)

@@ -25,57 +25,58 @@ import (
 
 // shards implements [slots.Cache]. Its methods have names that no other
 // interface has, so that a program which calls none of them links none of them.
-type shards[T Object] struct{ of *Informer[T] }
+type shards[T Object] struct{ informer *Informer[T] }
 
-// RunShards is [Informer.Run] for a replica that works on shards of the keys.
-// Only the objects of shards that were added with AddShards are listed, watched
-// and cached, and objects without a namespace.
+// RunShards runs the informer for a replica that works on some shards of the
+// keys; see [Informer.Run]. It lists, watches and caches only the objects of
+// shards that were added with AddShards, and objects without a namespace.
 //
-// All objects are cached nevertheless while a call of Run is active, if
-// Options.Whole is set, if the kind has no namespaces, if the informer was made
+// It caches all objects while a call of Run is active, if Options.Whole is set,
+// or if the kind has no namespaces. It does so as well if the informer was made
 // by ForNamespaces, or if its client is bound to a namespace or is a fake.
 //
 // joined, which may be nil, is called when the call has joined the others. From
 // then on HasSynced and WaitForSync take this user into account.
 func (s shards[T]) RunShards(ctx context.Context, joined func()) error {
-	if !s.of.feed.divisible() {
-		return run(ctx, s.of, nil, joined)
+	if !s.informer.feed.divisible() {
+		return run(ctx, s.informer, nil, joined)
 	}
-	return run[T](ctx, s.of, newDivided(s.of.feed), joined)
+	return run[T](ctx, s.informer, newDivided(s.informer.feed), joined)
 }
 
-// AddShards makes the cache keep the objects of these shards, too, until remove
-// is called with them. A shard is a range of the hash of the namespace. When
-// AddShards returns, the cache has all objects of the shards, at least as new
-// as the server was at the call, and every handler has received them as Added.
-// Other shards stay watched, and are not listed again.
+// AddShards adds shards to the cache until remove is called with them. A shard
+// is a range of the hash of the namespace. When AddShards returns, the cache
+// has all objects of the shards, at least as new as the server was at the call,
+// and every handler has received them as Added. Other shards remain watched,
+// and are not listed again.
 //
-// remove drops the objects that no other call keeps. They are delivered as
-// Deleted before remove returns, unless another goroutine is calling handlers,
-// which then delivers them. A handler must not call AddShards or remove.
+// remove removes the objects that no other call has added. They are delivered
+// as Deleted before remove returns, unless another goroutine is calling
+// handlers, which then delivers them. A handler must not call AddShards or
+// remove.
 //
 // A server with the feature ShardedListAndWatch sends only the objects of the
-// shards. Other servers send all objects. The objects of other shards are then
-// left out before they are decoded, if the client is a generated one of a
-// built-in kind, and otherwise before they are stored.
+// shards. Other servers send all objects. If the client is a generated one for
+// a built-in kind, objects of other shards are dropped before they are decoded,
+// and otherwise before they are stored.
 //
 // Errors: ranges of another field than object.metadata.namespace; an informer
 // that is not running; the error of ctx. Failed requests are logged and
-// repeated.
+// retried.
 func (s shards[T]) AddShards(
 	ctx context.Context, shards ...sharding.ShardRangeRequirement,
 ) (remove func(shards ...sharding.ShardRangeRequirement), err error) {
 	set, err := setOf(shards)
 	var removeSet func(keyspace.Set)
 	if err == nil {
-		removeSet, err = addShards(ctx, s.of.feed, set)
+		removeSet, err = addShards(ctx, s.informer.feed, set)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("adding shards to the informer of %s: %w", s.of.Name(), err)
+		return nil, fmt.Errorf("adding shards to the informer of %s: %w", s.informer.Name(), err)
 	}
 	return func(shards ...sharding.ShardRangeRequirement) {
-		if of, err := setOf(shards); err == nil {
-			removeSet(of)
+		if removed, err := setOf(shards); err == nil {
+			removeSet(removed)
 		}
 	}, nil
 }
@@ -94,17 +95,17 @@ func setOf(shards []sharding.ShardRangeRequirement) (set keyspace.Set, err error
 	return set, err
 }
 
-// CountNamespaces returns how many objects the server has in each namespace. It
-// lists them page by page and retains none of them.
+// CountNamespaces returns the number of objects that the server has in each
+// namespace. It lists them page by page and retains none of them.
 func (s shards[T]) CountNamespaces(ctx context.Context) (map[string]int, error) {
-	i := s.of
+	i := s.informer
 	counts := map[string]int{}
-	for _, from := range i.feed.currentSources() {
-		if from.list == nil {
+	for _, source := range i.feed.currentSources() {
+		if source.list == nil {
 			return nil, fmt.Errorf("counting the objects of %s: %w", i.Name(), errWrapped)
 		}
 		options := metav1.ListOptions{LabelSelector: i.options.LabelSelector, FieldSelector: i.options.FieldSelector}
-		if err := pager.New(from.list).EachListItem(ctx, options, func(obj runtime.Object) error {
+		if err := pager.New(source.list).EachListItem(ctx, options, func(obj runtime.Object) error {
 			if object, ok := obj.(T); ok {
 				counts[object.GetNamespace()]++
 			}
@@ -116,23 +117,24 @@ func (s shards[T]) CountNamespaces(ctx context.Context) (map[string]int, error) 
 	return counts, nil
 }
 
-// replayFor is how long a watch of the past is open, unless it has come to the
-// present before: servers send a bookmark shortly before they end it.
+// replayFor is the timeout of a watch of the past. Servers send a bookmark
+// shortly before they end a watch.
 const replayFor = 10 * time.Second
 
-// SeenResourceVersion is [Informer.LastResourceVersion].
-func (s shards[T]) SeenResourceVersion() string { return s.of.LastResourceVersion() }
+// SeenResourceVersion returns the same as [Informer.LastResourceVersion].
+func (s shards[T]) SeenResourceVersion() string { return s.informer.LastResourceVersion() }
 
-// ServerResourceVersion returns how new the server is. It lists one object.
+// ServerResourceVersion returns the server's resourceVersion. It lists one
+// object.
 func (s shards[T]) ServerResourceVersion(ctx context.Context) (string, error) {
-	i := s.of
-	from := i.feed.currentSources()[0]
-	if from.list == nil {
+	i := s.informer
+	source := i.feed.currentSources()[0]
+	if source.list == nil {
 		return "", fmt.Errorf("asking for the resourceVersion of %s: %w", i.Name(), errWrapped)
 	}
 	ctx, cancel := context.WithTimeout(ctx, catchUpTimeout)
 	defer cancel()
-	page, err := from.list(ctx, metav1.ListOptions{Limit: 1})
+	page, err := source.list(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {
 		return "", fmt.Errorf("asking for the resourceVersion of %s: %w", i.Name(), err)
 	}
@@ -144,36 +146,36 @@ func (s shards[T]) ServerResourceVersion(ctx context.Context) (string, error) {
 }
 
 // DeletedSince calls deleted with the key of each object of these shards that
-// was deleted after rv and is not cached, as the objects are that were deleted
-// before their shard was added. It watches again from rv, and returns when it
-// has come as far as the cache was at the call, at most ten seconds after the
-// server answers. A whole cache shows deletions itself: for one, nothing is
-// called.
+// was deleted after rv and is not cached. For example, this finds the objects
+// that were deleted before their shard was added. It opens a watch at rv, and
+// returns when the watch has reached the state that the cache had at the call,
+// or at most ten seconds after the server has answered. A whole cache shows
+// deletions itself, so deleted is not called for it.
 //
-// Errors: that of the server, if it no longer remembers rv (IsResourceExpired
-// of package apierrors reports true); an informer that is not running; that of ctx.
-// Other failed requests are logged and repeated.
+// Errors: the error of the server if it does not remember rv any more
+// (IsResourceExpired of package apierrors); an informer that is not running;
+// the error of ctx. Other failed requests are logged and retried.
 func (s shards[T]) DeletedSince(
 	ctx context.Context, rv string, deleted func(types.NamespacedName), shards ...sharding.ShardRangeRequirement,
 ) error {
 	set, err := setOf(shards)
 	if err == nil {
-		err = replayDeletions(ctx, s.of.feed, &replay{set: set, from: rv, deleted: deleted})
+		err = replayDeletions(ctx, s.informer.feed, &replay{set: set, fromRV: rv, deleted: deleted})
 	}
 	if err != nil {
-		return fmt.Errorf("looking for deleted objects of %s: %w", s.of.Name(), err)
+		return fmt.Errorf("looking for deleted objects of %s: %w", s.informer.Name(), err)
 	}
 	return nil
 }
 
-// replay watches the past events of some shards.
+// replay is a watch of past events of some shards.
 type replay struct {
-	set      keyspace.Set
-	from, to string // resourceVersions
-	deleted  func(types.NamespacedName)
+	set          keyspace.Set
+	fromRV, toRV string // resourceVersions
+	deleted      func(types.NamespacedName)
 }
 
-// replayDeletions tries until the server has told all of it.
+// replayDeletions retries p until the server has sent all of its events.
 func replayDeletions[T Object](ctx context.Context, f *feed[T], p *replay) error {
 	watches, _ := f.current()
 	d, _ := f.part().(*divided[T])
@@ -184,31 +186,31 @@ func replayDeletions[T Object](ctx context.Context, f *feed[T], p *replay) error
 		return nil
 	}
 	r := watches[0]
-	p.to = d.comeTo()
-	if versions.Older(p.to, p.from) {
-		return apierrors.NewResourceExpired(errRestored.Error()) // the server has lost what was deleted until then
+	p.toRV = d.comeTo()
+	if versions.Older(p.toRV, p.fromRV) {
+		return apierrors.NewResourceExpired(errRestored.Error()) // the server has lost the deletions since then
 	}
 	return f.retry(ctx, r.ended, "cannot watch the deletions before a shard was added", absent.IsExpired, func() error {
 		return d.replay(ctx, p)
 	})
 }
 
-// comeTo returns how far the cache is: as the last list of shards, if the watch
-// has not caught up with it.
+// comeTo returns the resourceVersion that the cache has reached. It is the one
+// of the last list of shards if the watch has not reached that yet.
 func (d *divided[T]) comeTo() string {
 	d.store.writing.Lock()
 	defer d.store.writing.Unlock()
 	return cmp.Or(d.cover.Newest(), d.feed.marks.Lowest())
 }
 
-// replay watches from p.from on, and returns nil when it has come to p.to or
-// the server has ended the watch in its time.
+// replay watches from p.from. It returns nil when the watch has reached p.to,
+// or when the server has ended the watch at its timeout.
 func (d *divided[T]) replay(ctx context.Context, p *replay) error {
-	if !versions.Older(p.from, p.to) {
+	if !versions.Older(p.fromRV, p.toRV) {
 		return nil
 	}
 	opts := metav1.ListOptions{
-		ResourceVersion: p.from, AllowWatchBookmarks: true, TimeoutSeconds: new(int64(replayFor / time.Second)),
+		ResourceVersion: p.fromRV, AllowWatchBookmarks: true, TimeoutSeconds: new(int64(replayFor / time.Second)),
 	}
 	d.selects(&opts, p.set)
 	began := time.Now()
@@ -217,19 +219,19 @@ func (d *divided[T]) replay(ctx context.Context, p *replay) error {
 		return err
 	}
 	defer w.Stop()
-	late := time.After(2 * replayFor)
+	timeout := time.After(2 * replayFor)
 	for {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-late:
+		case <-timeout:
 			return errNoAnswer
 		case e, open := <-w.ResultChan():
 			switch {
 			case !open && time.Since(began) >= replayFor-time.Second:
 				return nil
 			case !open:
-				return errors.New("the watch has ended too early")
+				return errors.New("the watch ended before its timeout")
 			case e.Type == watch.Error:
 				return apierrors.FromObject(e.Object)
 			}
@@ -240,18 +242,19 @@ func (d *divided[T]) replay(ctx context.Context, p *replay) error {
 	}
 }
 
-// replayed notes an event of the past, and reports whether it is the last.
+// replayed handles an event of the past, and reports whether it is the last
+// one.
 func (d *divided[T]) replayed(p *replay, t watch.EventType, object T) (last bool) {
 	key := bound.KeyOf(object)
 	if t == watch.Deleted && keyspace.Has(p.set, key.Namespace) && d.store.table.Get(key) == nil {
 		p.deleted(key)
 	}
-	return !versions.Older(object.GetResourceVersion(), p.to)
+	return !versions.Older(object.GetResourceVersion(), p.toRV)
 }
 
 // serverSelects reports whether the server leaves out the objects of other
-// shards. No list may have said so yet, as a streaming one does not: then it
-// asks for one object. Without an answer, it reports that the server does not.
+// shards. If no answer has shown this yet, it lists one object. It returns
+// false if the server does not answer.
 func (d *divided[T]) serverSelects(r *reflectorStore[T]) bool {
 	if d.Side() == "" {
 		ctx, cancel := context.WithTimeout(r.ctx, catchUpTimeout)
@@ -269,13 +272,14 @@ func (d *divided[T]) serverSelects(r *reflectorStore[T]) bool {
 	return d.Side() == sideServer
 }
 
-// extend adds shards to those that are watched: the watch is opened again where
-// it is, for more, and then what it does not bring is listed.
+// extend adds shards to the watch and the cache. It opens the watch again, with
+// more shards and at the resourceVersion that it has reached, and then lists
+// the objects that the watch does not bring.
 func (d *divided[T]) extend(ctx context.Context, r *reflectorStore[T], set keyspace.Set) error {
 	d.keepHeld()
 	d.store.writing.Lock()
 	missing := set.Minus(d.cover.Complete())
-	if len(missing) == 0 { // another caller keeps them
+	if len(missing) == 0 { // another caller has added them
 		d.store.writing.Unlock()
 		return d.feed.waitForLatest(ctx, nil)
 	}

@@ -155,30 +155,30 @@ func (s *state[T]) reindex(changes []tree.Change[T]) {
 // content of the namespaces within, and the changes that lead to it. Items
 // whose objects have not changed are kept.
 func (s *state[T]) replaced(
-	within func(string) bool, items []*tree.Item[T], how versions.Occasion,
+	isListed func(string) bool, items []*tree.Item[T], how versions.Occasion,
 ) (all []*tree.Item[T], changes []tree.Change[T]) {
-	var before []*tree.Item[T]
+	var olds []*tree.Item[T]
 	all = make([]*tree.Item[T], 0, len(items))
 	for _, it := range s.root.AppendItems(make([]*tree.Item[T], 0, s.count)) {
-		if within(it.Key.Namespace) {
-			before = append(before, it)
+		if isListed(it.Key.Namespace) {
+			olds = append(olds, it)
 		} else {
 			all = append(all, it)
 		}
 	}
 	others := len(all)
-	for len(before) > 0 || len(items) > 0 {
+	for len(olds) > 0 || len(items) > 0 {
 		var c tree.Change[T]
 		switch {
 		case len(items) > 1 && items[0].Key == items[1].Key:
 			items = items[1:]
 			continue
-		case len(items) == 0 || len(before) > 0 && tree.CompareKeys(before[0].Key, items[0].Key) < 0:
-			c.Old, before = before[0], before[1:]
-		case len(before) == 0 || tree.CompareKeys(items[0].Key, before[0].Key) < 0:
+		case len(items) == 0 || len(olds) > 0 && tree.CompareKeys(olds[0].Key, items[0].Key) < 0:
+			c.Old, olds = olds[0], olds[1:]
+		case len(olds) == 0 || tree.CompareKeys(items[0].Key, olds[0].Key) < 0:
 			c.New, items = items[0], items[1:]
 		default:
-			c, before, items = tree.Change[T]{Old: before[0], New: items[0]}, before[1:], items[1:]
+			c, olds, items = tree.Change[T]{Old: olds[0], New: items[0]}, olds[1:], items[1:]
 		}
 		switch {
 		case how != versions.RestoredList && !matters(c):
@@ -204,10 +204,10 @@ func itemOf[T Object](object T) *tree.Item[T] {
 func (s *state[T]) size() int64 {
 	const groups, group = 8, 48
 	step, measured := max(group, s.count/groups), 0
-	at := step / 2
+	position := step / 2
 	size := intern.Size(func(yield func(T) bool) {
 		s.root.All(func(object T) bool {
-			if at++; at%step >= group {
+			if position++; position%step >= group {
 				return true
 			}
 			measured++
@@ -256,28 +256,28 @@ type Index[T Object, V comparable] struct {
 // nil is not in the index. of is called for each change, and must not block or
 // modify the object. Cached objects are indexed before NewIndex returns, while
 // changes wait. An index cannot be removed.
-func NewIndex[T Object, V comparable](i *Informer[T], of func(T) []V) *Index[T, V] {
+func NewIndex[T Object, V comparable](i *Informer[T], valuesOf func(T) []V) *Index[T, V] {
 	return &Index[T, V]{i.store, i.store.addIndex(func(known []tree.Change[T]) tree.Index[T] {
-		return tree.NewPostings(of).After(known)
+		return tree.NewPostings(valuesOf).After(known)
 	})}
 }
 
 // Get iterates over the objects that have value when the iteration begins. Each
 // iteration over the same result reads the newest state again.
 func (x *Index[T, V]) Get(value V) iter.Seq[T] {
-	return func(yield func(T) bool) { x.at(x.store.latest.Load(), value).Root.All(yield) }
+	return func(yield func(T) bool) { x.postings(x.store.latest.Load(), value).Root.All(yield) }
 }
 
 // In iterates over the objects in a snapshot that have value. There are none if
 // the snapshot is older than the index.
 func (x *Index[T, V]) In(s Snapshot[T], value V) iter.Seq[T] {
-	return func(yield func(T) bool) { x.at(s.state, value).Root.All(yield) }
+	return func(yield func(T) bool) { x.postings(s.state, value).Root.All(yield) }
 }
 
 // Len returns the number of objects in the cache that have value.
-func (x *Index[T, V]) Len(value V) int { return x.at(x.store.latest.Load(), value).Count }
+func (x *Index[T, V]) Len(value V) int { return x.postings(x.store.latest.Load(), value).Count }
 
-func (x *Index[T, V]) at(s *state[T], value V) tree.Posting[T] {
+func (x *Index[T, V]) postings(s *state[T], value V) tree.Posting[T] {
 	if s == nil || x.number >= len(s.indexes) {
 		return tree.Posting[T]{}
 	}

@@ -135,9 +135,9 @@ func (i *Informer[T]) Status() Status {
 		Panics: i.counted.panics.Load(),
 		size:   now.size,
 	}
-	for _, from := range sources {
-		if from.namespace != "" {
-			s.Namespaces = append(s.Namespaces, from.namespace)
+	for _, source := range sources {
+		if source.namespace != "" {
+			s.Namespaces = append(s.Namespaces, source.namespace)
 		}
 	}
 	slices.Sort(s.Namespaces)

@@ -13,17 +13,18 @@ import (
 	"github.com/homeostat/homeostat/internal/intern"
 )
 
-// store keeps the objects of an informer: the newest ones by key in a table, and
-// each state in a persistent tree. One writer at a time changes both in one step,
-// and queues the events for handlers; readers take no lock.
+// store keeps the objects of an informer. A table has the newest objects by
+// key, and a persistent tree has each state. One writer at a time changes both
+// in one step, and queues the events for handlers. Readers take no lock.
 type store[T Object] struct {
 	identity *identity
 	sharer   *intern.Pool // nil if off
 	detector *detector[T] // nil if off
 	delivery delivery[T]
-	// keeps says that the objects stay when nobody runs the informer.
+	// keeps reports whether the objects stay in the store when the informer is
+	// not running.
 	keeps bool
-	// unreadable are the objects whose newest state cannot be stored.
+	// unreadable contains the objects whose newest state cannot be stored.
 	unreadable unreadables
 
 	table  tree.Table[T]
@@ -32,7 +33,8 @@ type store[T Object] struct {
 	writing sync.Mutex
 }
 
-// contents takes what a watch brings: the whole cache, or that of some shards.
+// contents receives the objects of a watch. It is the whole cache or the cache
+// of some shards.
 type contents[T Object] interface {
 	Put(it *tree.Item[T])
 	Remove(last T)
@@ -40,8 +42,8 @@ type contents[T Object] interface {
 	CaughtUp(rv string)
 }
 
-// whole is the contents of a namespace in a store that keeps all objects, ""
-// for all.
+// whole stores the objects of a namespace, or of all namespaces if it is empty,
+// in a store that keeps all objects.
 type whole[T Object] struct {
 	store     *store[T]
 	namespace string
@@ -58,7 +60,7 @@ func (w whole[T]) Replace(_ string, items []*tree.Item[T], how versions.Occasion
 	w.store.replace(w.namespace, items, how, done)
 }
 
-// CaughtUp does nothing: nothing is listed beside the watch.
+// CaughtUp has no effect, because all objects are listed by the watch.
 func (w whole[T]) CaughtUp(string) {}
 
 func newStore[T Object](o *Options, id *identity) *store[T] {
@@ -80,8 +82,8 @@ func newStore[T Object](o *Options, id *identity) *store[T] {
 
 func (s *store[T]) snapshot() Snapshot[T] { return Snapshot[T]{s.latest.Load()} }
 
-// share makes object use the memory of equal parts of its cached state, or else
-// of other objects.
+// share makes object use the memory of equal parts of its cached state, or of
+// other objects if it is not cached.
 func (s *store[T]) share(object T) {
 	switch it := s.table.Get(bound.KeyOf(object)); {
 	case s.sharer == nil:
@@ -92,13 +94,13 @@ func (s *store[T]) share(object T) {
 	}
 }
 
-// put stores one object and delivers the change. An object that cannot be stored is
-// noted.
+// put stores one object and delivers the change. If the object cannot be
+// stored, put records it as unreadable.
 func (s *store[T]) put(it *tree.Item[T]) {
 	s.identity.learnKind(it.Object)
 	s.writing.Lock()
 	defer s.delivery.run()
-	defer s.writing.Unlock() // also if the function of an index ends the goroutine
+	defer s.writing.Unlock() // deferred, because the function of an index may end the goroutine
 	s.putLocked(s.changeTo(it))
 }
 
@@ -109,8 +111,8 @@ func (s *store[T]) putLocked(c tree.Change[T]) {
 	}
 }
 
-// storeChange stores a change and reports whether it could be stored. The
-// caller holds writing, and calls delivery.run when it has let go of it.
+// storeChange stores a change, and reports whether it could be stored. The
+// caller holds writing, and calls delivery.run after releasing it.
 func (s *store[T]) storeChange(c tree.Change[T]) bool {
 	why, next := whyStub(c.New.Object), (*state[T])(nil)
 	if why == nil {
@@ -120,14 +122,14 @@ func (s *store[T]) storeChange(c tree.Change[T]) bool {
 		s.putRefused(c, why)
 		return false
 	}
-	s.detector.update(c) // before others have the object
+	s.detector.update(c) // before readers can modify the object
 	s.table.Put(c.New)
 	ended := s.unreadable.remove(c.New.Key)
 	s.publish(next, batch[T]{events: eventsOf(c, nil), done: s.unreadable.telling(ended, nil)})
 	return true
 }
 
-// remove removes one object, of which last is the final state.
+// remove removes one object. last is its final state.
 func (s *store[T]) remove(last T) {
 	s.writing.Lock()
 	defer s.delivery.run()
@@ -164,10 +166,11 @@ func (s *store[T]) replace(namespace string, items []*tree.Item[T], how versions
 	s.writing.Lock()
 	defer s.delivery.run()
 	defer s.writing.Unlock()
-	s.publishList(func(of string) bool { return namespace == "" || of == namespace }, items, how, "", done)
+	s.publishList(func(listed string) bool { return namespace == "" || listed == namespace }, items, how, "", done)
 }
 
-// retain removes the objects of all namespaces but some, and delivers that.
+// retain removes the objects of all namespaces for which stays returns false,
+// and delivers the changes.
 func (s *store[T]) retain(stays func(namespace string) bool) {
 	s.writing.Lock()
 	defer s.delivery.run()
@@ -185,8 +188,8 @@ func (s *store[T]) retainLocked(stays func(namespace string) bool) {
 	s.unreadable.removeIf(func(e *UnreadableError) bool { return !stays(e.Key.Namespace) })
 }
 
-// clearIfUnused removes all objects without delivering that, if there is no
-// handler. The caller has made sure that no watch runs.
+// clearIfUnused removes all objects, without delivering the changes, if there
+// is no handler. The caller must make sure that no watch runs.
 func (s *store[T]) clearIfUnused() {
 	s.delivery.mu.Lock()
 	defer s.delivery.mu.Unlock()
@@ -199,16 +202,16 @@ func (s *store[T]) clearIfUnused() {
 }
 
 // addIndex adds the index that of returns for the known objects, and returns
-// its number. Objects for which the index panics stay, but not in the index,
-// and are unreadable.
-func (s *store[T]) addIndex(of func(known []tree.Change[T]) tree.Index[T]) int {
+// its number. An object for which the index panics is not in the index, and is
+// unreadable.
+func (s *store[T]) addIndex(indexOf func(known []tree.Change[T]) tree.Index[T]) int {
 	s.writing.Lock()
 	defer s.delivery.run()
 	defer s.writing.Unlock()
 	next := *s.latest.Load()
 	var known []tree.Change[T]
 	var told []types.NamespacedName
-	empty := of(nil)
+	empty := indexOf(nil)
 	for _, it := range next.root.AppendItems(nil) {
 		if why := caught(func() { empty.Try(it.Object) }); why != nil {
 			s.refuse(refusedItem[T]{it, why, true})
@@ -217,13 +220,13 @@ func (s *store[T]) addIndex(of func(known []tree.Change[T]) tree.Index[T]) int {
 		}
 		known = append(known, tree.Change[T]{New: it})
 	}
-	next.indexes = append(slices.Clip(next.indexes), of(known))
+	next.indexes = append(slices.Clip(next.indexes), indexOf(known))
 	s.publish(&next, batch[T]{done: s.unreadable.telling(told, nil)})
 	return len(next.indexes) - 1
 }
 
-// publish makes next the newest state and queues what has to be delivered. The
-// caller holds writing, and calls delivery.run when it has let go of it.
+// publish makes next the newest state, and queues the batch. The caller holds
+// writing, and calls delivery.run after releasing it.
 func (s *store[T]) publish(next *state[T], b batch[T]) {
 	s.delivery.mu.Lock()
 	defer s.delivery.mu.Unlock()
@@ -231,15 +234,15 @@ func (s *store[T]) publish(next *state[T], b batch[T]) {
 	s.delivery.enqueue(b)
 }
 
-// publishList publishes the state in which items, which are sorted, are the
-// whole content of the namespaces within. A list beside the watch may be older
-// than what is known of an unreadable object: then rv is its resourceVersion,
-// else empty. The caller holds writing.
+// publishList publishes a state in which items, which are sorted, are the whole
+// content of the namespaces within. rv is empty for a list of the watch.
+// Otherwise it is the resourceVersion of the list, which may be older than the
+// known state of an unreadable object. The caller holds writing.
 func (s *store[T]) publishList(
-	within func(string) bool, items []*tree.Item[T], how versions.Occasion, rv string, done func(),
+	isListed func(string) bool, items []*tree.Item[T], how versions.Occasion, rv string, done func(),
 ) {
-	next, changes, refused := s.list(within, items, how, rv)
-	told := s.settleUnreadable(within, refused, how, rv)
+	next, changes, refused := s.list(isListed, items, how, rv)
+	told := s.settleUnreadable(isListed, refused, how, rv)
 	s.publishChanges(next, changes, how, s.unreadable.telling(told, done))
 }
 
@@ -258,34 +261,34 @@ func (s *store[T]) publishChanges(next *state[T], changes []tree.Change[T], how 
 }
 
 // list puts items, which are sorted, into the table as the whole content of the
-// namespaces within, and returns the state that has them, what has changed, and
-// what was refused. rv is that of publishList. The caller holds writing.
+// namespaces within. It returns the new state, the changes, and the refused
+// items. rv is as for publishList. The caller holds writing.
 func (s *store[T]) list(
-	within func(string) bool, items []*tree.Item[T], how versions.Occasion, rv string,
+	isListed func(string) bool, items []*tree.Item[T], how versions.Occasion, rv string,
 ) (*state[T], []tree.Change[T], []refusedItem[T]) {
 	items, refused := s.readable(items, how, rv)
 	for {
 		next := *s.latest.Load()
-		all, changes := next.replaced(within, items, how)
+		all, changes := next.replaced(isListed, items, how)
 		why := caught(func() { next.reindex(changes) })
 		if why == nil {
-			for _, r := range refused { // before the table may lose what it had of them
+			for _, r := range refused { // before the table loses their cached states
 				s.refuse(r)
 			}
 			next.root, next.count = tree.Build(all), len(all)
-			s.detector.update(changes...) // before others have the objects
+			s.detector.update(changes...) // before readers can modify the objects
 			s.table.Fill(all)
 			return &next, changes, refused
 		}
 		others, panicking := s.withoutPanics(items, changes)
 		if len(panicking) == 0 {
-			panic(why) // it panics for some calls only, not for some objects
+			panic(why) // the panic does not depend on an object
 		}
 		items, refused = others, append(refused, panicking...)
 	}
 }
 
-// checkMutations checks the objects of keys, or all.
+// checkMutations checks the objects of keys, or all objects without keys.
 func (s *store[T]) checkMutations(keys ...types.NamespacedName) error {
 	if s.detector == nil {
 		return nil
@@ -300,13 +303,14 @@ func (s *store[T]) checkMutations(keys ...types.NamespacedName) error {
 	return s.detector.check(items...)
 }
 
-// changeTo returns the change from what is cached to it. The caller holds writing.
+// changeTo returns the change from the cached object to it. The caller holds
+// writing.
 func (s *store[T]) changeTo(it *tree.Item[T]) tree.Change[T] {
 	return tree.Change[T]{Old: s.table.Get(it.Key), New: it}
 }
 
-// matters reports whether a change has changed anything. Only fakes leave the
-// resourceVersion empty.
+// matters reports whether the objects of a change differ. It compares their
+// contents only if there is no resourceVersion, as with fakes.
 func matters[T Object](c tree.Change[T]) bool {
 	if c.Old == nil || c.New == nil {
 		return true
@@ -318,7 +322,7 @@ func matters[T Object](c tree.Change[T]) bool {
 	return a.GetResourceVersion() == "" && (intern.Lazy(b) || !intern.Alike(a, b))
 }
 
-// isBack reports whether a change would bring back an earlier state.
+// isBack reports whether a change would restore an earlier state.
 func isBack[T Object](c tree.Change[T]) bool {
 	return c.Old != nil && versions.Older(c.New.Object.GetResourceVersion(), c.Old.Object.GetResourceVersion())
 }

@@ -29,7 +29,7 @@ type watched struct {
 	changed   chan struct{} // closed when a watch is opened, or the first list has been received
 	// narrowing runs until narrowNow is called; nil without a call of narrow.
 	narrowing *time.Timer
-	over      bool // there will be no further watch
+	hasEnded  bool // there will be no further watch
 	// ours is true if this program has ended the watch, and not the server.
 	ours bool
 }
@@ -56,7 +56,7 @@ func (w *watched) stoppedByUs() bool {
 func (w *watched) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.over, w.current = true, nil
+	w.hasEnded, w.current = true, nil
 }
 
 // opening records that a watch, or a list before it, is about to be requested.
@@ -69,10 +69,10 @@ func (w *watched) opening() {
 }
 
 // opened records a watch that brings set.
-func (w *watched) opened(of watch.Interface, set keyspace.Set, streaming bool) {
+func (w *watched) opened(opened watch.Interface, set keyspace.Set, streaming bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.set, w.current, w.since, w.streaming, w.ours = set, of, time.Now(), streaming, false
+	w.set, w.current, w.since, w.streaming, w.ours = set, opened, time.Now(), streaming, false
 	w.notify()
 }
 
@@ -105,7 +105,7 @@ const narrowAfter = 2 * time.Second
 func (w *watched) narrow(wanted func() keyspace.Set, helps func() bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.narrowing == nil && !w.over {
+	if w.narrowing == nil && !w.hasEnded {
 		w.narrowing = time.AfterFunc(narrowAfter, func() { w.narrowNow(wanted, helps) })
 	}
 }
@@ -113,7 +113,7 @@ func (w *watched) narrow(wanted func() keyspace.Set, helps func() bool) {
 func (w *watched) narrowNow(wanted func() keyspace.Set, helps func() bool) {
 	w.mu.Lock()
 	w.narrowing = nil
-	current, over := w.current, w.over
+	current, over := w.current, w.hasEnded
 	wide := !over && len(w.set.Minus(wanted())) > 0
 	early := current == nil || w.streaming || time.Since(w.since) < shortWatch
 	w.mu.Unlock()

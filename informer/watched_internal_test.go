@@ -121,7 +121,7 @@ func TestTheWatchOfShardsThatHaveGoneIsOver(t *testing.T) {
 		remove(all)
 		w := &watches[0].watched
 		w.mu.Lock()
-		g.Expect(w.over).To(BeTrue())
+		g.Expect(w.hasEnded).To(BeTrue())
 		w.mu.Unlock()
 		cancel()
 		g.Expect(<-done).To(Succeed())

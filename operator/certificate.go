@@ -12,21 +12,25 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// certificate is the one of a Server. Handshakes read its files again, so a renewed
-// certificate needs no restart. Until the files are a pair, as while they are being
-// replaced, the last one is served.
+// certificate is the TLS certificate of a Server. Handshakes read its files
+// again, so a renewed certificate needs no restart. While the files do not
+// match, for example because they are being replaced, handshakes use the
+// previous certificate.
 type certificate struct {
 	certFile, keyFile string
 
 	mu      sync.Mutex // guards the fields below
-	now     *tls.Certificate
-	read    time.Time
-	trouble error // why the files are not followed; nil if they are
+	current *tls.Certificate
+	readAt  time.Time
+	// trouble is why the last reading of the files failed, otherwise nil.
+	trouble error
 }
 
-// readCertificate reads a certificate. It returns nil without files.
+// readCertificate reads a certificate from its files. It returns nil if both
+// names are empty.
 //
-// Errors: only one file is named, or they are not a pair.
+// Errors: only one file is named, a file cannot be read, or the key does not
+// match the certificate.
 func readCertificate(certFile, keyFile string) (*certificate, error) {
 	if certFile == "" && keyFile == "" {
 		return nil, nil
@@ -39,32 +43,33 @@ func readCertificate(certFile, keyFile string) (*certificate, error) {
 	return c, c.trouble
 }
 
-// load reads the files. The caller holds mu, or nobody else has c yet.
+// load reads the files. The caller holds mu, unless no other goroutine knows c
+// yet.
 func (c *certificate) load() {
-	c.read, c.trouble = time.Now(), nil
+	c.readAt, c.trouble = time.Now(), nil
 	pair, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)
 	if err != nil {
 		c.trouble = fmt.Errorf("reading the certificate %s and its key %s: %w", c.certFile, c.keyFile, err)
 		return
 	}
-	c.now = &pair
+	c.current = &pair
 }
 
 // get returns the certificate for a handshake.
 func (c *certificate) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if time.Since(c.read) >= readEvery {
-		before := c.trouble
-		if c.load(); c.trouble != nil && (before == nil || before.Error() != c.trouble.Error()) {
-			klog.FromContext(hello.Context()).Error(c.trouble, "kept the certificate, reading its files again later")
+	if time.Since(c.readAt) >= readEvery {
+		previous := c.trouble
+		if c.load(); c.trouble != nil && (previous == nil || previous.Error() != c.trouble.Error()) {
+			klog.FromContext(hello.Context()).Error(c.trouble, "keeping the certificate, reading its files again later")
 		}
 	}
-	return c.now, nil
+	return c.current, nil
 }
 
-// problems returns why the files are not followed, and whether the certificate has
-// expired.
+// problems returns the error of the last reading, and whether the certificate
+// has expired, as a problem.
 func (c *certificate) problems() []inspect.Problem {
 	if c == nil {
 		return nil
@@ -72,7 +77,7 @@ func (c *certificate) problems() []inspect.Problem {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	err := c.trouble
-	if end := c.now.Leaf.NotAfter; time.Now().After(end) {
+	if end := c.current.Leaf.NotAfter; time.Now().After(end) {
 		err = errors.Join(fmt.Errorf("the certificate of this page expired at %s", end.Format(time.RFC3339)), err)
 	}
 	if err == nil {

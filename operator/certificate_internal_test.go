@@ -129,7 +129,7 @@ func TestEverythingIsServedOverTLSWithTheFilesOfACertificate(t *testing.T) {
 	g.Expect(<-ended).To(Succeed())
 }
 
-func TestACertificateThatIsNoneEndsTheProgram(t *testing.T) {
+func TestAnInvalidCertificateEndsTheProgram(t *testing.T) {
 	g, dir := NewWithT(t), t.TempDir()
 	_, err := certificateIn(dir)
 	g.Expect(err).To(MatchError(And(ContainSubstring("tls.crt"), ContainSubstring("no such file"))))

@@ -23,53 +23,51 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// Cluster is a further cluster of a [Program].
+// Cluster is another cluster of a [Program], besides the one of --kubeconfig.
 type Cluster struct {
-	// Name is a DNS label, such as "west". The flag --west-kubeconfig names the
-	// cluster then, [Env.Clusters] has it as "west", and a need such as "list
-	// pods on west" is about it.
+	// Name is a DNS label. For example, with the name "west" the program has
+	// the flag --west-kubeconfig, [Env.Clusters] has the key "west", and
+	// [Program.Needs] can contain "list pods on west".
 	Name string
-	// Optional lets the program work in the other clusters, and be ready, while
-	// this one does not answer, refuses a permission, or lacks a kind, and even
-	// while its kubeconfig cannot be read: /readyz names what is wrong and
-	// stays 200, and the program asks again until all is well. All controllers
-	// of the cluster must have reconcile.Options.Optional: they start by
-	// themselves, without a restart. Defaults to false: the program ends at its
-	// start if the cluster does not answer in time.
+	// Optional lets the program start and be ready without this cluster. For
+	// example, the cluster may not answer, may refuse a permission, may lack a
+	// kind, or its kubeconfig may be unreadable. /readyz then names the problem
+	// but stays 200, and the program asks again until the cluster is usable.
+	// All controllers of the cluster must have reconcile.Options.Optional, so
+	// that they start later without a restart. Defaults to false: the program
+	// exits if the cluster does not answer in time at the start.
 	Optional bool
 }
 
 const (
-	// answerWithin is how long a server may take for one answer at the start,
-	// and later for the question whether it is there.
+	// answerWithin is how long a server may take for one answer.
 	answerWithin = 15 * time.Second
-	// askEvery is how often a further cluster is asked whether it is there.
+	// askEvery is the interval at which a healthy cluster is checked.
 	askEvery = 30 * time.Second
-	// askAgain is how soon a server is asked again after a failure. It doubles
-	// each time.
+	// askAgain is the first delay after a failed request. It doubles with each
+	// further failure.
 	askAgain = 250 * time.Millisecond
-	// askAgainEvery is how often a further cluster is asked at least while it
-	// fails.
+	// askAgainEvery is the longest delay after a failed check of a cluster.
 	askAgainEvery = 10 * time.Second
 )
 
-// remote is one of Program.Clusters while the program runs.
+// remote watches the health of one of Program.Clusters.
 type remote struct {
-	name  string
-	asks  *cluster.Cluster // not fenced: questions may be POSTs
-	kinds *cluster.Cluster // of Setup
-	needs []permission     // that have not been granted yet
-	file  *kubeconfig
+	name     string
+	unfenced *cluster.Cluster // not fenced, because reviews are POSTs
+	kinds    *cluster.Cluster // the one that Setup used; it knows the kinds
+	needs    []permission
+	file     *kubeconfig
 
-	admitted bool // what the program needs is there, or was at the start
+	admitted bool // all needs and kinds have been confirmed once
 
 	mu      sync.Mutex // guards problem
 	problem *inspect.Problem
 }
 
-// watch asks the cluster whether it is there, until ctx ends.
+// watch checks the cluster again and again, until ctx ends.
 func (r *remote) watch(ctx context.Context) {
-	again := askAgain
+	backoff := askAgain
 	for {
 		err := r.ask(ctx)
 		if ctx.Err() != nil {
@@ -78,9 +76,9 @@ func (r *remote) watch(ctx context.Context) {
 		r.note(ctx, err)
 		pause := askEvery
 		if err != nil {
-			pause, again = again, min(2*again, askAgainEvery)
+			pause, backoff = backoff, min(2*backoff, askAgainEvery)
 		} else {
-			again = askAgain
+			backoff = askAgain
 		}
 		select {
 		case <-ctx.Done():
@@ -90,56 +88,58 @@ func (r *remote) watch(ctx context.Context) {
 	}
 }
 
-// ask returns what is wrong with the cluster: first what the program needs, and
-// once all of that was there, whether it answers.
+// ask checks the cluster once. It asks for the permissions and the kinds that
+// the program needs. Once all of them have been confirmed, it asks only whether
+// the server answers.
 func (r *remote) ask(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
 	if !r.admitted {
-		err := review(ctx, r.asks.Client(), r.needs)
+		err := review(ctx, r.unfenced.Client(), r.needs)
 		if err == nil {
 			err = r.kinds.Check(ctx)
 		}
 		r.admitted = err == nil
 		return err
 	}
-	result := r.asks.Client().CoreV1().RESTClient().Get().AbsPath("/version").MaxRetries(0).Do(ctx)
+	result := r.unfenced.Client().CoreV1().RESTClient().Get().AbsPath("/version").MaxRetries(0).Do(ctx)
 	answer, _ := result.Raw()
-	var of version.Info
+	var info version.Info
 	switch err := result.Error(); {
 	case absent.IsForeign(err):
-		return err // of a proxy in its place
+		return err // a proxy has answered
 	case apierrors.IsForbidden(err), apierrors.IsNotFound(err): //nolint:forbidigo // nothing is concluded about an object
-		return nil // it is there
-	case err == nil && (json.Unmarshal(answer, &of) != nil || of.GitVersion == ""):
+		return nil // the API server has answered
+	case err == nil && (json.Unmarshal(answer, &info) != nil || info.GitVersion == ""):
 		return errors.New("the answer to GET /version is not the API server's: a proxy or gateway has sent it")
 	default:
 		return err
 	}
 }
 
-// note keeps what is wrong, and logs it when it changes.
+// note stores err as the cluster's problem, and logs it when its cause changes.
 func (r *remote) note(ctx context.Context, err error) {
 	log := logr.FromContextOrDiscard(ctx).WithValues("cluster", r.name)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err == nil {
 		if r.problem != nil {
-			log.Info("cluster answers again, and has what the program needs")
+			log.Info("the cluster is usable again")
 		}
 		r.problem = nil
 		return
 	}
-	p := problemOf(r.asks.Config().Host, err)
+	p := problemOf(r.unfenced.Config().Host, err)
 	if r.problem != nil && r.problem.Cause == p.Cause {
 		p.Since = r.problem.Since
 	} else {
-		log.Error(err, "cluster is of no use, asking again", "cause", p.Cause)
+		log.Error(err, "the cluster is not usable, retrying", "cause", p.Cause)
 	}
 	r.problem = &p
 }
 
-// problemOf says what err means, of a server that was asked.
+// problemOf returns the problem that err means, where err is the result of
+// asking the server at host.
 func problemOf(host string, err error) inspect.Problem {
 	p := inspect.Problem{Reason: err.Error(), Since: time.Now()}
 	switch {
@@ -155,7 +155,7 @@ func problemOf(host string, err error) inspect.Problem {
 	return p
 }
 
-// problems returns what is wrong with the cluster and its kubeconfig.
+// problems returns the problems of the cluster and of its kubeconfig.
 func (r *remote) problems() []inspect.Problem {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -168,12 +168,12 @@ func (r *remote) problems() []inspect.Problem {
 	return all
 }
 
-// isOptional reports whether the program can do without a cluster.
+// isOptional reports whether the program can run without the cluster.
 func (p Program) isOptional(name string) bool {
 	return slices.ContainsFunc(p.Clusters, func(c Cluster) bool { return c.Name == name && c.Optional })
 }
 
-// clusterNames are those of Clusters.
+// clusterNames returns the names of Program.Clusters.
 func (p Program) clusterNames() []string {
 	var names []string
 	for _, c := range p.Clusters {
@@ -182,13 +182,13 @@ func (p Program) clusterNames() []string {
 	return names
 }
 
-// watchClusters watches Program.Clusters until stop is called.
+// watchClusters checks Program.Clusters in goroutines, until stop is called.
 func (p Program) watchClusters(ctx context.Context, env Env, files map[string]*kubeconfig, f *flags) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var watching sync.WaitGroup
 	for _, c := range p.Clusters {
 		r := &remote{
-			name: c.Name, asks: env.asks.clusters[c.Name], kinds: env.Clusters[c.Name], file: files[c.Name],
+			name: c.Name, unfenced: env.asker.clusters[c.Name], kinds: env.Clusters[c.Name], file: files[c.Name],
 			admitted: !c.Optional,
 		}
 		if p.Needs != nil && c.Optional {
@@ -205,11 +205,11 @@ func (p Program) watchClusters(ctx context.Context, env Env, files map[string]*k
 	}
 }
 
-// readers are controllers, which read from servers.
+// readers are the controllers of a program, each of which reads from a server.
 type readers []*reconcile.Controller
 
-// dispensable returns the resources that only optional controllers watch, on
-// the server of a cluster.
+// dispensable returns the resources on a server that only optional controllers
+// watch.
 func (r readers) dispensable(server string) []schema.GroupResource {
 	needed := map[schema.GroupResource]bool{}
 	for _, i := range inspect.Informers(r...) {
@@ -218,16 +218,16 @@ func (r readers) dispensable(server string) []schema.GroupResource {
 		}
 	}
 	var all []schema.GroupResource
-	for resource, is := range needed {
-		if !is {
+	for resource, required := range needed {
+		if !required {
 			all = append(all, resource)
 		}
 	}
 	return all
 }
 
-// required returns a controller that is not optional and reads from the server,
-// nil if there is none.
+// required returns a controller that reads from the server and is not optional,
+// or nil.
 func (r readers) required(server string) *reconcile.Controller {
 	for _, c := range r {
 		if !c.Status(0).Optional && c.Informers()[0].Server == server {
@@ -237,10 +237,11 @@ func (r readers) required(server string) *reconcile.Controller {
 	return nil
 }
 
-// serverOf returns the URL of a cluster's server, as informers have it.
+// serverOf returns the URL of a cluster's server in the form that informers
+// report it.
 func serverOf(c *cluster.Cluster) string {
 	u, _, err := rest.DefaultServerUrlFor(c.Config())
-	if err != nil { // cluster.New has checked it
+	if err != nil { // cannot happen: cluster.New has checked the config
 		u = &url.URL{}
 	}
 	return u.Scheme + "://" + u.Host + strings.TrimSuffix(u.Path, "/")

@@ -97,7 +97,7 @@ func TestAClusterIsWatchedForAsLongAsTheProgramRuns(t *testing.T) {
 		s := &server{}
 		c, err := cluster.New(&rest.Config{Host: "https://edge", Transport: s}, nil)
 		g.Expect(err).NotTo(HaveOccurred())
-		r := &remote{name: "edge", asks: c, kinds: c, needs: []permission{{
+		r := &remote{name: "edge", unfenced: c, kinds: c, needs: []permission{{
 			ResourceAttributes: authorizationv1.ResourceAttributes{Verb: "list", Resource: "pods"}, cluster: "edge",
 		}}}
 		ctx, stop := context.WithCancel(t.Context())

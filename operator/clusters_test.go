@@ -161,7 +161,7 @@ func TestAControllerOfAnOptionalClusterIsOptional(t *testing.T) {
 		"--listen-addr=",
 	}, &said)).To(Equal(1))
 	g.Expect(said.String()).To(ContainSubstring(`operator.Program.Setup is set: must set reconcile.Options.Optional of ` +
-		`controller "wrong", which reads from cluster edge: that one is optional`))
+		`controller "wrong", because it reads from cluster edge, which is optional`))
 }
 
 // Dead clusters that the program needs are asked at the same time: none waits

@@ -13,28 +13,29 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Config returns the configuration of the cluster: from the given kubeconfig file,
-// or else that of the cluster this process runs in, or else by kubectl's rules
-// ($KUBECONFIG, ~/.kube/config). It sends no request. The caller owns the config;
-// pass it to [cluster.New], whose clients are not throttled.
+// Config returns the configuration of the cluster that kubeconfig names. If
+// kubeconfig is empty, it returns the configuration of the cluster that the
+// process runs in or, outside of a cluster, the one that kubectl would use
+// ($KUBECONFIG, ~/.kube/config). It sends no request. The caller owns the
+// config. Pass it to [cluster.New], whose clients are not throttled.
 //
-// Every client made from it reads a changed kubeconfig again, within ten
-// seconds, and within a second after the server has refused a request: tokens,
-// passwords and certificates may be replaced while the program runs. The server
-// stays the one of the start: a kubeconfig that names another needs a restart,
-// since nothing proves that both are the same cluster. Files and plugins that
-// client-go itself reads again, such as the token of a Pod, are left to it.
-// Connections for exec, attach and port-forward use an inline client
-// certificate as it was at the start.
+// Clients of the config read a changed kubeconfig again, within ten seconds, or
+// within one second after the server has refused a request. So tokens,
+// passwords and certificates can be replaced while the program runs. The server
+// cannot: a kubeconfig with a different server requires a restart, because it
+// may be a different cluster. Files and plugins that client-go reads again by
+// itself, such as the token of a Pod, are left to client-go. Connections for
+// exec, attach and port-forward keep an inline client certificate until the
+// restart.
 //
-// Errors: an unreadable kubeconfig, or no cluster configured.
+// Errors: the kubeconfig cannot be read, or no cluster is configured.
 func Config(kubeconfig string) (*rest.Config, error) {
 	config, _, err := connect(kubeconfig)
 	return config, err
 }
 
-// connect returns the config for [Config], and the kubeconfig that it follows,
-// which is nil in a Pod.
+// connect returns the result of [Config] and the kubeconfig that the config
+// follows, or a nil kubeconfig in a Pod.
 func connect(file string) (*rest.Config, *kubeconfig, error) {
 	if file == "" {
 		config, err := rest.InClusterConfig()
@@ -42,7 +43,7 @@ func connect(file string) (*rest.Config, *kubeconfig, error) {
 			return config, nil, nil
 		}
 		if !errors.Is(err, rest.ErrNotInCluster) {
-			return nil, nil, fmt.Errorf("using the cluster that this runs in: %w", err)
+			return nil, nil, fmt.Errorf("loading the in-cluster config: %w", err)
 		}
 	}
 	k, err := readKubeconfig(file)
@@ -52,16 +53,16 @@ func connect(file string) (*rest.Config, *kubeconfig, error) {
 	return k.config(), k, nil
 }
 
-// verbose sets the level of klog's own verbosity, which client-go asks.
+// verbose sets the verbosity of klog, which client-go checks before it logs.
 func verbose(level int) {
 	fs := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(fs)
-	_ = fs.Set("v", strconv.Itoa(level)) // a number is a level
+	_ = fs.Set("v", strconv.Itoa(level)) // cannot fail for a number
 }
 
-// Logger returns a logger that writes one line per message to out, as text or as
-// JSON, up to the given V level. It is safe for concurrent use. klog and client-go
-// do not use it before klog.SetLogger.
+// Logger returns a logger that writes one line per message to out, as text or
+// as JSON, up to the given V level. It is safe for concurrent use. klog and
+// client-go use it only after klog.SetLogger.
 func Logger(out io.Writer, json bool, verbosity int) logr.Logger {
 	options := &slog.HandlerOptions{Level: slog.Level(-verbosity)}
 	if json {

@@ -36,17 +36,18 @@ import (
 
 func TestContract(t *testing.T) {
 	contract.Check(t, contract.Tests{
-		"The cluster is that of --kubeconfig, or else the one this process runs in, or else that of the default " +
-			"kubeconfig rules ($KUBECONFIG, ~/.kube/config).": TestTheClusterIsFoundInThatOrder,
+		"The cluster is the one that --kubeconfig names, or else the one in which the process runs, or else the one of " +
+			"the default kubeconfig rules ($KUBECONFIG, ~/.kube/config).": TestKubeconfigFlagIsPreferredToTheInClusterConfig,
 		"The probes answer from the start: until the controllers run, /readyz says what the program is waiting " +
 			"for.": TestProbesAnswerFromTheStart,
-		"A program that declares the permissions it needs, and on which cluster, ends at its start if any is missing, " +
-			"and names it, or says that no server answers.": func(t *testing.T) {
+		"A program that declares its permissions checks them at the start.": TestAMissingPermissionIsNamedBeforeAnythingStarts,
+		"It exits with an error that names each missing permission and its cluster, or the server that does not " +
+			"answer.": func(t *testing.T) {
 			TestAMissingPermissionIsNamedBeforeAnythingStarts(t)
 			TestANeedMayNameItsNamespaceAndItsCluster(t)
 			TestAServerThatDoesNotAnswerIsNamed(t)
 		},
-		"A missing permission for Events or for the page is only logged.": TestWhatTheProgramCanDoWithoutIsLogged,
+		"A missing permission for Events or for the debug page is only logged.": TestMissingOptionalPermissionsAreLogged,
 		"The last Events are sent before the program ends, which waits at most 5 seconds for them.": func(t *testing.T) {
 			TestTheLastEventsAreSent(t)
 			TestTheEndWaitsForEventsForALimitedTime(t)
@@ -56,30 +57,30 @@ func TestContract(t *testing.T) {
 			TestFaultsOfTheProgramAreNamed(t)
 			TestACollectorRegisteredTwiceIsNamed(t)
 		},
-		"A kind that the server does not have under its name ends the program before any controller runs, unless only " +
-			"optional controllers watch it.": func(t *testing.T) {
+		"A kind that the server does not have ends the program before a controller runs, unless only optional " +
+			"controllers watch the kind.": func(t *testing.T) {
 			TestAWrongKindEndsTheProgram(t)
 			TestAKindThatOnlyOptionalControllersWatchMayBeMissing(t)
 		},
-		"An optional cluster that does not answer stops no other: /readyz names it and stays 200, and its controllers " +
+		"An optional cluster that does not answer delays no other cluster: /readyz names it and stays 200, and its controllers " +
 			"start when it answers.": TestADeadOptionalClusterStopsNoOther,
-		"All clusters are asked at the same time.":                                              TestClustersAreAskedSideBySide,
-		"A changed kubeconfig is read again, without a restart, by all clients of the cluster.": TestAChangedKubeconfigIsReadAgain,
+		"All clusters are asked at the same time.":                             TestClustersAreAskedSideBySide,
+		"All clients of a cluster use a changed kubeconfig without a restart.": TestAChangedKubeconfigIsReadAgain,
 		"With --leader-elect every cluster is fenced: writes of Setup's controllers are refused once the Lease may have " +
 			"expired.": TestEveryClusterIsFenced,
-		"A program with a FencingPolicy prints, with --print-fencing-policy, the admission policy for its leader's " +
-			"writes, and runs nothing.": TestThePolicyIsAboutWhatTheLeaderWrites,
-		"SIGTERM and SIGINT drain; a second one ends the process at once.": TestASecondSignalEndsTheProcess,
-		"The probes answer until everything has drained.":                  TestProbesAnswerWhileItDrains,
+		"With --print-fencing-policy, a program that has a FencingPolicy prints the admission policy for its leader's " +
+			"writes, and exits.": TestThePolicyIsAboutWhatTheLeaderWrites,
+		"SIGTERM and SIGINT drain; a second signal ends the process at once.": TestASecondSignalEndsTheProcess,
+		"The probes answer until everything has drained.":                     TestProbesAnswerWhileItDrains,
 		"Beside runs until the controllers have drained; its error ends the program.": func(t *testing.T) {
-			TestWhatRunsBesideRunsUntilTheyHaveDrained(t)
+			TestBesideRunsUntilTheControllersHaveDrained(t)
 			TestAnErrorBesideEndsTheProgram(t)
 		},
 		"The exit code is 0 after a drain, 1 after an error or for a wrong Program, 2 for a wrong command " +
 			"line.": func(t *testing.T) {
 			TestFaultsOfTheProgramAreNamed(t)
 			TestASecondSignalEndsTheProcess(t)
-			TestMainSaysWhatIsWrongAndExits(t)
+			TestMainReportsTheErrorAndExits(t)
 			TestAnErrorAfterTheSignalIsNotLost(t)
 		},
 	})
@@ -105,7 +106,7 @@ func podController(f func()) ([]*reconcile.Controller, error) {
 	return []*reconcile.Controller{c}, err
 }
 
-func TestTheClusterIsFoundInThatOrder(t *testing.T) {
+func TestKubeconfigFlagIsPreferredToTheInClusterConfig(t *testing.T) {
 	g := NewWithT(t)
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("KUBECONFIG", kubeconfigOf(t, "http://rules"))
@@ -114,7 +115,7 @@ func TestTheClusterIsFoundInThatOrder(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
 	t.Setenv("KUBERNETES_SERVICE_PORT", "443")
 	_, err := operator.Config("")
-	g.Expect(err).To(MatchError(ContainSubstring("using the cluster that this runs in")), "there is no token here")
+	g.Expect(err).To(MatchError(ContainSubstring("loading the in-cluster config")), "there is no token here")
 	g.Expect(operator.Config(kubeconfigOf(t, "http://named"))).To(HaveField("Host", "http://named"))
 }
 

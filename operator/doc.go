@@ -1,6 +1,19 @@
 // Package operator turns controllers into a whole program in one call: flags, the
-// connection to the API server, logs, a check of its permissions, probes, metrics,
-// leader election, signals.
+// connection to the API server, logs, a check of its permissions, probes,
+// metrics, leader election and signals.
+//
+//	func main() {
+//		program := operator.Program{
+//			Name:  "labeller",
+//			Needs: []string{"list,watch,patch namespaces"},
+//			Setup: func(env operator.Env) ([]*reconcile.Controller, error) {
+//				return labeller(env.Cluster, env.Options())
+//			},
+//		}
+//		os.Exit(program.Main(os.Args[1:], os.Stderr))
+//	}
+//
+// A program passes through these steps:
 //
 //	flags ──▶ clusters ──▶ may I? ──▶ Setup ──▶ controllers run until SIGTERM ──▶ last Events ──▶ exit code
 //	            │  └──▶ /livez /readyz /metrics /debug/homeostat
@@ -8,27 +21,27 @@
 //
 // The contract:
 //
-//   - The cluster is that of --kubeconfig, or else the one this process runs in, or
-//     else that of the default kubeconfig rules ($KUBECONFIG, ~/.kube/config).
+//   - The cluster is the one that --kubeconfig names, or else the one in which
+//     the process runs, or else the one of the default kubeconfig rules
+//     ($KUBECONFIG, ~/.kube/config).
 //   - The probes answer from the start: until the controllers run, /readyz says
 //     what the program is waiting for.
-//   - A program that declares the permissions it needs, and on which cluster,
-//     ends at its start if any is missing, and names it, or says that no server
-//     answers.
-//   - A missing permission for Events or for the page is only logged.
-//   - A kind that the server does not have under its name ends the program before
-//     any controller runs, unless only optional controllers watch it.
-//   - An optional cluster that does not answer stops no other: /readyz names it
-//     and stays 200, and its controllers start when it answers. All clusters
-//     are asked at the same time.
-//   - A changed kubeconfig is read again, without a restart, by all clients of the
-//     cluster.
+//   - A program that declares its permissions checks them at the start. It exits
+//     with an error that names each missing permission and its cluster, or the
+//     server that does not answer.
+//   - A missing permission for Events or for the debug page is only logged.
+//   - A kind that the server does not have ends the program before a controller
+//     runs, unless only optional controllers watch the kind.
+//   - An optional cluster that does not answer delays no other cluster: /readyz
+//     names it and stays 200, and its controllers start when it answers.
+//   - All clusters are asked at the same time.
+//   - All clients of a cluster use a changed kubeconfig without a restart.
 //   - With --leader-elect every cluster is fenced: writes of Setup's
 //     controllers are refused once the Lease may have expired.
-//   - A program with a FencingPolicy prints, with --print-fencing-policy, the
-//     admission policy for its leader's writes, and runs nothing.
-//   - SIGTERM and SIGINT drain; a second one ends the process at once. The probes
-//     answer until everything has drained.
+//   - With --print-fencing-policy, a program that has a FencingPolicy prints the
+//     admission policy for its leader's writes, and exits.
+//   - SIGTERM and SIGINT drain; a second signal ends the process at once.
+//   - The probes answer until everything has drained.
 //   - The last Events are sent before the program ends, which waits at most 5
 //     seconds for them.
 //   - Redefining a flag that every program has, naming a cluster twice and
@@ -37,7 +50,8 @@
 //   - The exit code is 0 after a drain, 1 after an error or for a wrong
 //     Program, 2 for a wrong command line.
 //
-// A program with its own main, with cobra or with controller-runtime's manager
-// can use the parts: [Config], [Logger], [CheckPermissions], [Recorder],
-// [Server], [Authorize], [LimitMemory] and [Version].
+// A program with its own main function, or one that uses cobra or
+// controller-runtime's manager, can use the parts instead: [Config], [Logger],
+// [CheckPermissions], [Recorder], [Server], [Authorize], [LimitMemory] and
+// [Version].
 package operator

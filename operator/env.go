@@ -18,53 +18,57 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// Env provides what controllers are made from. Tests of a Setup make one with
-// [NewEnv]. Its methods are safe for concurrent use.
+// Env contains what Setup makes the controllers from: clusters, recorder,
+// leader and metrics. Its methods are safe for concurrent use. Tests of a Setup
+// make one with [NewEnv].
 type Env struct {
-	// Context ends when the process is told to stop, before the controllers have
-	// drained. It carries the logger.
+	// Context ends when the process receives SIGTERM or SIGINT, before the
+	// controllers drain. It carries the logger.
 	Context context.Context
-	// Cluster is the cluster that the flags name. Writes of a reconcile through
-	// it are seen. With --leader-elect writes are refused unless this replica
-	// leads, hence also during Setup.
+	// Cluster is the cluster that --kubeconfig names. Controllers see their own
+	// writes through its clients. With --leader-elect it refuses writes while
+	// this replica does not lead, so also during Setup.
 	Cluster *cluster.Cluster
-	// Clusters are those of Program.Clusters, by name. They are fenced like
-	// Cluster.
+	// Clusters contains Program.Clusters by name. They refuse writes as Cluster
+	// does.
 	Clusters map[string]*cluster.Cluster
-	// Events records Kubernetes Events in the cluster that the flags name,
-	// reported by Program.Name. It is safe for concurrent use, and does not
-	// wait for the server.
+	// Events records Kubernetes Events in Cluster, with Program.Name as the
+	// reporting controller. It is safe for concurrent use, and does not wait
+	// for the server.
 	Events events.EventRecorder
-	// Leader is nil without --leader-elect.
+	// Leader elects the replica that works. It is nil without --leader-elect,
+	// and for a [Sharded] program.
 	Leader reconcile.Leader
-	// Shards is nil without --leader-elect and [Sharded].
+	// Shards divides the keys among the replicas. It is nil without
+	// --leader-elect, and unless the program is [Sharded].
 	Shards reconcile.Shards
-	// Metrics takes the program's own collectors; /metrics serves them. If
-	// MustRegister cannot accept one, the program ends after Setup, with an
-	// error that names it.
+	// Metrics registers the program's own collectors, which /metrics then
+	// serves. If MustRegister refuses a collector, the program exits after
+	// Setup with an error that names it.
 	Metrics prometheus.Registerer
 
-	asks asker
+	asker asker
 }
 
-// Options returns new controller options with the environment's Leader, Shards and
-// Events, and the defaults otherwise. The caller may change them.
+// Options returns new controller options with the environment's Leader, Shards
+// and Events. The caller may change them.
 func (e Env) Options() *reconcile.Options {
 	return &reconcile.Options{Leader: e.Leader, Shards: e.Shards, Events: e.Events}
 }
 
-// CheckPermissions is the function [CheckPermissions] for permissions that
-// Setup can do without, with the clusters of the environment: needs have the
-// form of [Program.Needs].
-//
-// Errors: as for the function; only [ErrPermission] means that the server has
-// refused. An optional cluster that does not answer is given up after 15
-// seconds.
+// CheckPermissions checks permissions that Setup can do without, in the
+// clusters of the environment. For example:
 //
 //	if err := env.CheckPermissions("list,watch secrets"); errors.Is(err, operator.ErrPermission) { … }
+//
+// The needs have the form of [Program.Needs].
+//
+// Errors: as for the function [CheckPermissions]. Only [ErrPermission] means
+// that the server has refused. An optional cluster must answer within 15
+// seconds.
 func (e Env) CheckPermissions(needs ...string) error {
-	asks := e.asks
-	if asks.clusters == nil { // of a test, by hand
+	asks := e.asker
+	if asks.clusters == nil { // a test has made e as a literal
 		asks = asker{maps.Clone(e.Clusters), time.Minute, none}
 		if asks.clusters == nil {
 			asks.clusters = map[string]*cluster.Cluster{}
@@ -78,7 +82,7 @@ func (e Env) CheckPermissions(needs ...string) error {
 	return asks.check(e.Context, permissions)
 }
 
-// fencer refuses writes after the end of a leadership.
+// fencer wraps a config so that writes fail after the leadership has ended.
 type fencer interface {
 	Fence(config *rest.Config) *rest.Config
 }
@@ -88,12 +92,13 @@ var (
 	_ fencer = (*shard.Shards)(nil)
 )
 
-// reach returns e with its clusters, to which only the leader can write.
+// reach returns e with clusters made from configs. They refuse writes while
+// this replica does not lead.
 func (e Env) reach(configs map[string]*rest.Config) (Env, error) {
 	fenced := map[string]*rest.Config{}
 	for name, config := range configs {
-		for _, by := range []any{e.Leader, e.Shards} {
-			if f, ok := by.(fencer); ok {
+		for _, elector := range []any{e.Leader, e.Shards} {
+			if f, ok := elector.(fencer); ok {
 				config = f.Fence(config)
 			}
 		}
@@ -106,12 +111,12 @@ func (e Env) reach(configs map[string]*rest.Config) (Env, error) {
 	return e, err
 }
 
-// check asks every server that the program cannot do without whether it has the
-// kinds that controllers need, all servers at the same time.
+// check asks the servers of all required clusters, at the same time, whether
+// they have the kinds that the controllers need.
 func (e Env) check(timeout time.Duration, controllers []*reconcile.Controller) error {
 	clusters := maps.Clone(e.Clusters)
 	clusters[first] = e.Cluster
-	maps.DeleteFunc(clusters, func(name string, _ *cluster.Cluster) bool { return e.asks.optional(name) })
+	maps.DeleteFunc(clusters, func(name string, _ *cluster.Cluster) bool { return e.asker.optional(name) })
 	return each(slices.Sorted(maps.Keys(clusters)), func(name string) error {
 		c := clusters[name]
 		dispensable := readers(controllers).dispensable(serverOf(c))
@@ -119,7 +124,7 @@ func (e Env) check(timeout time.Duration, controllers []*reconcile.Controller) e
 	})
 }
 
-// each calls f for all clusters at the same time, and returns the errors, joined.
+// each calls f for all clusters at the same time, and joins the errors.
 func each(clusters []string, f func(name string) error) error {
 	errs := make([]error, len(clusters))
 	var asking sync.WaitGroup
@@ -130,7 +135,7 @@ func each(clusters []string, f func(name string) error) error {
 	return errors.Join(errs...)
 }
 
-// clustersOf makes the clusters of configs, by name.
+// clustersOf returns a cluster for each config, by name.
 func clustersOf(configs map[string]*rest.Config) (map[string]*cluster.Cluster, error) {
 	all := map[string]*cluster.Cluster{}
 	for name, config := range configs {

@@ -14,14 +14,14 @@ import (
 	"github.com/homeostat/homeostat/leader/fence"
 )
 
-// FencingPolicy is for [Program.FencingPolicy]: it returns, as a manifest for
-// kubectl, the policy of [fence.YAML] for everything that Needs allow a replica
-// of p to write. The replicas' Pods use serviceAccount, as namespace/name, and
-// the Lease is in its namespace. Comments name the writes that the policy does
-// not cover.
+// FencingPolicy returns the admission policy of [fence.YAML] for p, as a
+// manifest for kubectl. Assign it to [Program.FencingPolicy]. The policy covers
+// every resource that p.Needs allow a replica to write. serviceAccount is the
+// account of the replicas' Pods as namespace/name, and the Lease is in its
+// namespace. Comments in the manifest name the writes that it does not cover.
 //
-// Errors: a service account without a namespace; no write among Needs; those of
-// [fence.YAML].
+// Errors: a service account without a namespace; Needs without a write; the
+// errors of [fence.YAML].
 func FencingPolicy(p Program, serviceAccount string) (string, error) {
 	namespace, account, found := strings.Cut(serviceAccount, "/")
 	if !found || namespace == "" || account == "" {
@@ -56,9 +56,9 @@ func FencingPolicy(p Program, serviceAccount string) (string, error) {
 	return head.String() + manifest, nil
 }
 
-// written returns the resources that permissions let the leader write in the
-// cluster of its Lease, as [fence.Options] has them, and its writes elsewhere.
-// Events and reviews are those of every replica.
+// written returns the resources that the leader may write in the cluster of its
+// Lease, in the form of [fence.Options], and its writes in other clusters.
+// Events and reviews are left out, because every replica writes them.
 func written(permissions []permission) (resources []string, elsewhere []permission) {
 	all := map[string]bool{}
 	for _, p := range permissions {
@@ -74,7 +74,7 @@ func written(permissions []permission) (resources []string, elsewhere []permissi
 	}
 	for _, path := range slices.Sorted(maps.Keys(all)) {
 		whole, _, isSub := strings.Cut(path, "/")
-		if !isSub || !all[whole] { // one without a subresource stands for all of them
+		if !isSub || !all[whole] { // a resource includes its subresources
 			resources = append(resources, path)
 		}
 	}

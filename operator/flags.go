@@ -19,7 +19,7 @@ import (
 	"github.com/homeostat/homeostat/leader"
 )
 
-// flags are those that every program has.
+// flags contains the values of the flags that every program has.
 type flags struct {
 	kubeconfig  string
 	clusters    map[string]*string // kubeconfigs of Program.Clusters
@@ -28,35 +28,33 @@ type flags struct {
 	listenAddr  string
 	version     bool
 	metricsAuth bool
-	certFile    string // of listenAddr
+	certFile    string // for listenAddr
 	keyFile     string
 	leaderElect bool
 	startup     time.Duration
 
 	leaseNamespace string
-	durations      leader.Options // of the Lease; zero are the defaults
-	identity       string         // on the Lease
+	durations      leader.Options // zero fields mean the defaults
+	identity       string         // the holder name on the Lease
 	policyFor      string         // the service account to print the policy for
 }
 
-// usageError is an error of the command line: whoever starts the program can
-// mend it.
+// usageError is an error in the command line, which the user can correct.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
 // parse reads the command line.
 //
-// Errors: [flag.ErrHelp], after the help was written to out; what is wrong with the
-// program, joined, which only its author can mend; otherwise what is wrong with the
-// command line, joined, as a usageError.
+// Errors: [flag.ErrHelp] after writing the help to out; the mistakes in p,
+// joined; otherwise the mistakes in the command line, joined, as a usageError.
 func (p Program) parse(args []string, out io.Writer) (*flags, error) {
 	f := &flags{clusters: map[string]*string{}}
-	if err := p.validateClusters(); err != nil { // their names are those of flags
+	if err := p.validateClusters(); err != nil { // flags are named after them
 		return f, err
 	}
 	fs := flag.NewFlagSet(p.Name, flag.ContinueOnError)
-	fs.SetOutput(io.Discard) // Main says what is wrong
+	fs.SetOutput(io.Discard) // Main reports the error
 	if p.Flags != nil {
 		p.Flags(fs)
 	}
@@ -64,7 +62,7 @@ func (p Program) parse(args []string, out io.Writer) (*flags, error) {
 		return f, err
 	}
 	err := fs.Parse(args)
-	if err != nil && slices.ContainsFunc(args, isJSONFormat) { // it may stand after what is wrong
+	if err != nil && slices.ContainsFunc(args, isJSONFormat) { // --log-format may follow the wrong argument
 		f.logFormat = formatJSON
 	}
 	if errors.Is(err, flag.ErrHelp) {
@@ -86,12 +84,12 @@ const formatJSON = "json"
 
 func isJSONFormat(arg string) bool { return strings.TrimLeft(arg, "-") == "log-format="+formatJSON }
 
-// logsJSON reports whether each line of the program is a JSON record.
+// logsJSON reports whether the program writes each line as a JSON record.
 func (f *flags) logsJSON() bool { return f.logFormat == formatJSON }
 
-// merge adds all flags to a program's own.
+// merge adds all flags to the program's own flags.
 //
-// Errors: names that both have.
+// Errors: a name that is in both sets.
 func merge(own, all *flag.FlagSet) error {
 	var errs []error
 	clashes := func(name string) bool {
@@ -112,10 +110,10 @@ func merge(own, all *flag.FlagSet) error {
 	return errors.Join(errs...)
 }
 
-// define returns the flags that every program has.
+// define returns a flag set with the flags that every program has.
 func (f *flags) define(p Program) *flag.FlagSet {
 	fs := flag.NewFlagSet(p.Name, flag.ContinueOnError)
-	fs.StringVar(&f.kubeconfig, "kubeconfig", "", "`file` that names the cluster (default: the cluster this runs in, "+
+	fs.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig `file` (default: the cluster of this Pod, "+
 		"else $KUBECONFIG or ~/.kube/config)")
 	fs.StringVar(&f.logFormat, "log-format", "text", "`format` of the logs: text or json")
 	fs.IntVar(&f.verbosity, "v", 0, "log more with a higher `level`")
@@ -130,7 +128,7 @@ func (f *flags) define(p Program) *flag.FlagSet {
 	fs.StringVar(&f.keyFile, "tls-private-key-file", "", "`file` with the key of --tls-cert-file")
 	fs.BoolVar(&f.version, "version", false, "print the version and the commit, and exit")
 	for _, name := range p.clusterNames() {
-		f.clusters[name] = fs.String(clusterFlag(name), "", "`file` that names the cluster "+name)
+		f.clusters[name] = fs.String(clusterFlag(name), "", "kubeconfig `file` of the cluster "+name)
 	}
 	if p.Replicas != Independent {
 		f.lease(fs, p.Replicas, p.FencingPolicy != nil)
@@ -139,7 +137,8 @@ func (f *flags) define(p Program) *flag.FlagSet {
 	return fs
 }
 
-// lease defines the flags of the election; prints adds that of the policy.
+// lease defines the flags of the leader election. With prints it also defines
+// --print-fencing-policy.
 func (f *flags) lease(fs *flag.FlagSet, r Replicas, prints bool) {
 	usage := "work only while holding the Lease of this program's name"
 	if r == Sharded {
@@ -149,7 +148,7 @@ func (f *flags) lease(fs *flag.FlagSet, r Replicas, prints bool) {
 	fs.StringVar(&f.leaseNamespace, "leader-elect-resource-namespace",
 		cmp.Or(os.Getenv("POD_NAMESPACE"), ownNamespace(), "default"),
 		"`namespace` of the Lease")
-	host, _ := os.Hostname() // an empty identity is refused when it is needed
+	host, _ := os.Hostname() // validateLease refuses an empty identity
 	fs.StringVar(&f.identity, "leader-elect-identity", cmp.Or(os.Getenv("POD_NAME"), host),
 		"`name` of this replica on the Lease")
 	fs.DurationVar(&f.durations.LeaseDuration, "leader-elect-lease-duration", 15*time.Second,
@@ -164,13 +163,14 @@ func (f *flags) lease(fs *flag.FlagSet, r Replicas, prints bool) {
 	}
 }
 
-// ownNamespace is that of the Pod, or empty outside of one.
+// ownNamespace returns the namespace of the Pod, or the empty string outside of
+// a Pod.
 func ownNamespace() string {
-	text, _ := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace") // none outside of a Pod
+	text, _ := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace") // there is no such file outside of a Pod
 	return strings.TrimSpace(string(text))
 }
 
-// validate returns all faults of the program, joined.
+// validate returns all mistakes in the program, joined.
 func (p Program) validate() error {
 	check := option.Of("operator.Program")
 	for _, fault := range validation.IsDNS1123Label(p.Name) {
@@ -184,8 +184,8 @@ func (p Program) validate() error {
 	return errors.Join(check.Err(), err)
 }
 
-// validate returns all faults of the command line of p, joined. rest are the
-// arguments that are no flags, of which there must be none.
+// validate returns all mistakes in the command line, joined. rest contains the
+// arguments after the flags. There must not be any.
 func (f *flags) validate(p Program, rest []string) error {
 	var errs []error
 	if len(rest) > 0 {
@@ -214,7 +214,7 @@ func (f *flags) validate(p Program, rest []string) error {
 	return errors.Join(errs...)
 }
 
-// validateLease returns the faults of the flags of the election.
+// validateLease returns the mistakes in the flags of the leader election.
 func (f *flags) validateLease(p Program) error {
 	if p.Replicas == Independent {
 		return nil
@@ -242,8 +242,8 @@ func (f *flags) validateLease(p Program) error {
 	return nil
 }
 
-// validateClusters returns the faults of Clusters. It is called before flags
-// are named after them.
+// validateClusters returns the mistakes in Clusters. It is called before flags
+// are named after the clusters.
 func (p Program) validateClusters() error {
 	check := option.Of("operator.Program")
 	names := p.clusterNames()

@@ -20,43 +20,47 @@ import (
 )
 
 const (
-	// readEvery is how often a request reads the kubeconfig again.
+	// readEvery is how long the contents of a kubeconfig are used before a
+	// request reads it again.
 	readEvery = 10 * time.Second
-	// readAgain is how soon a request reads it that the server has refused.
+	// readAgain is the same time after the server has refused a request.
 	readAgain = time.Second
 )
 
-// kubeconfig reads the credentials for one API server again whenever they may have
-// changed. Requests do that: a kubeconfig has no goroutine. It never goes over to
-// another server, which nothing proves to be the same cluster.
+// kubeconfig follows the credentials in a kubeconfig file for one API server.
+// Requests read the file again when it may have changed, so there is no
+// goroutine. A kubeconfig that names a different server is refused, because it
+// may be a different cluster.
 type kubeconfig struct {
 	rules   *clientcmd.ClientConfigLoadingRules
-	context string       // the current one at the start
-	first   *rest.Config // at the start; requests come with its server and credentials
-	unread  bool         // at the start; then first names no server
+	context string       // the name of the current context at the start
+	first   *rest.Config // as read at the start; clients are made from it
+	unread  bool         // the file could not be read at the start, so first has no real server
 
-	now     atomic.Pointer[login] // nil while the first is right
-	trouble atomic.Pointer[error] // why the file is not followed; nil if it is
+	latest  atomic.Pointer[login] // nil while first is up to date
+	trouble atomic.Pointer[error] // why the last reading failed, otherwise nil
 
 	reading sync.Mutex // guards the following
-	read    time.Time
+	readAt  time.Time
 }
 
-// login is a kubeconfig as it was read later.
+// login is a version of the kubeconfig that was read after the start.
 type login struct {
 	config *rest.Config
 
 	mu sync.Mutex // guards connections
-	// connections replace those of the start if the certificates have changed;
-	// clients that share one then share one now.
+	// connections contains the transports with the changed certificates, by the
+	// transport of the start that each replaces. Clients that shared a
+	// transport still share one.
 	connections map[*http.Transport]http.RoundTripper
 }
 
-// readKubeconfig reads the file, or else those of the default rules.
+// readKubeconfig reads the file or, if file is empty, the files that kubectl
+// would read.
 //
-// Errors: there is none, or it cannot be used.
+// Errors: there is no kubeconfig, or it cannot be used.
 func readKubeconfig(file string) (*kubeconfig, error) {
-	k := &kubeconfig{rules: clientcmd.NewDefaultClientConfigLoadingRules(), read: time.Now()}
+	k := &kubeconfig{rules: clientcmd.NewDefaultClientConfigLoadingRules(), readAt: time.Now()}
 	k.rules.ExplicitPath = file
 	raw, err := k.rules.Load()
 	if err == nil {
@@ -65,7 +69,7 @@ func readKubeconfig(file string) (*kubeconfig, error) {
 	}
 	if clientcmd.IsEmptyConfig(err) {
 		if file == "" {
-			return nil, errors.New("finding a cluster: this runs in none, and no kubeconfig names one: " +
+			return nil, errors.New("finding a cluster: this process does not run in a Pod, and there is no kubeconfig: " +
 				"set --kubeconfig or KUBECONFIG")
 		}
 		err = fmt.Errorf("%s names no cluster: %w", file, err)
@@ -76,9 +80,9 @@ func readKubeconfig(file string) (*kubeconfig, error) {
 	return k, nil
 }
 
-// laterKubeconfig is a kubeconfig that could not be read yet. Until it can be,
-// requests fail. They are made for a server that does not exist, whose name
-// says which is meant.
+// laterKubeconfig returns a kubeconfig for a file that could not be read
+// because of err. Requests fail until the file can be read. Their URLs have a
+// server name that does not exist and that contains the name of the cluster.
 func laterKubeconfig(name, file string, err error) *kubeconfig {
 	k := &kubeconfig{
 		rules: clientcmd.NewDefaultClientConfigLoadingRules(), unread: true,
@@ -89,10 +93,11 @@ func laterKubeconfig(name, file string, err error) *kubeconfig {
 	return k
 }
 
-// isUnread reports whether no kubeconfig could be read yet.
-func (k *kubeconfig) isUnread() bool { return k != nil && k.unread && k.now.Load() == nil }
+// isUnread reports whether the file has never been readable.
+func (k *kubeconfig) isUnread() bool { return k != nil && k.unread && k.latest.Load() == nil }
 
-// problems returns why the file is not followed. There is no file in a Pod.
+// problems returns the error of the last reading as a problem. k is nil in a
+// Pod.
 func (k *kubeconfig) problems(check string) []inspect.Problem {
 	if k == nil {
 		return nil
@@ -103,17 +108,17 @@ func (k *kubeconfig) problems(check string) []inspect.Problem {
 	}
 	p := inspect.Problem{Check: check, Cause: "kubeconfig", Reason: (*err).Error()}
 	if errors.Is(*err, errOtherServer) {
-		p.Remedy = "restart the program if it is the right one"
+		p.Remedy = "restart the program if the new server is the right one"
 	}
 	return []inspect.Problem{p}
 }
 
-// errOtherServer is the error of a kubeconfig that named a different server at
-// the start.
-var errOtherServer = errors.New("the kubeconfig names another server now")
+// errOtherServer is the error of a kubeconfig whose server differs from the one
+// at the start.
+var errOtherServer = errors.New("the kubeconfig names a different server now")
 
-// config returns the config of the start, whose clients follow the file. Plugins
-// renew their credentials themselves.
+// config returns the config of the start. Its clients follow the file, unless a
+// plugin renews their credentials.
 func (k *kubeconfig) config() *rest.Config {
 	config := rest.CopyConfig(k.first)
 	if config.ExecProvider == nil && config.AuthProvider == nil {
@@ -122,8 +127,8 @@ func (k *kubeconfig) config() *rest.Config {
 	return config
 }
 
-// load returns the config of the context that was current at the start, or of the
-// current one if that has another name now.
+// load reads the config of the context that was current at the start. If that
+// context is not in the file any more, it reads the current one.
 func (k *kubeconfig) load() (*rest.Config, error) {
 	raw, err := k.rules.Load()
 	if err != nil {
@@ -136,20 +141,20 @@ func (k *kubeconfig) load() (*rest.Config, error) {
 	return clientcmd.NewNonInteractiveClientConfig(*raw, context, nil, k.rules).ClientConfig()
 }
 
-// follow reads the file again, unless that was done less than an interval ago,
-// or is being done.
+// follow reads the file again, unless it was read less than interval ago or
+// another request is reading it.
 func (k *kubeconfig) follow(req *http.Request, interval time.Duration) {
 	if !k.reading.TryLock() {
 		return
 	}
 	defer k.reading.Unlock()
-	if time.Since(k.read) < interval {
+	if time.Since(k.readAt) < interval {
 		return
 	}
-	k.read = time.Now()
-	latest := k.first
-	if l := k.now.Load(); l != nil {
-		latest = l.config
+	k.readAt = time.Now()
+	current := k.first
+	if l := k.latest.Load(); l != nil {
+		current = l.config
 	}
 	config, err := k.load()
 	switch {
@@ -157,51 +162,53 @@ func (k *kubeconfig) follow(req *http.Request, interval time.Duration) {
 		err = fmt.Errorf("reading the kubeconfig again: %w", err)
 	case k.isUnread():
 		k.use(req, config)
-	case config.Host != latest.Host:
-		err = fmt.Errorf("%w: %s instead of %s", errOtherServer, config.Host, latest.Host)
+	case config.Host != current.Host:
+		err = fmt.Errorf("%w: %s instead of %s", errOtherServer, config.Host, current.Host)
 	case !k.unread && (config.ExecProvider != nil || config.AuthProvider != nil):
-		err = errors.New("the kubeconfig has a plugin for its credentials now, and had none at the start")
-	case hasLogin(latest) && !hasLogin(config):
+		err = errors.New("the kubeconfig has a credential plugin now, but had none at the start")
+	case hasLogin(current) && !hasLogin(config):
 		err = fmt.Errorf("the kubeconfig has no credentials for %s now", config.Host)
-	case !sameLogin(config, latest):
+	case !sameLogin(config, current):
 		k.use(req, config)
 	}
 	if err == nil {
 		k.trouble.Store(nil)
 		return
 	}
-	if before := k.trouble.Swap(&err); before == nil || (*before).Error() != err.Error() {
-		klog.FromContext(req.Context()).Error(err, "kept the credentials, reading the kubeconfig again later")
+	if previous := k.trouble.Swap(&err); previous == nil || (*previous).Error() != err.Error() {
+		klog.FromContext(req.Context()).Error(err, "keeping the credentials, reading the kubeconfig again later")
 	}
 }
 
-// use makes all clients use a config from now on.
+// use makes all clients use config.
 func (k *kubeconfig) use(req *http.Request, config *rest.Config) {
-	k.now.Store(&login{config: config, connections: map[*http.Transport]http.RoundTripper{}})
+	k.latest.Store(&login{config: config, connections: map[*http.Transport]http.RoundTripper{}})
 	klog.FromContext(req.Context()).Info("read changed credentials from the kubeconfig", "server", config.Host)
 }
 
-// sameLogin reports whether two configs have the same credentials. A token in a
-// file is read by client-go.
+// sameLogin reports whether two configs have the same credentials. It ignores
+// the token if both have the same token file, which client-go reads again by
+// itself.
 func sameLogin(a, b *rest.Config) bool {
 	return sameConnection(a, b) && a.BearerTokenFile == b.BearerTokenFile &&
 		(a.BearerToken == b.BearerToken || a.BearerTokenFile != "") &&
 		a.Username == b.Username && a.Password == b.Password && reflect.DeepEqual(a.Impersonate, b.Impersonate)
 }
 
-// hasLogin reports whether a config has any credentials.
+// hasLogin reports whether a config has credentials.
 func hasLogin(c *rest.Config) bool {
 	return c.BearerToken != "" || c.BearerTokenFile != "" || c.Username != "" || c.CertFile != "" || len(c.CertData) > 0
 }
 
-// sameConnection reports whether two configs have the same certificates.
+// sameConnection reports whether two configs have the same TLS settings.
 func sameConnection(a, b *rest.Config) bool {
 	return reflect.DeepEqual(a.TLSClientConfig, b.TLSClientConfig)
 }
 
-// connection returns what sends requests in place of base, whose certificates were
-// those of the start. What is no transport of client-go's own stays, such as an
-// upgrade to SPDY, for which a client makes one connection.
+// connection returns the transport that replaces base, which has the
+// certificates of the start. A transport that client-go has not made is
+// returned unchanged. For example, a client makes its own transport to upgrade
+// a connection to SPDY.
 func (l *login) connection(base http.RoundTripper) (http.RoundTripper, error) {
 	inner := base
 	for {
@@ -230,22 +237,23 @@ func (l *login) connection(base http.RoundTripper) (http.RoundTripper, error) {
 	return l.connections[old], nil
 }
 
-// follower sends the requests of a client with the credentials that the kubeconfig
-// has now. It is below all other wrappers.
+// follower is a round tripper that sends requests with the credentials that the
+// kubeconfig has now. It is the innermost wrapper.
 type follower struct {
 	*kubeconfig
 	next http.RoundTripper
 
-	mu  sync.Mutex // guards the following
-	of  *login
-	now http.RoundTripper // next with the credentials of that login
+	mu     sync.Mutex // guards the following
+	login  *login
+	sender http.RoundTripper // next with the credentials of login
 }
 
-// WrappedRoundTripper lets client-go look through the follower.
+// WrappedRoundTripper returns the inner round tripper, as client-go requires of
+// wrappers.
 func (f *follower) WrappedRoundTripper() http.RoundTripper { return f.next }
 
-// RoundTrip sends a request. If the server refuses it, later requests may do
-// better.
+// RoundTrip sends a request. After a refusal it reads the kubeconfig again, so
+// that later requests can succeed.
 func (f *follower) RoundTrip(req *http.Request) (*http.Response, error) {
 	interval := readEvery
 	if f.isUnread() {
@@ -260,20 +268,20 @@ func (f *follower) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 func (f *follower) send(req *http.Request) (*http.Response, error) {
-	l := f.kubeconfig.now.Load()
+	l := f.kubeconfig.latest.Load()
 	switch {
 	case l == nil && f.unread:
-		return nil, unsentError{errors.New("its kubeconfig could not be read yet")}
+		return nil, unsentError{errors.New("the kubeconfig of the cluster could not be read yet")}
 	case l == nil:
 		return f.next.RoundTrip(req)
 	}
-	with, err := f.with(l)
+	sender, err := f.withLogin(l)
 	if err != nil {
 		return nil, unsentError{fmt.Errorf("using the changed kubeconfig: %w", err)}
 	}
 	req = utilnet.CloneRequest(req)
 	if f.unread {
-		return f.redirect(with, req, l.config)
+		return f.redirect(sender, req, l.config)
 	}
 	if first := f.first; first.BearerToken != "" || first.BearerTokenFile != "" || first.Username != "" {
 		req.Header.Del("Authorization")
@@ -281,10 +289,10 @@ func (f *follower) send(req *http.Request) (*http.Response, error) {
 	if !reflect.DeepEqual(f.first.Impersonate, rest.ImpersonationConfig{}) {
 		forgetImpersonation(req.Header)
 	}
-	return with.RoundTrip(req)
+	return sender.RoundTrip(req)
 }
 
-// unsentError is the error of a request that the server cannot have seen.
+// unsentError is the error of a request that was not sent.
 type unsentError struct{ error }
 
 var _ ownwrites.NeverSent = unsentError{}
@@ -294,8 +302,9 @@ func (unsentError) NeverSent() bool { return true }
 
 func (e unsentError) Unwrap() error { return e.error }
 
-// redirect sends a request that was made for no server to that of config.
-func (f *follower) redirect(by http.RoundTripper, req *http.Request, config *rest.Config) (*http.Response, error) {
+// redirect sends to config's server a request that was made before the server
+// was known.
+func (f *follower) redirect(sender http.RoundTripper, req *http.Request, config *rest.Config) (*http.Response, error) {
 	server, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
 		return nil, unsentError{fmt.Errorf("using the kubeconfig: %w", err)}
@@ -304,22 +313,22 @@ func (f *follower) redirect(by http.RoundTripper, req *http.Request, config *res
 	target.Scheme, target.Host = server.Scheme, server.Host
 	target.Path = strings.TrimSuffix(server.Path, "/") + target.Path
 	req.URL, req.Host = &target, ""
-	return by.RoundTrip(req)
+	return sender.RoundTrip(req)
 }
 
-// with returns next with the credentials of a login.
-func (f *follower) with(l *login) (http.RoundTripper, error) {
+// with returns next with the credentials of l.
+func (f *follower) withLogin(l *login) (http.RoundTripper, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.of == l {
-		return f.now, nil
+	if f.login == l {
+		return f.sender, nil
 	}
 	if f.unread {
-		now, err := rest.TransportFor(l.config)
+		sender, err := rest.TransportFor(l.config)
 		if err == nil {
-			f.of, f.now = l, now
+			f.login, f.sender = l, sender
 		}
-		return now, err
+		return sender, err
 	}
 	connection := f.next
 	if !sameConnection(l.config, f.first) {
@@ -328,17 +337,18 @@ func (f *follower) with(l *login) (http.RoundTripper, error) {
 			return nil, err
 		}
 	}
-	now, err := rest.HTTPWrappersForConfig(&rest.Config{
+	sender, err := rest.HTTPWrappersForConfig(&rest.Config{
 		BearerToken: l.config.BearerToken, BearerTokenFile: l.config.BearerTokenFile,
 		Username: l.config.Username, Password: l.config.Password, Impersonate: l.config.Impersonate,
 	}, connection)
 	if err == nil {
-		f.of, f.now = l, now
+		f.login, f.sender = l, sender
 	}
-	return now, err
+	return sender, err
 }
 
-// forgetImpersonation removes the user that the config of the start acts as.
+// forgetImpersonation removes the headers by which the config of the start
+// impersonates a user.
 func forgetImpersonation(h http.Header) {
 	for name := range h {
 		if strings.HasPrefix(name, "Impersonate-") {

@@ -232,7 +232,7 @@ func TestAKubeconfigIsReadAgainBeforeTheServerRefuses(t *testing.T) {
 }
 
 // What is no kubeconfig, or is that of another server, changes nothing.
-func TestCredentialsAreKeptWhileTheFileHasNoOthersForThisServer(t *testing.T) {
+func TestCredentialsAreKeptWhileTheFileHasNoneForTheServer(t *testing.T) {
 	g := NewWithT(t)
 	server, other := newGatekeeper(t, "a"), newGatekeeper(t, "b")
 	for name, text := range map[string]string{
@@ -274,7 +274,7 @@ func TestCredentialsAreKeptWhileTheFileHasNoOthersForThisServer(t *testing.T) {
 
 // The context that was current at the start is that of the program, whatever
 // kubectl config use-context does to the file.
-func TestTheContextOfTheStartStays(t *testing.T) {
+func TestTheContextOfTheStartIsKept(t *testing.T) {
 	server := newGatekeeper(t, "a")
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
@@ -301,7 +301,7 @@ func TestTheContextOfTheStartStays(t *testing.T) {
 }
 
 // A file that says nothing does not stand for the cluster that the program runs in.
-func TestAnEmptyKubeconfigIsNotTheClusterThatThisRunsIn(t *testing.T) {
+func TestAnEmptyKubeconfigIsNotTheInClusterConfig(t *testing.T) {
 	g := NewWithT(t)
 	t.Setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
 	t.Setenv("KUBERNETES_SERVICE_PORT", "443")

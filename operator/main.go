@@ -31,17 +31,22 @@ import (
 // Exit codes. A program that is wrong in itself ends with exitError: no other
 // command line would help.
 const (
+	// S // Exit codes. A program that is wrong in itself ends with exitError:
+	// no other ==> // Exit codes. A mistake in the Program itself ends with
+	// exitError, because no other S // command line would help. ==> // command
+	// line would avoid it.
 	exitError = 1
 	exitUsage = 2
 )
 
-// Main runs the program until SIGTERM or SIGINT and returns its exit code: 0
+// Main runs the program until SIGTERM or SIGINT, and returns its exit code: 0
 // after a drain, 1 after an error or if p itself is wrong, 2 for a wrong
-// command line. args are without the program's name; logs and errors are
-// written to stderr; only a requested policy is written to standard output.
+// command line. args does not include the program's name. Logs and errors are
+// written to stderr. Only a requested fencing policy is written to standard
+// output.
 //
-// It sets klog's logger and the memory limit of the process ([LimitMemory]):
-// call it once.
+// Call it once per process, because it sets klog's logger and the memory limit
+// (see [LimitMemory]).
 func (p Program) Main(args []string, stderr io.Writer) int {
 	f, err := p.parse(args, stderr)
 	if errors.Is(err, flag.ErrHelp) {
@@ -74,14 +79,15 @@ func (p Program) Main(args []string, stderr io.Writer) int {
 	case err == nil:
 		return 0
 	case ctx.Err() != nil && isCancellation(err):
-		logger.Info("stopped before it had begun", "reason", err.Error())
+		logger.Info("stopped before the controllers ran", "reason", err.Error())
 		return 0
 	}
 	p.fail(stderr, f, err)
 	return exitError
 }
 
-// isCancellation reports whether err says nothing but that a context was cancelled.
+// isCancellation reports whether every error in err is the cancellation of a
+// context.
 func isCancellation(err error) bool {
 	switch of := err.(type) { //nolint:errorlint // each layer is looked at
 	case interface{ Unwrap() []error }:
@@ -94,7 +100,8 @@ func isCancellation(err error) bool {
 	return errors.Is(err, context.Canceled)
 }
 
-// fail writes why the program ends: as the last line, or as the last JSON record.
+// fail writes the error that ends the program as the last line or the last JSON
+// record.
 func (p Program) fail(out io.Writer, f *flags, err error) {
 	if f.logsJSON() {
 		Logger(out, true, 0).Error(err, "the program ends", "program", p.Name)
@@ -103,7 +110,8 @@ func (p Program) fail(out io.Writer, f *flags, err error) {
 	_, _ = fmt.Fprintf(out, "%s: %v\n", p.Name, err)
 }
 
-// printPolicy writes the policy to standard output, and returns the exit code.
+// printPolicy writes the fencing policy to standard output, and returns the
+// exit code.
 func (p Program) printPolicy(f *flags, stderr io.Writer) int {
 	policy, err := p.FencingPolicy(p, f.policyFor)
 	if err == nil {
@@ -149,7 +157,7 @@ func (p Program) run(ctx context.Context, f *flags) error {
 			return err
 		}
 		defer stopEvents()
-		env := Env{Context: ctx, Events: recorder, Metrics: &registerer{to: server.Metrics}, asks: asks}
+		env := Env{Context: ctx, Events: recorder, Metrics: &registerer{inner: server.Metrics}, asker: asks}
 		env, controllers, err := p.setUp(env, configs, f)
 		if err != nil {
 			return err
@@ -172,7 +180,7 @@ func (p Program) beside(ctx context.Context, env Env, run func(context.Context) 
 	go func() {
 		err := p.Beside(serving, env)
 		if serving.Err() != nil && isCancellation(err) {
-			err = nil // it ended as it was told to
+			err = nil // it has ended because of the context
 		}
 		if err != nil {
 			stop()
@@ -184,9 +192,9 @@ func (p Program) beside(ctx context.Context, env Env, run func(context.Context) 
 	return errors.Join(err, <-ended)
 }
 
-// setUp completes env and makes its controllers.
+// setUp calls Setup with the completed env, and checks the controllers.
 func (p Program) setUp(env Env, configs map[string]*rest.Config, f *flags) (Env, []*reconcile.Controller, error) {
-	env, err := p.replicate(env, env.asks.clusters[first], f)
+	env, err := p.replicate(env, env.asker.clusters[first], f)
 	if err == nil {
 		env, err = env.reach(configs)
 	}
@@ -210,7 +218,8 @@ func (p Program) setUp(env Env, configs map[string]*rest.Config, f *flags) (Env,
 	return env, controllers, err
 }
 
-// replicate returns env as that of one of several replicas.
+// replicate returns env with the Leader or the Shards of this replica. home is
+// the cluster of the Lease.
 func (p Program) replicate(env Env, home *cluster.Cluster, f *flags) (Env, error) {
 	if !f.leaderElect {
 		return env, nil
@@ -233,24 +242,24 @@ func (p Program) replicate(env Env, home *cluster.Cluster, f *flags) (Env, error
 	return env, err
 }
 
-// needs are the permissions that these flags require, and those that the
-// program can do without.
+// needs returns the permissions that the program requires with these flags, and
+// the permissions that it can do without.
 func (p Program) needs(f *flags) []permission {
 	const leases = "leases." + coordinationv1.GroupName
 	all := slices.Clone(p.Needs)
-	in := " in " + f.leaseNamespace
+	suffix := " in " + f.leaseNamespace
 	switch {
 	case !f.leaderElect:
 	case p.Replicas == Sharded:
-		all = append(all, "get,list,watch,create,update,delete "+leases+in)
-	default: // a name cannot restrict create
-		all = append(all, "create "+leases+in, "get,update "+leases+" "+p.Name+in)
+		all = append(all, "get,list,watch,create,update,delete "+leases+suffix)
+	default: // RBAC cannot restrict create to a name
+		all = append(all, "create "+leases+suffix, "get,update "+leases+" "+p.Name+suffix)
 	}
-	permissions, _ := parseNeeds(all, p.clusterNames()) // which validate has seen
+	permissions, _ := parseNeeds(all, p.clusterNames()) // validate has checked them
 	want := func(without string, needs ...string) {
 		wanted, _ := parseNeeds(needs, nil)
 		for _, w := range wanted {
-			w.without = without
+			w.consequence = without
 			permissions = append(permissions, w)
 		}
 	}
@@ -264,8 +273,8 @@ func (p Program) needs(f *flags) []permission {
 	return permissions
 }
 
-// connectAll returns the config of each cluster by its name, and the kubeconfig
-// that it follows, which is nil in a Pod.
+// connectAll returns, by cluster, the config and the kubeconfig that the config
+// follows. In a Pod the kubeconfig is nil.
 func (p Program) connectAll(f *flags) (map[string]*rest.Config, map[string]*kubeconfig, error) {
 	configs, followed := map[string]*rest.Config{}, map[string]*kubeconfig{}
 	files := map[string]string{first: f.kubeconfig}
@@ -287,8 +296,8 @@ func (p Program) connectAll(f *flags) (map[string]*rest.Config, map[string]*kube
 	return configs, followed, nil
 }
 
-// complainOfReaders returns which controllers keep the program from doing
-// without an optional cluster.
+// complainOfReaders returns an error for each required controller that reads
+// from an optional cluster.
 func (p Program) complainOfReaders(env Env, controllers []*reconcile.Controller) error {
 	var errs []error
 	required := map[string]bool{serverOf(env.Cluster): true}
@@ -302,13 +311,13 @@ func (p Program) complainOfReaders(env Env, controllers []*reconcile.Controller)
 		server := serverOf(env.Clusters[c.Name])
 		if reader := readers(controllers).required(server); reader != nil && !required[server] {
 			errs = append(errs, option.Wrong("operator.Program.Setup", option.Set, "must set reconcile.Options.Optional of "+
-				"controller %q, which reads from cluster %s: that one is optional", reader.Name(), c.Name))
+				"controller %q, because it reads from cluster %s, which is optional", reader.Name(), c.Name))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// complain returns what is wrong with the controllers that Setup made.
+// complain returns the first mistake in the controllers that Setup made.
 func (p Program) complain(controllers []*reconcile.Controller, f *flags) error {
 	if i := slices.Index(controllers, nil); i >= 0 {
 		return option.Wrong("operator.Program.Setup", option.Set,

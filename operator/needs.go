@@ -13,21 +13,24 @@ import (
 	"github.com/homeostat/homeostat/internal/option"
 )
 
-// permission is one verb on one resource of one cluster, in one namespace if
-// that is set.
+// permission is one verb on one resource of one cluster, in one namespace or in
+// all.
 type permission struct {
 	authorizationv1.ResourceAttributes
 	cluster string
-	// mayBeMissing says that the namespace may not exist, or not grant it: see
-	// tenants.
+	// mayBeMissing reports whether the namespace may be absent or refuse the
+	// permission; see tenants.
 	mayBeMissing bool
-	// byName says that it is needed for names that are not known at the start,
-	// so the server cannot be asked for it.
-	byName  bool
-	without string // what there is not without it; empty if the program cannot do without it
+	// byName reports whether it is needed only for names that are not known at
+	// the start. The server cannot be asked for it then.
+	byName bool
+	// without is the consequence of a missing permission that the program can do
+	// without, such as "Events are not recorded". It is empty for a requirement.
+	consequence string
 }
 
-// path is the resource with its group and subresource.
+// path returns the resource with its group and subresource, such as
+// "widgets.example.com/status".
 func (p permission) path() string {
 	resource := p.Resource
 	if p.Group != "" {
@@ -39,8 +42,9 @@ func (p permission) path() string {
 	return resource
 }
 
-// String reads like the need, such as "patch deployments.apps in namespace
-// shop". It does not name the cluster: the error about it does.
+// String returns the permission in the form of a need, such as "patch
+// deployments.apps in namespace shop". It does not contain the cluster, which
+// the errors add.
 func (p permission) String() string {
 	resource := p.path()
 	if p.Name != "" {
@@ -55,7 +59,8 @@ func (p permission) String() string {
 	return p.Verb + " " + resource
 }
 
-// role names the object that grants the permission.
+// role returns the kind of object that can grant the permission, such as "a
+// ClusterRole".
 func (p permission) role() string {
 	if p.Namespace != "" {
 		return "a Role in " + p.Namespace
@@ -63,8 +68,8 @@ func (p permission) role() string {
 	return "a ClusterRole"
 }
 
-// parseNeeds reads needs as [Program.Needs] describes them. clusters are the names
-// that they may use.
+// parseNeeds returns the permissions of needs, whose form [Program.Needs]
+// describes. clusters are the names that may follow "on".
 func parseNeeds(needs, clusters []string) ([]permission, error) {
 	var all []permission
 	var errs []error
@@ -81,16 +86,15 @@ func parseNeeds(needs, clusters []string) ([]permission, error) {
 var errNeed = errors.New("must be verbs, a resource and perhaps a name, a namespace and a cluster, such as " +
 	`"list,watch pods", "get secrets in kube-system" or "list,watch secrets by name"`)
 
-// resources are a resource, perhaps a group and perhaps a subresource. Paths,
-// such as /metrics, are none.
+// resources matches a resource with an optional group and subresource, such as
+// "widgets.example.com/status". It does not match paths, such as "/metrics".
 var resources = regexp.MustCompile(`^([a-z0-9-]+|\*)(?:\.([a-z0-9.-]+|\*))?(?:/([a-z0-9-]+|\*))?$`)
 
-// parseNeed reads a need: verbs, a resource, and then, each at most once, a
-// name or "by name", "in" a namespace and "on" a cluster. It returns a
-// permission for each verb.
+// parseNeed returns a permission for each verb of a need. After the verbs and
+// the resource a need can have, each at most once, a name or "by name", "in"
+// and a namespace, "on" and a cluster.
 //
-// Errors: errNeed, to which the caller adds the need; a cluster that is not
-// declared.
+// Errors: errNeed, without the need itself; a cluster that is not in clusters.
 func parseNeed(need string, clusters []string) ([]permission, error) {
 	words := strings.Split(need, " ")
 	if len(words) < 2 || slices.Contains(words, "") {
@@ -100,37 +104,37 @@ func parseNeed(need string, clusters []string) ([]permission, error) {
 	if named == nil {
 		return nil, errNeed
 	}
-	of := permission{ResourceAttributes: authorizationv1.ResourceAttributes{
+	parsed := permission{ResourceAttributes: authorizationv1.ResourceAttributes{
 		Group: named[2], Resource: named[1], Subresource: named[3],
 	}}
 	rest := words[2:]
 	if len(rest)%2 == 1 {
-		of.Name, rest = rest[0], rest[1:]
+		parsed.Name, rest = rest[0], rest[1:]
 	}
 	for ; len(rest) > 0; rest = rest[2:] {
 		switch {
-		case rest[0] == "by" && rest[1] == "name" && of.Name == "" && !of.byName:
-			of.byName = true
-		case rest[0] == "in" && of.Namespace == "":
-			of.Namespace, of.mayBeMissing = strings.CutSuffix(rest[1], "?")
-		case rest[0] == "on" && of.cluster == first:
-			of.cluster = rest[1]
+		case rest[0] == "by" && rest[1] == "name" && parsed.Name == "" && !parsed.byName:
+			parsed.byName = true
+		case rest[0] == "in" && parsed.Namespace == "":
+			parsed.Namespace, parsed.mayBeMissing = strings.CutSuffix(rest[1], "?")
+		case rest[0] == "on" && parsed.cluster == first:
+			parsed.cluster = rest[1]
 		default:
 			return nil, errNeed
 		}
 	}
 	switch {
-	case of.Name == "in", of.Name == "on", of.Name == "by", of.mayBeMissing && of.Namespace == "":
+	case parsed.Name == "in", parsed.Name == "on", parsed.Name == "by", parsed.mayBeMissing && parsed.Namespace == "":
 		return nil, errNeed
-	case of.cluster != first && !slices.Contains(clusters, of.cluster):
-		return nil, fmt.Errorf("there is no cluster %q: name it in Program.Clusters", of.cluster)
+	case parsed.cluster != first && !slices.Contains(clusters, parsed.cluster):
+		return nil, fmt.Errorf("there is no cluster %q: name it in Program.Clusters", parsed.cluster)
 	}
 	var all []permission
 	for verb := range strings.SplitSeq(words[0], ",") {
-		if of.Verb = verb; verb == "" {
+		if parsed.Verb = verb; verb == "" {
 			return nil, errNeed
 		}
-		all = append(all, of)
+		all = append(all, parsed)
 	}
 	return all, nil
 }
@@ -139,11 +143,12 @@ func (p permission) isOfEvents() bool {
 	return p.Group == eventsv1.GroupName && p.Resource == "events" && p.cluster == first
 }
 
-// first is the name of the cluster that --kubeconfig names, beside those of
-// Program.Clusters.
+// first is the name of the cluster of --kubeconfig. The names of
+// Program.Clusters are not empty.
 const first = ""
 
-// inCluster says of which cluster an error is, unless that is the first.
+// inCluster adds the name of the cluster to err, unless it is the first
+// cluster.
 func inCluster(name string, err error) error {
 	if name == first || err == nil {
 		return err

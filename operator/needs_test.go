@@ -146,7 +146,7 @@ func TestANeedMayNameItsNamespaceAndItsCluster(t *testing.T) {
 	g.Expect(said.String()).NotTo(ContainSubstring("it has begun"))
 }
 
-func TestWhatTheProgramCanDoWithoutIsLogged(t *testing.T) {
+func TestMissingOptionalPermissionsAreLogged(t *testing.T) {
 	g := NewWithT(t)
 	file := answers(t, func(a authorizationv1.ResourceAttributes) bool { return a.Resource == "pods" })
 	p := operator.Program{Name: "test", Setup: begins, Needs: []string{"get pods"}}
@@ -156,7 +156,7 @@ func TestWhatTheProgramCanDoWithoutIsLogged(t *testing.T) {
 		"create events.events.k8s.io", "patch events.events.k8s.io", "create tokenreviews.authentication.k8s.io",
 		"create subjectaccessreviews.authorization.k8s.io",
 	} {
-		g.Expect(said.String()).To(ContainSubstring(`msg="missing permission, doing without" permission="` + wanted + `"`))
+		g.Expect(said.String()).To(ContainSubstring(`msg="missing permission, continuing without it" permission="` + wanted + `"`))
 	}
 	g.Expect(said.String()).To(ContainSubstring("test: it has begun"))
 	said.Reset()
@@ -165,10 +165,10 @@ func TestWhatTheProgramCanDoWithoutIsLogged(t *testing.T) {
 	said.Reset()
 	p.Needs = nil
 	g.Expect(p.Main([]string{"--kubeconfig=" + file, "--listen-addr="}, &said)).To(Equal(1))
-	g.Expect(said.String()).NotTo(ContainSubstring("doing without"), "nil asks for nothing")
+	g.Expect(said.String()).NotTo(ContainSubstring("continuing without it"), "nil asks for nothing")
 }
 
-func TestSetupAsksForWhatItCanDoWithout(t *testing.T) {
+func TestSetupChecksOptionalPermissions(t *testing.T) {
 	file := answers(t, func(a authorizationv1.ResourceAttributes) bool { return a.Resource == "pods" })
 	for _, lease := range []string{"--leader-elect=false", "--leader-elect"} {
 		g := NewWithT(t)
@@ -203,7 +203,7 @@ func TestAnUnknownAccountIsNamed(t *testing.T) {
 	g.Expect(said.String()).To(ContainSubstring("does not know this account: check its token or certificate"))
 }
 
-func TestAMissingPermissionOfANamespaceThatMayBeMissingEndsNothing(t *testing.T) {
+func TestAMissingPermissionInAnOptionalNamespaceIsOnlyReported(t *testing.T) {
 	g := NewWithT(t)
 	var granted atomic.Bool
 	file := answers(t, func(asked authorizationv1.ResourceAttributes) bool { return asked.Namespace != "b" || granted.Load() })
@@ -226,7 +226,7 @@ func TestAMissingPermissionOfANamespaceThatMayBeMissingEndsNothing(t *testing.T)
 }
 
 // The page of a proxy is no answer to the question, so it is asked again.
-func TestAnAnswerOfSomethingInBetweenIsNoMissingPermission(t *testing.T) {
+func TestTheAnswerOfAProxyIsNotAMissingPermission(t *testing.T) {
 	for _, page := range absenttest.Successes() {
 		if page.Name == "an object of another kind" {
 			continue // no gateway has the path of reviews

@@ -21,16 +21,15 @@ import (
 	"github.com/homeostat/homeostat/internal/event"
 )
 
-// NewEnv returns an environment for tests of a Setup, on the API server of
-// config. It has a Cluster, a Metrics registry of its own, and Events, but no
-// Leader and no Clusters. For example, each boot of a reconciletest.Case makes
-// one of the Context and the Config of its Env.
+// NewEnv returns an environment for tests of a Setup, with the API server of
+// config. It has a Cluster, Events and its own Metrics registry, but no Leader
+// and no Clusters. For example, each boot of a reconciletest.Case makes an
+// environment from the Context and the Config of its Env.
 //
-// An Event is sent at once, by the goroutine that records it, so a test sees it
-// as soon as Eventf returns, and nothing has to be stopped. A failure is
-// logged.
+// Eventf sends the Event before it returns, so a test sees it at once and has
+// nothing to stop. A failure is logged.
 //
-// Errors: those of cluster.New.
+// Errors: the errors of cluster.New.
 func NewEnv(ctx context.Context, config *rest.Config) (Env, error) {
 	c, err := cluster.New(config, nil)
 	if err != nil {
@@ -39,15 +38,16 @@ func NewEnv(ctx context.Context, config *rest.Config) (Env, error) {
 	return Env{Context: ctx, Cluster: c, Events: direct{ctx, c.Client()}, Metrics: prometheus.NewRegistry()}, nil
 }
 
-// direct sends each Event in the goroutine that records it.
+// direct is an EventRecorder that sends each Event in the goroutine that
+// records it.
 type direct struct {
-	ctx    context.Context //nolint:containedctx // an EventRecorder gets none
+	ctx    context.Context //nolint:containedctx // the methods of an EventRecorder have no context
 	client kubernetes.Interface
 }
 
 var _ events.EventRecorder = direct{}
 
-// Eventf sends an Event.
+// Eventf sends an Event, and logs a failure.
 func (d direct) Eventf(
 	regarding, related runtime.Object, eventType, reason, action, note string, args ...any,
 ) {

@@ -40,7 +40,7 @@ contexts: [{name: x, context: {cluster: c, user: u}}]
 current-context: x
 `
 
-func TestMainSaysWhatIsWrongAndExits(t *testing.T) {
+func TestMainReportsTheErrorAndExits(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	t.Setenv("HOME", t.TempDir())
@@ -78,7 +78,7 @@ func TestMainSaysWhatIsWrongAndExits(t *testing.T) {
 	}
 }
 
-func TestWithJSONEachLineIsARecordTheLastOneToo(t *testing.T) {
+func TestWithJSONEachLineIsARecord(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config")
 	NewWithT(t).Expect(os.WriteFile(file, []byte(kubeconfig), 0o600)).To(Succeed())
 	p := operator.Program{Name: "test", Setup: func(operator.Env) ([]*reconcile.Controller, error) {
@@ -105,7 +105,7 @@ func TestWithJSONEachLineIsARecordTheLastOneToo(t *testing.T) {
 
 func begins(operator.Env) ([]*reconcile.Controller, error) { return nil, errors.New("it has begun") }
 
-func TestWhatSetupMadeIsLookedAtBeforeItRuns(t *testing.T) {
+func TestTheControllersOfSetupAreChecked(t *testing.T) {
 	file := answers(t, func(authorizationv1.ResourceAttributes) bool { return true })
 	none := func(operator.Env) ([]*reconcile.Controller, error) { return nil, nil }
 	alone := func(operator.Env) ([]*reconcile.Controller, error) { return podController(func() {}) }
@@ -132,7 +132,7 @@ func TestWhatSetupMadeIsLookedAtBeforeItRuns(t *testing.T) {
 	}
 }
 
-func TestWhatRunsBesideRunsUntilTheyHaveDrained(t *testing.T) {
+func TestBesideRunsUntilTheControllersHaveDrained(t *testing.T) {
 	g := NewWithT(t)
 	begun, release := make(chan struct{}), make(chan struct{})
 	p := operator.Program{
@@ -206,7 +206,7 @@ func TestAnErrorAfterTheSignalIsNotLost(t *testing.T) {
 			var said bytes.Buffer
 			g.Expect(p.Main([]string{"--kubeconfig=" + kubeconfigOf(t, "http://127.0.0.1:1"), "--listen-addr="}, &said)).To(Equal(c.code))
 			g.Expect(said.String()).To(ContainSubstring(c.says))
-			g.Expect(said.String()).NotTo(ContainSubstring("stopped before it had begun"))
+			g.Expect(said.String()).NotTo(ContainSubstring("stopped before the controllers ran"))
 		})
 	}
 	g := NewWithT(t)
@@ -260,7 +260,7 @@ func TestFaultsOfTheProgramAreNamed(t *testing.T) {
 	g.Expect(p.Main([]string{"-h"}, &said)).To(Equal(0), "a flag that this program does not have otherwise")
 }
 
-func TestAWrongCommandLineIsSaidOnce(t *testing.T) {
+func TestAWrongCommandLineIsReportedOnce(t *testing.T) {
 	g := NewWithT(t)
 	var said bytes.Buffer
 	g.Expect(operator.Program{Name: "test", Setup: begins}.Main([]string{"--namespace=a"}, &said)).To(Equal(2))
@@ -323,7 +323,7 @@ func TestHelpSaysWhatTheProgramDoes(t *testing.T) {
 		HavePrefix("Usage of test:\n"), Not(ContainSubstring("-leader-elect"))))
 }
 
-func TestThePageNeedsATokenFromThisMachineToo(t *testing.T) {
+func TestThePageNeedsATokenEvenFromLocalhost(t *testing.T) {
 	g := NewWithT(t)
 	c, err := cluster.New(&rest.Config{Host: "http://127.0.0.1:1"}, nil)
 	g.Expect(err).NotTo(HaveOccurred())

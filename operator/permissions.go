@@ -20,19 +20,19 @@ import (
 	"github.com/homeostat/homeostat/internal/absent"
 )
 
-// preflightInterval is how often a server is asked at least while it does not
-// answer at the start.
+// preflightInterval is the longest delay between two requests at the start to a
+// server that does not answer.
 const preflightInterval = 2 * time.Second
 
-// ErrPermission is the error of [CheckPermissions] if the server has said that a
-// permission is missing.
+// ErrPermission is the error of [CheckPermissions] if the server has confirmed
+// that a permission is missing.
 var ErrPermission = errors.New("missing permission")
 
 // CheckPermissions returns nil when the API server has confirmed that this
-// process has every permission in needs, which have the form of [Program.Needs]
-// without a cluster. A server that does not answer is asked again until the
-// timeout. It sends one SelfSubjectAccessReview per permission, all at the same
-// time, and none for those by name.
+// process has every permission in needs. They have the form of [Program.Needs],
+// without a cluster. If the server does not answer, it is asked again until the
+// timeout. One SelfSubjectAccessReview per permission is sent, all at the same
+// time. Needs "by name" send no request.
 //
 // Errors: every missing permission, each with [ErrPermission], joined; a server
 // that did not answer in time; the end of ctx; a malformed need. Concurrency:
@@ -45,27 +45,27 @@ func CheckPermissions(ctx context.Context, c *cluster.Cluster, timeout time.Dura
 	return asker{map[string]*cluster.Cluster{first: c}, timeout, none}.check(ctx, permissions)
 }
 
-// errNoCluster is the error of parts that are given none.
+// errNoCluster is the error of a call with a nil cluster.
 var errNoCluster = errors.New("the cluster is nil: cluster.New has returned an error")
 
-// asker asks clusters, by name, what this process may do there.
+// asker asks clusters which permissions this process has.
 type asker struct {
 	clusters map[string]*cluster.Cluster
 	timeout  time.Duration
-	optional func(name string) bool // such a cluster is not waited for
+	optional func(name string) bool // reports whether the cluster gets only one answer's time
 }
 
-// none is for programs that can do without no cluster.
+// none reports that a cluster is not optional.
 func none(string) bool { return false }
 
-// check returns every missing permission, joined, and logs those that the
-// program can do without.
+// check returns every missing permission, joined. It only logs the ones that
+// the program can do without.
 func (a asker) check(ctx context.Context, needs []permission) error {
-	by := map[string][]permission{}
+	byCluster := map[string][]permission{}
 	for _, need := range needs {
-		by[need.cluster] = append(by[need.cluster], need)
+		byCluster[need.cluster] = append(byCluster[need.cluster], need)
 	}
-	return each(slices.Sorted(maps.Keys(by)), func(name string) error {
+	return each(slices.Sorted(maps.Keys(byCluster)), func(name string) error {
 		c, timeout := a.clusters[name], a.timeout
 		if c == nil {
 			return fmt.Errorf("asking for permissions: %w", errNoCluster)
@@ -75,11 +75,11 @@ func (a asker) check(ctx context.Context, needs []permission) error {
 		}
 		host := c.Config().Host
 		starting(ctx, host, "asking the API server at %s for permissions", host)
-		return persist(ctx, c, timeout, func(ctx context.Context) error { return review(ctx, c.Client(), by[name]) })
+		return persist(ctx, c, timeout, func(ctx context.Context) error { return review(ctx, c.Client(), byCluster[name]) })
 	})
 }
 
-// persist asks a server at the start, and again while it does not answer.
+// persist calls ask, and calls it again while the server does not answer.
 func persist(ctx context.Context, c *cluster.Cluster, timeout time.Duration, ask func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -106,34 +106,35 @@ func persist(ctx context.Context, c *cluster.Cluster, timeout time.Duration, ask
 	}
 }
 
-// within asks a server once. A server that accepts connections and says nothing
-// must not use up all the time.
+// within calls ask with the time limit for one answer, so that a server that
+// accepts a connection but never answers does not use up all the time.
 func within(ctx context.Context, ask func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
 	return ask(ctx)
 }
 
-// answered reports whether err is the server's answer, or a fault of the program,
-// and not one that may be over soon.
+// answered reports whether err is final: an answer of the API server or a
+// mistake in the program. Other errors may be gone at the next attempt.
 func answered(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && !temporary(err) && !pageNotFound(err) || errors.Is(err, ErrPermission) ||
 		errors.Is(err, cluster.ErrKind)
 }
 
-// pageNotFound reports whether something other than the API server has answered
-// with status 404, such as a proxy that does not yet know the server.
+// pageNotFound reports whether the status 404 was not sent by the API server.
+// For example, a proxy sends it before it knows the server.
 func pageNotFound(err error) bool {
-	return absent.IsForeign(err) && apierrors.IsNotFound(err) //nolint:forbidigo // it is what proves nothing
+	return absent.IsForeign(err) && apierrors.IsNotFound(err) //nolint:forbidigo // IsForeign has been checked
 }
 
+// temporary reports whether the API server asks to retry later.
 func temporary(err error) bool {
 	return apierrors.IsServerTimeout(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err) ||
 		apierrors.IsInternalError(err) || apierrors.IsTimeout(err)
 }
 
-// review asks for all permissions at once.
+// review asks for all permissions at the same time.
 func review(ctx context.Context, client kubernetes.Interface, needs []permission) error {
 	needs = slices.DeleteFunc(slices.Clone(needs), func(p permission) bool { return p.byName })
 	granted, errs := make([]bool, len(needs)), make([]error, len(needs))
@@ -143,15 +144,15 @@ func review(ctx context.Context, client kubernetes.Interface, needs []permission
 	}
 	asking.Wait()
 	if i := slices.IndexFunc(errs, func(err error) bool { return err != nil }); i >= 0 {
-		return errs[i] // they are much the same
+		return errs[i] // the others are usually the same
 	}
 	var missing []error
 	for i, p := range needs {
 		switch {
 		case granted[i]:
-		case p.without != "":
-			logr.FromContextOrDiscard(ctx).Info("missing permission, doing without", "permission", p.String(),
-				"consequence", p.without)
+		case p.consequence != "":
+			logr.FromContextOrDiscard(ctx).Info("missing permission, continuing without it", "permission", p.String(),
+				"consequence", p.consequence)
 		default:
 			missing = append(missing, fmt.Errorf("%w to %s: grant it, for example with %s", ErrPermission, p, p.role()))
 		}
@@ -170,15 +171,16 @@ func may(ctx context.Context, client kubernetes.Interface, p permission) (bool, 
 		}, metav1.CreateOptions{})
 	switch {
 	case apierrors.IsUnauthorized(err):
-		return false, fmt.Errorf("asking whether this may %s: %w: the server does not know this account: check its token "+
+		return false, fmt.Errorf("checking permission to %s: %w: the server does not know this account: check its token "+
 			"or certificate", p, err)
 	case err != nil:
-		return false, fmt.Errorf("asking whether this may %s: %w", p, err)
+		return false, fmt.Errorf("checking permission to %s: %w", p, err)
 	}
 	return answer.Status.Allowed, nil
 }
 
-// whose is an error that names the account, nil if that cannot be found out.
+// whose returns an error that names the account of this process, or nil if the
+// server does not tell it.
 func whose(ctx context.Context, client kubernetes.Interface) error {
 	self, err := client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{},
 		metav1.CreateOptions{})

@@ -18,26 +18,27 @@ import (
 )
 
 const (
-	// lastEventsWithin is how long the end of a recorder waits for its last Events.
+	// lastEventsWithin is how long stop waits for the last Events to be sent.
 	lastEventsWithin = 5 * time.Second
-	// quietAfter is how long nothing is to be sent until all is taken for sent: an
-	// Event passes through several goroutines of client-go.
+	// quietAfter is how long no request may begin or end until all Events count
+	// as sent. An Event passes through several goroutines of client-go.
 	quietAfter = 100 * time.Millisecond
 )
 
-// Recorder returns a recorder that sends Events to the cluster, reported by
-// component, which is a name such as "website-operator" or
-// "example.com/website". It needs permission to create and patch events of
-// events.k8s.io. A note of more than 1,024 bytes is cut and ends with "…"; a
-// reason or an action has at most 128 bytes. Without that the API server would
-// refuse the Event, and it would be lost.
+// Recorder returns a recorder that sends Events to the cluster. component is
+// the reporting controller in the Events, such as "website-operator" or
+// "example.com/website". The account needs permission to create and patch
+// events of events.k8s.io. The API server refuses Events that are too long, so
+// a note of more than 1,024 bytes is cut and ends with "…", and a reason or an
+// action is cut to 128 bytes.
 //
 // Returns: r is safe for concurrent use, and does not wait for the server. stop
-// sends the Events recorded so far, for at most 5 seconds, and ends the recorder;
-// the end of ctx does not. Call it after the controllers have ended.
+// sends the recorded Events, waits at most 5 seconds for them, and ends the
+// recorder. Call it after the controllers have ended. The end of ctx does not
+// end the recorder.
 //
-// Errors: c is nil; a component that the API server does not take; client-go
-// could not start sending.
+// Errors: c is nil; the API server would refuse the component; client-go cannot
+// start sending.
 func Recorder(
 	ctx context.Context, c *cluster.Cluster, component string,
 ) (r events.EventRecorder, stop func(), err error) {
@@ -47,10 +48,10 @@ func Recorder(
 	if faults := validation.IsQualifiedName(component); len(faults) > 0 {
 		return nil, nil, fmt.Errorf("starting to send events: the component is %q: %s", component, faults[0])
 	}
-	out := &sink{EventSink: &events.EventSinkImpl{Interface: c.Client().EventsV1()}}
-	broadcaster := events.NewBroadcaster(out)
+	counting := &sink{EventSink: &events.EventSinkImpl{Interface: c.Client().EventsV1()}}
+	broadcaster := events.NewBroadcaster(counting)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	_, err = broadcaster.StartEventWatcher(func(runtime.Object) { out.note(0) })
+	_, err = broadcaster.StartEventWatcher(func(runtime.Object) { counting.note(0) })
 	if err == nil {
 		err = broadcaster.StartRecordingToSinkWithContext(ctx)
 	}
@@ -59,30 +60,32 @@ func Recorder(
 		return nil, nil, fmt.Errorf("starting to send events: %w", err)
 	}
 	return broadcaster.NewRecorder(scheme.Scheme, component), func() {
-		out.drain()
+		counting.drain()
 		broadcaster.Shutdown()
 		cancel()
 	}, nil
 }
 
-// sink is where Events are sent to. It knows when nothing is being sent.
+// sink sends Events, and knows when no request is in flight.
 type sink struct {
 	events.EventSink
 
 	mu       sync.Mutex // guards the following
-	requests int        // under way
-	last     time.Time  // sign of an Event
+	requests int        // in flight
+	lastNote time.Time  // of the last note
 }
 
-// note counts requests that begin or end. Zero is a sign of an Event alone.
+// note adds to the number of requests in flight. note(0) records only that
+// there was an Event.
 func (s *sink) note(requests int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.requests += requests
-	s.last = time.Now()
+	s.lastNote = time.Now()
 }
 
-// drain waits until nothing has been sent for a while, within a bound.
+// drain waits until no Event has been sent for a while, but no longer than
+// lastEventsWithin.
 func (s *sink) drain() {
 	s.note(0)
 	for end := time.Now().Add(lastEventsWithin); time.Now().Before(end) && !s.quiet(); {
@@ -93,10 +96,10 @@ func (s *sink) drain() {
 func (s *sink) quiet() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.requests == 0 && time.Since(s.last) >= quietAfter
+	return s.requests == 0 && time.Since(s.lastNote) >= quietAfter
 }
 
-// Create sends an Event, cut to what the API server takes.
+// Create sends an Event, cut to the lengths that the API server accepts.
 func (s *sink) Create(ctx context.Context, e *eventsv1.Event) (*eventsv1.Event, error) {
 	s.note(1)
 	defer s.note(-1)
@@ -104,7 +107,7 @@ func (s *sink) Create(ctx context.Context, e *eventsv1.Event) (*eventsv1.Event, 
 	return got, unlessForeign(err)
 }
 
-// Patch sends how often an Event has been recorded.
+// Patch sends the new count of a repeated Event.
 func (s *sink) Patch(ctx context.Context, e *eventsv1.Event, patch []byte) (*eventsv1.Event, error) {
 	s.note(1)
 	defer s.note(-1)
@@ -112,9 +115,9 @@ func (s *sink) Patch(ctx context.Context, e *eventsv1.Event, patch []byte) (*eve
 	return got, unlessForeign(err)
 }
 
-// unlessForeign returns err so that client-go does not take it for a refusal of
-// the Event if it is not the API server's own answer: client-go then sends the
-// Event again.
+// unlessForeign returns err, wrapped if the API server has not sent it itself.
+// client-go does not take a wrapped error for a refusal, and sends the Event
+// again.
 func unlessForeign(err error) error {
 	if absent.IsForeign(err) {
 		return fmt.Errorf("the answer is not the API server's: a proxy or gateway has sent it: %w", err)

@@ -79,7 +79,7 @@ func TestTheEndWaitsForEventsForALimitedTime(t *testing.T) {
 
 // client-go drops what a server has refused: a warning that was lost because
 // its cause was long helps nobody.
-func TestWhatIsTooLongForAnEventIsCut(t *testing.T) {
+func TestLongEventsAreCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		var sent eventsv1.Event
@@ -116,7 +116,7 @@ func TestARecorderRefusesAComponentThatNoServerTakes(t *testing.T) {
 }
 
 // What something in between answers is no refusal of the Event.
-func TestNoEventIsLostToAPage(t *testing.T) {
+func TestAnEventIsSentAgainAfterTheAnswerOfAProxy(t *testing.T) {
 	pages := slices.Concat(absenttest.Pages(eventsv1.Resource("events"), "x"), absenttest.Conflicts(), absenttest.Successes(),
 		[]absenttest.Page{
 			{Name: "a page with status 502", ContentType: "text/html", Body: "<html>Bad Gateway</html>", Status: http.StatusBadGateway},

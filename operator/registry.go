@@ -14,8 +14,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// registerOwn registers what every program has. A collector that is there already
-// serves as well.
+// registerOwn registers the collectors that every program has. It accepts a
+// collector that is registered already.
 func registerOwn(registry prometheus.Registerer, problems func() []inspect.Problem) error {
 	own := map[string]prometheus.Collector{
 		"of client-go's requests": metrics.Requests(),
@@ -33,9 +33,9 @@ func registerOwn(registry prometheus.Registerer, problems func() []inspect.Probl
 	return errors.Join(errs...)
 }
 
-// clashes gathers once, and returns an error that names the metrics that two
-// collectors serve: each scrape would fail because of them, and show nothing. A
-// collector that fails by itself may work later.
+// clashes gathers the metrics once, and returns an error that names the metrics
+// which two collectors serve. Such metrics would make every scrape fail. The
+// error of a single collector is ignored, because the collector may work later.
 func clashes(g prometheus.Gatherer) error {
 	_, err := g.Gather()
 	if err == nil {
@@ -51,34 +51,34 @@ func clashes(g prometheus.Gatherer) error {
 	if len(all) == 0 {
 		return nil
 	}
-	return fmt.Errorf("gathering the metrics once: %w: give the metrics of the program's own collectors other names "+
-		"than those of docs/operating.md, or each scrape would fail", errors.Join(all...))
+	return fmt.Errorf("gathering the metrics once: %w: give the metrics of the program's own collectors names that are not "+
+		"in docs/operating.md, or each scrape would fail", errors.Join(all...))
 }
 
-// registerer names collectors that cannot be registered, and keeps MustRegister
-// from panicking.
+// registerer is a prometheus.Registerer whose errors name the collector, and
+// whose MustRegister does not panic.
 type registerer struct {
-	to prometheus.Registerer
+	inner prometheus.Registerer
 
 	mu      sync.Mutex // guards refused
 	refused []error
 }
 
-// Register registers a collector once.
+// Register registers a collector. A collector can be registered only once.
 func (r *registerer) Register(c prometheus.Collector) error {
-	err := r.to.Register(c)
+	err := r.inner.Register(c)
 	if err == nil {
 		return nil
 	}
 	advice := "give its metrics other names"
 	if _, there := errors.AsType[prometheus.AlreadyRegisteredError](err); there {
-		advice = "register it once; those of the Go runtime, of the process and of client-go's requests are there already"
+		advice = "register it once; the program has registered the Go, process and client-go request collectors"
 	}
 	return fmt.Errorf("registering collector %T on Env.Metrics: %w: %s", c, err, advice)
 }
 
-// MustRegister registers collectors. One that cannot be registered ends the program
-// after Setup.
+// MustRegister registers collectors. A refused collector ends the program after
+// Setup.
 func (r *registerer) MustRegister(all ...prometheus.Collector) {
 	for _, c := range all {
 		if err := r.Register(c); err != nil {
@@ -90,7 +90,7 @@ func (r *registerer) MustRegister(all ...prometheus.Collector) {
 }
 
 // Unregister removes a collector.
-func (r *registerer) Unregister(c prometheus.Collector) bool { return r.to.Unregister(c) }
+func (r *registerer) Unregister(c prometheus.Collector) bool { return r.inner.Unregister(c) }
 
 func (r *registerer) errs() error {
 	r.mu.Lock()

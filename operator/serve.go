@@ -24,49 +24,51 @@ import (
 
 // Server runs controllers and serves their probes, metrics and debug page.
 type Server struct {
-	// Address to listen on, such as ":8080", which the kubelet can reach. If empty,
-	// nothing is served.
+	// Address is the address to listen on, such as ":8080", which the kubelet
+	// can reach. If it is empty, the Server does not listen.
 	Address string
-	// Cluster is asked which clients may see the page and the profiles. It is
-	// required with an Address.
+	// Cluster decides which clients may see the debug page and the profiles. It
+	// is required with an Address.
 	Cluster *cluster.Cluster
-	// Metrics takes the collectors of the controllers, and is served on /metrics.
-	// Defaults to a new registry.
+	// Metrics is served on /metrics. Run registers the collectors of the
+	// controllers with it. Defaults to a new registry.
 	Metrics *prometheus.Registry
-	// Profiles is the handler returned by profiles.Handler, served on
-	// /debug/pprof/ to clients that may see the page. Nil serves none, and
-	// leaves 300 kB out of the program.
+	// Profiles serves /debug/pprof/ to clients that may see the debug page. Set
+	// it to the result of profiles.Handler. Defaults to nil, which serves no
+	// profiles and makes the program 300 kB smaller.
 	Profiles http.Handler
-	// ReadyWithoutCaches makes the process ready before its caches are filled,
-	// once the controllers run; see status.Options.ReadyWithoutCaches.
+	// ReadyWithoutCaches makes the process ready as soon as the controllers
+	// run, before the caches are filled; see status.Options.ReadyWithoutCaches.
+	// Defaults to false.
 	ReadyWithoutCaches bool
-	// MetricsAuth shows the metrics only to clients that may "get" /metrics, as
-	// the page. Defaults to false: they name no objects, and every client that
-	// can connect reads them.
+	// MetricsAuth serves the metrics only to clients that may "get" /metrics.
+	// Defaults to false: every client that can connect can read the metrics,
+	// which name no objects.
 	MetricsAuth bool
-	// CertFile and KeyFile are PEM files by which everything is served over
-	// TLS. They are read again when they change, as those of a mounted Secret
-	// do. Default to none: plain HTTP.
+	// CertFile and KeyFile are PEM files with the certificate and the key for
+	// TLS. They are read again when they change, as the files of a mounted
+	// Secret do. They default to plain HTTP.
 	CertFile, KeyFile string
 }
 
-// Run runs the controllers until ctx ends, and serves /livez, /readyz, /metrics,
-// /debug/homeostat and /debug/pprof/ until they have drained. It returns when
-// everything has ended; if the listener fails, the controllers stop. Without an
-// Address it only runs the controllers.
+// Run runs the controllers until ctx ends. It serves /livez, /readyz, /metrics,
+// /debug/homeostat and /debug/pprof/ until the controllers have drained, and
+// returns after all of its goroutines have ended. If the listener fails, the
+// controllers stop. Without an Address it only runs the controllers.
 //
-// Errors: those of [reconcile.RunAll] and [status.ServeOn], joined; an Address
-// that cannot be listened on, or one without a Cluster; files that are no pair;
-// collectors in Metrics that clash with the program's.
+// Errors: the errors of [reconcile.RunAll] and [status.ServeOn], joined; an
+// Address that cannot be listened on, or an Address without a Cluster; a
+// certificate and a key that do not match; collectors in Metrics that clash
+// with the program's own.
 func (s *Server) Run(ctx context.Context, controllers ...*reconcile.Controller) error {
 	return s.RunSetup(ctx, func(context.Context) ([]*reconcile.Controller, error) { return controllers, nil })
 }
 
-// RunSetup is Run with the controllers that setup returns. The probes answer before
-// it is called: until the controllers run, /readyz says that the process is
-// starting. The context of setup ends with ctx.
+// RunSetup runs the controllers that setup returns, as Run does. The probes
+// answer while setup runs: until the controllers run, /readyz reports that the
+// process is starting. The context of setup ends with ctx.
 //
-// Errors: those of setup and of Run.
+// Errors: the errors of setup and of Run.
 func (s *Server) RunSetup(
 	ctx context.Context, setup func(ctx context.Context) ([]*reconcile.Controller, error),
 ) error {
@@ -82,19 +84,20 @@ func (s *Server) RunSetup(
 	})
 }
 
-// serve answers while work runs: at first without controllers.
+// serve listens while work runs. work shows its controllers by means of
+// handler.
 func (s *Server) serve(ctx context.Context, work func(ctx context.Context, handler *front) error) error {
 	if s.Address == "" {
 		return work(ctx, nil)
 	}
 	if s.Cluster == nil {
-		return errors.New("serving probes and metrics: Server.Cluster is nil: must be the cluster that knows " +
-			"who may see the page")
+		return errors.New("serving probes and metrics: Server.Cluster is nil: must be the cluster that " +
+			"decides who may see the page")
 	}
 	if s.Metrics == nil {
-		with := *s
-		with.Metrics = prometheus.NewRegistry()
-		s = &with
+		withMetrics := *s
+		withMetrics.Metrics = prometheus.NewRegistry()
+		s = &withMetrics
 	}
 	handler := &front{server: s}
 	if err := registerOwn(s.Metrics, handler.problems); err != nil {
@@ -122,7 +125,7 @@ func (s *Server) serve(ctx context.Context, work func(ctx context.Context, handl
 	return errors.Join(err, <-ended)
 }
 
-// listen returns the listener, and its certificate if it has one.
+// listen returns the listener and, with TLS, its certificate.
 func (s *Server) listen(ctx context.Context) (net.Listener, *certificate, error) {
 	c, err := readCertificate(s.CertFile, s.KeyFile)
 	if err != nil {
@@ -139,7 +142,7 @@ func (s *Server) listen(ctx context.Context) (net.Listener, *certificate, error)
 	return l, c, nil
 }
 
-// control runs the controllers, and shows them.
+// control runs the controllers, and shows them on the handler.
 func (s *Server) control(ctx context.Context, handler *front, controllers []*reconcile.Controller) error {
 	if handler != nil {
 		if err := handler.server.Metrics.Register(metrics.New(controllers...)); err != nil {
@@ -155,20 +158,24 @@ func (s *Server) control(ctx context.Context, handler *front, controllers []*rec
 	return reconcile.RunAll(ctx, controllers...)
 }
 
-// front is the handler that answers now. Its server has a registry.
+// front is an HTTP handler that delegates to the current handler. Its server
+// has a registry.
 type front struct {
-	server *Server
-	now    atomic.Pointer[http.Handler]
+	server  *Server
+	current atomic.Pointer[http.Handler]
 
 	mu      sync.Mutex        // guards the following
-	waits   map[string]string // why there are no controllers yet, by what is waited for
+	waits   map[string]string // why there are no controllers yet, by server or step
 	sources []func() []inspect.Problem
 }
 
-// ServeHTTP answers by the present handler.
-func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) { (*f.now.Load()).ServeHTTP(w, r) }
+// ServeHTTP delegates to the current handler.
+func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	(*f.current.Load()).ServeHTTP(w, r)
+}
 
-// show answers about controllers from now on; without any, the process is starting.
+// show replaces the handler by one that serves the controllers. Without
+// controllers it reports that the process is starting.
 func (f *front) show(controllers ...*reconcile.Controller) error {
 	options := &status.Options{
 		Controllers: controllers, Gatherer: f.server.Metrics, Authorize: f.server.authorize(),
@@ -180,7 +187,7 @@ func (f *front) show(controllers ...*reconcile.Controller) error {
 	}
 	handler, err := status.New(options)
 	if err == nil {
-		f.now.Store(&handler)
+		f.current.Store(&handler)
 	}
 	return err
 }
@@ -198,7 +205,7 @@ func (f *front) starting() error {
 	return errors.New("starting: the controllers are being made")
 }
 
-// problems returns those of all sources.
+// problems returns the problems of all sources.
 func (f *front) problems() []inspect.Problem {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -209,11 +216,11 @@ func (f *front) problems() []inspect.Problem {
 	return all
 }
 
-// reportProblems adds a source of problems that belong to no controller and to no
-// informer, for as long as the process lives: for example, a cluster that may be
-// absent. It sets Check, such as "cluster/west", and returns nil while all is well.
-// It is called by every probe and scrape: it must return at once and be safe for
-// concurrent use.
+// reportProblems adds a source of problems that belong to no controller and no
+// informer, such as an optional cluster. source returns problems with a Check,
+// such as "cluster/west", or nil if there are no problems. Every probe and
+// scrape calls it, so it must return at once and be safe for concurrent use. It
+// cannot be removed.
 func reportProblems(ctx context.Context, source func() []inspect.Problem) {
 	if f, ok := ctx.Value(frontKey{}).(*front); ok {
 		f.mu.Lock()
@@ -225,8 +232,9 @@ func reportProblems(ctx context.Context, source func() []inspect.Problem) {
 // frontKey is the key of the front in a context.
 type frontKey struct{}
 
-// starting says what the start of the process waits for about a server or a
-// step, and with an empty format that it waits no longer.
+// starting sets what the start of the process waits for, as the reason in
+// /readyz. about is a server or a step. An empty format means that the process
+// does not wait for it any more.
 func starting(ctx context.Context, about, format string, args ...any) {
 	f, ok := ctx.Value(frontKey{}).(*front)
 	if !ok {
@@ -243,7 +251,7 @@ func starting(ctx context.Context, about, format string, args ...any) {
 	f.waits[about] = fmt.Sprintf(format, args...)
 }
 
-// authorize returns who may see what.
+// authorize returns the function that decides which requests are allowed.
 func (s *Server) authorize() func(*http.Request) error {
 	if s.MetricsAuth && s.Cluster != nil {
 		return status.Reviewed(s.Cluster.Client())
@@ -251,13 +259,14 @@ func (s *Server) authorize() func(*http.Request) error {
 	return Authorize(s.Cluster)
 }
 
-// Authorize returns a status.Options.Authorize that shows the metrics, which
-// name no objects, to every client, and everything else only to clients whose
-// token the API server authenticates and allows to "get" the path. It is safe
-// for concurrent use; c needs the permissions of a [status.ReviewClient].
-// Without a cluster every request is refused.
+// Authorize returns a function for status.Options.Authorize. It shows the
+// metrics, which name no objects, to every client. It shows the other pages
+// only to clients whose token the API server authenticates and whose user may
+// "get" the path. The function is safe for concurrent use. c needs the
+// permissions of a [status.ReviewClient]. If c is nil, every request is
+// refused.
 //
-// Errors: those of [status.Reviewed].
+// Errors: the errors of [status.Reviewed].
 func Authorize(c *cluster.Cluster) func(*http.Request) error {
 	if c == nil {
 		return func(*http.Request) error { return fmt.Errorf("authorizing: %w", errNoCluster) }

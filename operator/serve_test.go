@@ -83,7 +83,7 @@ func TestProbesAnswerFromTheStart(t *testing.T) {
 	g.Expect(<-code).To(Equal(1))
 }
 
-func TestProbesAreTheControllersOnceTheyAreMade(t *testing.T) {
+func TestProbesShowTheControllersOnceTheyAreMade(t *testing.T) {
 	g := NewWithT(t)
 	defer http.DefaultClient.CloseIdleConnections()
 	address := freeAddress(g)
@@ -104,7 +104,7 @@ func TestProbesAreTheControllersOnceTheyAreMade(t *testing.T) {
 	g.Expect(<-ended).To(Succeed())
 }
 
-func TestAnAddressInUseIsSaidBeforeSetup(t *testing.T) {
+func TestAnAddressInUseIsReportedBeforeSetup(t *testing.T) {
 	g := NewWithT(t)
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	g.Expect(err).NotTo(HaveOccurred())
@@ -138,7 +138,7 @@ func TestMetricsMayNeedAToken(t *testing.T) {
 func TestAServerNeedsItsCluster(t *testing.T) {
 	g := NewWithT(t)
 	err := (&operator.Server{Address: "127.0.0.1:0"}).Run(t.Context())
-	g.Expect(err).To(MatchError(ContainSubstring("Server.Cluster is nil: must be the cluster that knows")))
+	g.Expect(err).To(MatchError(ContainSubstring("Server.Cluster is nil: must be the cluster that decides")))
 }
 
 // unchecked are collectors that do not tell what they collect.
@@ -176,7 +176,7 @@ func TestACollectorThatClashesIsNamedAtTheStart(t *testing.T) {
 			"--startup-timeout=1s",
 		}, &said)
 		g.Expect(code).To(Equal(1))
-		g.Expect(said.String()).To(And(MatchRegexp(name), ContainSubstring("other names than those of docs/operating.md")))
+		g.Expect(said.String()).To(And(MatchRegexp(name), ContainSubstring("names that are not in docs/operating.md")))
 	}
 }
 

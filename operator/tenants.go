@@ -12,28 +12,28 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// tenantsEvery is how often the permissions of namespaces that may be missing
-// are asked for.
+// tenantsEvery is the interval between two checks of the permissions in
+// namespaces that may be missing.
 const tenantsEvery = 30 * time.Second
 
-// mostTenants are named in the problems.
+// mostTenants is the highest number of problems that are listed.
 const mostTenants = 10
 
-// tenants asks for the permissions of namespaces that may be missing, and names
-// those that are. See [Program.Needs].
+// tenants checks the permissions in namespaces that may be missing (see
+// [Program.Needs]), and reports the missing ones.
 type tenants struct {
-	asks  asker
+	asker asker
 	needs []permission
 
 	mu      sync.Mutex // guards missing
-	missing []bool     // by the place in needs
+	missing []bool     // by the index in needs
 }
 
-// watchTenants asks for the needs of namespaces that may be missing until stop
+// watchTenants checks the needs in namespaces that may be missing, until stop
 // is called.
 func (p Program) watchTenants(ctx context.Context, asks asker, needs []permission) (stop func()) {
 	required := func(need permission) bool { return !need.mayBeMissing }
-	t := &tenants{asks: asks, needs: slices.DeleteFunc(slices.Clone(needs), required)}
+	t := &tenants{asker: asks, needs: slices.DeleteFunc(slices.Clone(needs), required)}
 	if len(t.needs) == 0 {
 		return func() {}
 	}
@@ -59,10 +59,11 @@ func (p Program) watchTenants(ctx context.Context, asks asker, needs []permissio
 	}
 }
 
-// ask asks for one need. Without an answer, what was known of it stays.
+// ask checks one need. If the server does not answer, the previous result
+// stays.
 func (t *tenants) ask(ctx context.Context, n int) {
 	need := t.needs[n]
-	c := t.asks.clusters[need.cluster]
+	c := t.asker.clusters[need.cluster]
 	if c == nil {
 		return
 	}
@@ -79,13 +80,13 @@ func (t *tenants) ask(ctx context.Context, n int) {
 	log := logr.FromContextOrDiscard(ctx)
 	switch {
 	case changed && granted:
-		log.Info("missing permission was granted", "permission", need.String())
+		log.Info("the missing permission was granted", "permission", need.String())
 	case changed:
-		log.Info("missing permission in a namespace, asking again", "permission", need.String(), "grantWith", need.role())
+		log.Info("missing permission in a namespace, retrying", "permission", need.String(), "grantWith", need.role())
 	}
 }
 
-// problems names the missing permissions.
+// problems returns a problem for each missing permission.
 func (t *tenants) problems() (all []inspect.Problem) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -40,7 +40,7 @@ func TestAMissingPermissionOfANamespaceIsNamedUntilItIsGranted(t *testing.T) {
 	needs, err := parseNeeds([]string{"list pods in a?", "list pods in b?", "get pods in c"}, nil)
 	g.Expect(err).NotTo(HaveOccurred())
 	asks := asker{map[string]*cluster.Cluster{first: c}, time.Minute, none}
-	at := &tenants{asks: asks, needs: needs[:2], missing: make([]bool, 2)}
+	at := &tenants{asker: asks, needs: needs[:2], missing: make([]bool, 2)}
 	ask := func() []string {
 		var texts []string
 		for n := range at.needs {

@@ -10,8 +10,9 @@ import (
 )
 
 // Version returns the module's version, its commit and the Go version, as the
-// compiler recorded them: "v1.2.3 (commit 0123456789ab, modified) go1.26.0".
-// A module version that was not recorded reads "(devel)", a commit "unknown".
+// compiler recorded them. For example: "v1.2.3 (commit 0123456789ab, modified)
+// go1.26.0". A module version that was not recorded reads "(devel)", a commit
+// "unknown".
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -29,20 +30,20 @@ func Version() string {
 	return cmp.Or(info.Main.Version, "(devel)") + " (commit " + commit + ") " + info.GoVersion
 }
 
-// revision is the version alone, for the user agent.
+// revision returns only the module's version, for the user agent.
 func revision() string {
 	version, _, _ := strings.Cut(Version(), " ")
 	return version
 }
 
-// memoryShare is the part of the container's memory that the garbage collector
-// may let the heap fill.
+// memoryShare is the fraction of the container's memory limit at which the
+// garbage collector works harder.
 const memoryShare = 0.9
 
 // LimitMemory sets the garbage collector's limit to 90 % of the container's
-// memory limit, unless GOMEMLIMIT is set or there is no such limit. (The Go
-// runtime itself sets GOMAXPROCS from the container's CPU limit.) It logs the new
-// limit, or an error, at V(1).
+// memory limit. It has no effect if GOMEMLIMIT is set or the container has no
+// limit. The new limit, or an error, is logged at V(1). The Go runtime itself
+// sets GOMAXPROCS from the container's CPU limit.
 func LimitMemory(logger logr.Logger) {
 	limit, err := memlimit.Set(memlimit.WithRatio(memoryShare))
 	switch {

@@ -27,15 +27,15 @@ const (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	info, _ := debug.ReadBuildInfo() // nil without modules, which sourceOf explains
+	info, _ := debug.ReadBuildInfo() // nil if the program was built without modules; sourceOf reports that
 	code := run(ctx, info, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }
 
-// run writes a module as args want it and returns the exit code: 0, also after
-// --help, 1 if nothing could be written, 2 for a wrong command line. All faults
-// of the command line are named at once.
+// run writes the module that args specify. It returns the exit code: 0 if the
+// module was written or --help was given, 1 if writing failed, 2 for a wrong
+// command line. It reports all mistakes in the command line at once.
 func run(ctx context.Context, info *debug.BuildInfo, args []string, stdout, stderr io.Writer) int {
 	var n names
 	var dir, replace string
@@ -54,7 +54,7 @@ func run(ctx context.Context, info *debug.BuildInfo, args []string, stdout, stde
 		return 0
 	}
 	if err != nil {
-		return exitUsage // package flag has said why
+		return exitUsage // package flag has reported err
 	}
 	n = n.withDefaults()
 	err = n.validate()
@@ -84,7 +84,8 @@ README.md goes on from there.
 	return 0
 }
 
-// say writes to a stream for people. There is no other place for an error of that.
+// say writes a message for people. It ignores errors, because there is no other
+// place to report them.
 func say(out io.Writer, message string, args ...any) {
 	_, _ = fmt.Fprintf(out, message, args...)
 }

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// names are those of the new kind and of its module.
+// names contains the names of the new kind and of its module.
 type names struct {
 	Group    string // example.com
 	Version  string // v1alpha1
@@ -31,13 +31,14 @@ var (
 	isVersion = regexp.MustCompile(`^v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?$`)
 )
 
-// protocolKinds are those that clients or servers of every group and version
-// know, beside its own. A server answers 404 to the creation of a List.
+// protocolKinds are kinds that clients or servers have in every group and
+// version. For example, a server answers 404 to the creation of a List.
 var protocolKinds = []string{
 	"CreateOptions", "DeleteOptions", "GetOptions", "List", "ListOptions", "PatchOptions", "UpdateOptions", "WatchEvent",
 }
 
-// withDefaults returns the names that follow from the others.
+// withDefaults returns n with defaults, and with the names that are derived
+// from others.
 func (n names) withDefaults() names {
 	n.Singular = strings.ToLower(n.Kind)
 	n.Program = n.Singular + "-operator"
@@ -51,8 +52,8 @@ func (n names) withDefaults() names {
 	return n
 }
 
-// validate returns everything that is wrong with the names, joined. Those that
-// follow from wrong ones are not named.
+// validate returns all mistakes in the names, joined. It checks derived names
+// only if the names that they are derived from are right.
 func (n names) validate() error {
 	errs := []error{n.validateGroup(), n.validateKind()}
 	if !isVersion.MatchString(n.Version) {

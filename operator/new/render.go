@@ -19,7 +19,7 @@ import (
 //go:embed all:template
 var templates embed.FS
 
-// values are what the templates say.
+// values contains the values that the templates insert.
 type values struct {
 	names
 	source
@@ -28,10 +28,10 @@ type values struct {
 	Object string
 }
 
-// anyObject is a variable that no template uses for something else.
+// anyObject is a variable name that no template uses for other things.
 const anyObject = "object"
 
-// render returns the files of the new module, by their paths in it.
+// render returns the files of the new module by their paths in the module.
 func render(n names, s source) (map[string][]byte, error) {
 	v := values{names: n, source: s, Object: anyObject}
 	files, err := execute(v)
@@ -42,8 +42,8 @@ func render(n names, s source) (map[string][]byte, error) {
 	return execute(v)
 }
 
-// execute executes every template. In their paths VERSION, KIND, GROUP and PLURAL
-// stand for the names.
+// execute executes every template. In the paths of the templates, VERSION,
+// KIND, GROUP and PLURAL are replaced by the names.
 func execute(v values) (map[string][]byte, error) {
 	const root = "template/"
 	paths := strings.NewReplacer(root, "", "VERSION", v.Version, "KIND", v.Singular, "GROUP", v.Group, "PLURAL", v.Plural)
@@ -63,8 +63,8 @@ func execute(v values) (map[string][]byte, error) {
 	})
 }
 
-// fill executes one template. Their delimiters are << and >>, since Go has {{
-// in it.
+// fill executes one template. The delimiters are << and >>, because Go code can
+// contain {{.
 func fill(name string, v values) ([]byte, error) {
 	text, err := templates.ReadFile(name)
 	if err != nil {
@@ -80,14 +80,14 @@ func fill(name string, v values) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// scalar returns text as a YAML value, in quotes where YAML would read something
-// else than a text.
+// scalar returns text as a YAML value. It is quoted if YAML would not read it
+// as a text.
 func scalar(text string) (string, error) {
 	out, err := yaml.Marshal(text)
 	return strings.TrimSpace(string(out)), err
 }
 
-// identifiers returns the identifiers of all Go files.
+// identifiers returns the identifiers in all Go files.
 func identifiers(files map[string][]byte) map[string]bool {
 	all := map[string]bool{}
 	for name, text := range files {

@@ -11,21 +11,21 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// homeostat is the module of the library, and scaffold that of this program.
+// homeostat is the module of the library, and scaffold the module of this program.
 // Both are released under one version.
 const (
 	homeostat = "github.com/homeostat/homeostat"
 	scaffold  = homeostat + "/operator/new"
 )
 
-// source is where the new module gets Homeostat from.
+// source is the version or the checkout of Homeostat that the new module uses.
 type source struct {
-	Homeostat string // its version
-	Replace   string // the folder of a checkout that replaces it; empty for none
+	Homeostat string // the version
+	Replace   string // the folder of a checkout that replaces the version, or empty
 }
 
-// sourceOf returns the checkout in the folder replace or, if that is empty, the
-// version of Homeostat that this program is of.
+// sourceOf returns the checkout in the folder replace. If replace is empty, it
+// returns the version of Homeostat that this program belongs to.
 func sourceOf(info *debug.BuildInfo, replace string) (source, error) {
 	if replace != "" {
 		return checkout(replace)

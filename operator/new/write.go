@@ -12,8 +12,9 @@ import (
 )
 
 // write makes a module of files in the folder dir, which must be empty or not
-// exist: all of it, or nothing. complete is called with the folder in which the
-// files are made, before they come to dir.
+// exist. If it fails, dir is as before. The files are first written to a
+// temporary folder. complete is called with that folder before it is moved to
+// dir.
 func write(dir string, files map[string][]byte, complete func(folder string) error) (err error) {
 	dir, err = filepath.Abs(dir)
 	if err != nil {
@@ -26,11 +27,11 @@ func write(dir string, files map[string][]byte, complete func(folder string) err
 	case err != nil:
 		return err
 	case len(entries) > 0:
-		return fmt.Errorf("folder %s is not empty, it has %s in it: name a new one by --dir", dir, entries[0].Name())
+		return fmt.Errorf("folder %s is not empty, it contains %s: choose a new folder with --dir", dir, entries[0].Name())
 	}
 	beside := filepath.Dir(dir)
 	if exists {
-		beside = dir // which may be all that this process may write to
+		beside = dir // the process may have no permission to write to its parent
 	}
 	folder, err := os.MkdirTemp(beside, ".new-")
 	if err != nil {
@@ -58,7 +59,8 @@ func write(dir string, files map[string][]byte, complete func(folder string) err
 	return os.Rename(folder, dir)
 }
 
-// moveInto moves what is in the folder from into dir, or nothing.
+// moveInto moves the entries of the folder from into dir. If it fails, it moves
+// no entry.
 func moveInto(dir, from string) error {
 	entries, err := os.ReadDir(from)
 	if err != nil {
@@ -75,8 +77,8 @@ func moveInto(dir, from string) error {
 	return nil
 }
 
-// tidy completes go.mod and go.sum in a folder. What the go command says on the
-// way goes to out.
+// tidy completes go.mod and go.sum in a folder. The go command's output is
+// copied to out.
 func tidy(ctx context.Context, folder string, out io.Writer) error {
 	command := exec.CommandContext(ctx, "go", "mod", "tidy")
 	command.Dir, command.Stdout, command.Stderr = folder, out, out

@@ -79,7 +79,7 @@ func TestWhatCannotWorkIsOneLineAndExitCode1(t *testing.T) {
 		"no time":                    {[]string{"a", "--kubeconfig=config", "--request-timeout=soon"}, `--request-timeout is "soon": must be a duration`},
 		"a template":                 {[]string{"a", "-a", "{.b"}, `template "{.b"`},
 		"a format":                   {[]string{"a", "-o", "yaml"}, `"yaml" is not a template format`},
-		"no cluster":                 {[]string{"a"}, "finding a cluster: this runs in none, and no kubeconfig names one: set --kubeconfig or KUBECONFIG, or --server"},
+		"no cluster":                 {[]string{"a"}, "finding a cluster: this process does not run in a Pod, and there is no kubeconfig: set --kubeconfig or KUBECONFIG, or --server"},
 		"no such file":               {[]string{"a", "--kubeconfig=none"}, "reading the kubeconfig: stat none: "},
 		"no such context":            {[]string{"a", "--kubeconfig=config", "--context=y"}, `reading the kubeconfig: context "y"`},
 		"no server":                  {[]string{"a", "--kubeconfig=config"}, "connection refused; check that the server runs, and that the kubeconfig"},

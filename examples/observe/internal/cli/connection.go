@@ -71,7 +71,7 @@ func (c *connection) config() (config *rest.Config, namespace string, err error)
 	loader := c.ToRawKubeConfigLoader()
 	raw, err := loader.RawConfig()
 	if err == nil && len(raw.Clusters) == 0 && *c.APIServer == "" {
-		return nil, "", errors.New("finding a cluster: this runs in none, and no kubeconfig names one: " +
+		return nil, "", errors.New("finding a cluster: this process does not run in a Pod, and there is no kubeconfig: " +
 			"set --kubeconfig or KUBECONFIG, or --server")
 	}
 	if config, err = c.fromKubeconfig(); err != nil {
