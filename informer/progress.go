@@ -218,7 +218,7 @@ func (p *progress) listed() {
 	}
 	p.mu.Unlock()
 	if relisted {
-		p.log.Info("listed all objects again: the watch could not be resumed", "namespace", p.source.namespace)
+		p.log.Info("listed again: the watch could not be resumed", "namespace", p.source.namespace)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 func TestContract(t *testing.T) {
 	contract.Check(t, contract.Tests{
 		"Handlers are called as client-go calls them: with the same old and new states in the same order for each " +
-			"object, tombstones and resyncs among them.": func(t *testing.T) {
+			"object, including tombstones and resyncs.": func(t *testing.T) {
 			t.Run("changes and lists", TestHandlersAreCalledAsByClientGo)
 			t.Run("resyncs", TestHandlersAreResyncedAsByClientGo)
 		},
@@ -21,8 +21,8 @@ func TestContract(t *testing.T) {
 		"Equal parts of objects are stored once.":                                                                                  TestEqualPartsAreStoredOnce,
 		"An object that the ListerWatcher may retain, because it has not just been received from a server, is copied.":             TestObjectsOfOthersAreCopied,
 		"Objects that were modified in place are detected in tests, and logged with their fields.":                                 TestModifiedObjectsAreLogged,
-		"A stalled watch is replaced.":                                           TestAStalledWatchIsReplaced,
-		"An answer that reports success but is not the API server's is no list.": TestAGatewaysAnswerIsNoList,
+		"A stalled watch is replaced.": TestAStalledWatchIsReplaced,
+		"An answer that is not the API server's is not accepted as a list, even if it reports success.": TestAGatewaysAnswerIsNoList,
 		"An object for which the transform function or the function of an index panics affects no other object, and is named " +
 			"in the log and by Informers.": TestAPanicConcernsOneObject,
 	})

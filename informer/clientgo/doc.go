@@ -5,9 +5,8 @@
 //
 //	ctrl.Options{Cache: cache.Options{NewInformer: clientgo.NewSharedIndexInformer}}
 //
-// For programs that use both, [Wrap] turns a shared informer that a program
-// already has into an informer, and [Indexer] shows an informer's cache to
-// generated listers.
+// For programs that use both, [Wrap] turns a program's shared informer into an
+// informer, and [Indexer] lets generated listers read an informer's cache.
 //
 //	cache.ListerWatcher ──NewSharedIndexInformer──▶ cache.SharedIndexInformer
 //	your own shared informer ──Wrap──▶ informer.Informer ──Indexer──▶ cache.Indexer, listers
@@ -15,8 +14,8 @@
 // The contract of shared informers:
 //
 //   - Handlers are called as client-go calls them: with the same old and new
-//     states in the same order for each object, tombstones and resyncs among
-//     them.
+//     states in the same order for each object, including tombstones and
+//     resyncs.
 //   - When a handler is called, the store and its indexes have the new state.
 //   - Handlers do not wait for one another, and the watch does not wait for them.
 //   - A handler that is added later first gets every object that is stored, as
@@ -30,14 +29,15 @@
 //   - Objects that were modified in place are detected in tests, and logged
 //     with their fields.
 //   - A stalled watch is replaced.
-//   - An answer that reports success but is not the API server's is no list.
+//   - An answer that is not the API server's is not accepted as a list, even if it
+//     reports success.
 //   - An object for which the transform function or the function of an index panics
 //     affects no other object, and is named in the log and by [Informers].
 //
-// Wrap and Indexer share objects with the underlying cache and copy nothing: do
-// not modify the objects. They neither start nor stop anything: a wrapped
-// shared informer is run by its factory, an informer by its Run.
+// Wrap and Indexer share objects with the underlying cache: do not modify the
+// objects. They do not start or stop caches. The factory of a wrapped shared
+// informer starts it.
 //
-// Costs: a wrapped informer holds a second index of the objects, and cannot
-// ask the server how new its cache is; a lister allocates a slice for every list.
+// Costs: a wrapped informer holds a second index of the objects, and cannot read
+// the server's resourceVersion. A lister allocates a slice for every list.
 package clientgo

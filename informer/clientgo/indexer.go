@@ -14,7 +14,7 @@ import (
 	"github.com/homeostat/homeostat/informer"
 )
 
-// errReadOnly answers writes through Indexer.
+// errReadOnly is the error of writes through Indexer.
 var errReadOnly = errors.New("the cache of an informer can only be read")
 
 // Indexer returns a view of i's cache for code that reads through client-go's
@@ -23,10 +23,10 @@ var errReadOnly = errors.New("the cache of an informer can only be read")
 //	lister := corelisters.NewPodLister(clientgo.Indexer(pods))
 //
 // The view always shows the newest state. It has the index
-// cache.NamespaceIndex; each one that AddIndexers adds is an index of the
-// informer, see [informer.NewIndex], so make the view only once. Writes through
-// it return an error. Unlike the informer's own reads, it allocates a slice for
-// every list. The objects are shared; do not modify them.
+// cache.NamespaceIndex. AddIndexers adds an index to the informer each time
+// (see [informer.NewIndex]), so make the view only once. Writes through the
+// view return an error. Lists allocate a slice, unlike the informer's own
+// reads. The objects are shared; do not modify them.
 //
 // It is safe for concurrent use.
 func Indexer[T informer.Object](i *informer.Informer[T]) cache.Indexer {
@@ -48,7 +48,7 @@ type index[T informer.Object] struct {
 	in func(s informer.Snapshot[T], value string) iter.Seq[T]
 }
 
-// The methods that write return an error; Resync and Bookmark do nothing.
+// The methods that write return an error. Resync and Bookmark have no effect.
 
 func (v *view[T]) Add(any) error               { return errReadOnly }
 func (v *view[T]) Update(any) error            { return errReadOnly }
@@ -90,8 +90,8 @@ func (v *view[T]) GetByKey(key string) (found any, exists bool, err error) {
 	return nil, false, nil
 }
 
-// Index returns the objects that have one of the values of obj in an index, each
-// once.
+// Index returns the objects that have at least one of the values of obj in an
+// index, without duplicates.
 func (v *view[T]) Index(name string, obj any) ([]any, error) {
 	x, err := v.index(name)
 	if err != nil {
@@ -138,7 +138,7 @@ func (v *view[T]) ListIndexFuncValues(name string) []string {
 	values := map[string]struct{}{}
 	if x, err := v.index(name); err == nil {
 		for object := range v.informer.Snapshot().All() {
-			of, _ := x.of(object) // an object that it fails for is not in the index
+			of, _ := x.of(object) // the index does not contain an object that this fails for
 			for _, value := range of {
 				values[value] = struct{}{}
 			}
@@ -177,9 +177,9 @@ func (v *view[T]) AddIndexers(added cache.Indexers) error {
 }
 
 // add adds an index. The caller holds mu.
-func (v *view[T]) add(name string, of cache.IndexFunc) {
-	v.indexes[name] = index[T]{of, informer.NewIndex(v.informer, func(object T) []string {
-		values, err := of(object)
+func (v *view[T]) add(name string, indexFunc cache.IndexFunc) {
+	v.indexes[name] = index[T]{indexFunc, informer.NewIndex(v.informer, func(object T) []string {
+		values, err := indexFunc(object)
 		if err != nil {
 			return nil // not in this index
 		}
@@ -200,11 +200,11 @@ func (v *view[T]) failed(err error) error {
 	return fmt.Errorf("reading the cache of %s: %w", v.informer.Name(), err)
 }
 
-func appendAny[T informer.Object](to []any, seq iter.Seq[T]) []any {
+func appendAny[T informer.Object](list []any, seq iter.Seq[T]) []any {
 	for object := range seq {
-		to = append(to, object)
+		list = append(list, object)
 	}
-	return to
+	return list
 }
 
 func keysOf[T informer.Object](seq iter.Seq[T]) []string {

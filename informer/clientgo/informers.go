@@ -11,8 +11,8 @@ import (
 	"github.com/homeostat/homeostat/informer"
 )
 
-// Informers makes shared informers, and shows the state of those that have not
-// stopped. Its zero value is ready to use. For example, with
+// Informers makes shared informers, and returns the state of the ones that have
+// not stopped. The zero value is ready to use. For example, with
 // controller-runtime, and with the metrics of package metrics in its registry:
 //
 //	var informers clientgo.Informers
@@ -25,7 +25,8 @@ type Informers struct {
 	all []*shared
 }
 
-// New is [NewSharedIndexInformer] for an informer whose state Status returns.
+// New returns a shared informer as [NewSharedIndexInformer] does. Status
+// includes its state.
 func (i *Informers) New(
 	lw cache.ListerWatcher, exampleObject runtime.Object, defaultEventHandlerResyncPeriod time.Duration,
 	indexers cache.Indexers,

@@ -16,27 +16,29 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// notification is one call of a handler.
+// notification describes one call of a handler.
 type notification struct {
-	// deleted is the object, or a [cache.DeletedFinalStateUnknown]; nil if it
-	// is no deletion.
+	// deleted is the deleted object or a [cache.DeletedFinalStateUnknown]. It
+	// is nil if the notification is not about a deletion.
 	deleted any
-	// old is nil if the object was not there before.
+	// old is nil if the object was not cached before.
 	old, object object
-	// initial says that the object is, or all of many are, of the first list.
+	// initial reports whether the object was in the first list.
 	initial bool
-	// unchanged says that only those get it who want to be told of all objects.
+	// unchanged reports whether the object has not changed. Only some listeners
+	// get such notifications.
 	unchanged bool
 }
 
-// delivery is one notification or many, which all listeners share: what is
-// queued for each of them is small even if a list or a resync is not.
+// delivery is one notification or many. All listeners share it, so each queue
+// is small even after a large list or a resync.
 type delivery struct {
 	notification
 
-	// many are the notifications; nil if there is just the one.
+	// many are the notifications of a list or a resync. It is nil for one
+	// notification.
 	many iter.Seq[notification]
-	// changes says to skip what is unchanged.
+	// changes reports whether unchanged objects are skipped.
 	changes bool
 }
 
@@ -53,25 +55,25 @@ func (d *delivery) all(yield func(notification) bool) {
 	}
 }
 
-// listener calls one handler of a shared informer, on a goroutine of its own,
-// so that handlers do not wait for one another. It has an unbounded queue, and
-// implements [cache.ResourceEventHandlerRegistration].
+// listener calls one handler of a shared informer on its own goroutine, so that
+// handlers do not wait for one another. Its queue is unbounded. It implements
+// [cache.ResourceEventHandlerRegistration].
 type listener struct {
 	logger  klog.Logger
 	handler cache.ResourceEventHandler
 	tracker *synctrack.SingleFileTracker
 	events  *atomic.Int64 // counts the calls
-	// requested is the resync period that the handler has asked for, within the
+	// requested is the resync period that the handler has requested, within the
 	// limits.
 	requested time.Duration
-	closed    chan struct{} // what is still queued is dropped
-	ended     chan struct{} // closed when the last call has returned, and no more will come
-	wake      chan struct{} // holds one element if there may be more
+	closed    chan struct{} // closed to drop the rest of the queue
+	ended     chan struct{} // closed after the last call has returned
+	wake      chan struct{} // has one element if the queue may not be empty
 
 	mu      sync.Mutex // guards the fields below
 	queue   []delivery
-	waiting time.Time // since when the oldest one of them waits
-	taken   time.Time // waiting of those for which the handler is being called
+	waiting time.Time // when the oldest delivery in queue was added
+	taken   time.Time // when the oldest delivery in progress was added
 	period  time.Duration
 	due     time.Time // for the next resync
 }
@@ -92,11 +94,11 @@ func (l *listener) HasSynced() bool { return l.tracker.HasSynced() }
 // HasSyncedChecker implements [cache.ResourceEventHandlerRegistration].
 func (l *listener) HasSyncedChecker() cache.DoneChecker { return l.tracker }
 
-// ShutdownChan returns a channel that is closed when no more call of the
-// handler runs or will come. It is for [cache.ShutDownEventHandler].
+// ShutdownChan returns a channel that is closed after the last call of the
+// handler has returned. It is for [cache.ShutDownEventHandler].
 func (l *listener) ShutdownChan() <-chan struct{} { return l.ended }
 
-// close ends the listener. It must not be called again.
+// close ends the listener. It must be called only once.
 func (l *listener) close() { close(l.closed) }
 
 // add queues a delivery. It does not wait.
@@ -116,7 +118,7 @@ func (l *listener) add(d delivery) {
 	}
 }
 
-// take returns what is queued.
+// take returns the queued deliveries, and empties the queue.
 func (l *listener) take() []delivery {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -128,7 +130,8 @@ func (l *listener) take() []delivery {
 	return all
 }
 
-// lag returns for how long the oldest notification has been waiting; 0 if none is.
+// lag returns how long the oldest notification has been waiting, or 0 if the
+// queue is empty.
 func (l *listener) lag() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -145,15 +148,15 @@ func (l *listener) lag() time.Duration {
 func (l *listener) run() {
 	defer close(l.ended)
 	for {
-		all := l.take()
-		for n := range all {
-			l.deliver(&all[n])
-			all[n] = delivery{} // its objects may be garbage by now
+		deliveries := l.take()
+		for n := range deliveries {
+			l.deliver(&deliveries[n])
+			deliveries[n] = delivery{} // release its objects
 		}
 		if l.isClosed() {
 			return
 		}
-		if len(all) > 0 {
+		if len(deliveries) > 0 {
 			continue
 		}
 		select {
@@ -189,12 +192,12 @@ func (l *listener) isClosed() bool {
 	}
 }
 
-// afterPanic is how long after a panic, which skips its notification, the next
-// call waits.
+// afterPanic is the pause after a panic. The notification that caused the panic
+// is skipped.
 const afterPanic = time.Second
 
-// call calls the handler, and reports whether that has returned. A panic of it
-// ends the program, unless client-go's ReallyCrash is false.
+// call calls the handler, and reports whether the handler has returned. If it
+// panics, the program ends, unless client-go's ReallyCrash is false.
 func (l *listener) call(n notification) (returned bool) {
 	defer func() {
 		if !returned {
@@ -222,7 +225,8 @@ func (l *listener) setPeriod(period time.Duration) {
 	l.period = period
 }
 
-// isDue reports whether it is time for a resync, and plans the next one if it is.
+// isDue reports whether it is time for a resync. If so, it schedules the next
+// one.
 func (l *listener) isDue(now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -233,8 +237,8 @@ func (l *listener) isDue(now time.Time) bool {
 	return true
 }
 
-// nameOf returns a name for a handler: where its functions or its type are
-// declared.
+// nameOf returns a name for a handler: the place where its functions or its
+// type are declared.
 func nameOf(handler cache.ResourceEventHandler) string {
 	switch h := handler.(type) {
 	case cache.ResourceEventHandlerFuncs:
@@ -252,8 +256,8 @@ func nameOf(handler cache.ResourceEventHandler) string {
 	return strings.TrimPrefix(t.PkgPath()+"."+t.Name(), ".")
 }
 
-// nameOfFunctions returns the place where functions are declared if it is one
-// for all of them, else their names.
+// nameOfFunctions returns the place where functions are declared if they share
+// one, and otherwise their names.
 func nameOfFunctions(functions ...any) string {
 	var names []string
 	places := map[string]bool{}

@@ -22,22 +22,23 @@ import (
 	"github.com/homeostat/homeostat/informer/internal/dropin"
 )
 
-// object is the type of the objects of all shared informers.
+// object is the type of the objects in shared informers.
 type object = informer.Object
 
-// errStarted answers settings that come too late, in client-go's words.
+// errStarted is the error of settings after the start, in client-go's words.
 var errStarted = errors.New("informer has already started")
 
 // minimumResync is the shortest resync period, as in client-go.
 const minimumResync = time.Second
 
 // NewSharedIndexInformer returns a shared informer like client-go's function of
-// the same name, but with this module's cache behind it. Use it where a program
-// names the constructor of its informers. For example, with controller-runtime:
+// the same name, but with this module's cache. Use it where a program names the
+// constructor of its informers. For example, with controller-runtime:
 //
 //	ctrl.Options{Cache: cache.Options{NewInformer: clientgo.NewSharedIndexInformer}}
 //
-// and with a factory of client-go, for a kind before anything else asks for it:
+// With a factory of client-go, call InformerFor before other code requests the
+// kind:
 //
 //	factory.InformerFor(&corev1.Pod{}, func(c kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
 //		pods := cache.NewFilteredListWatchFromClient(c.CoreV1().RESTClient(), "pods", "", func(*metav1.ListOptions) {})
@@ -45,9 +46,9 @@ const minimumResync = time.Second
 //			cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 //	})
 //
-// What handlers, stores and indexers promise is what client-go promises. The
-// informer does more than that in its cache and on its watches, see the
-// package's contract. Use [Informers] to see its state.
+// Handlers, stores and indexers keep the promises of client-go. The cache and
+// the watches keep more promises; see the package's contract. Use [Informers]
+// to see the informer's state.
 func NewSharedIndexInformer(
 	lw cache.ListerWatcher, exampleObject runtime.Object, defaultEventHandlerResyncPeriod time.Duration,
 	indexers cache.Indexers,
@@ -57,10 +58,10 @@ func NewSharedIndexInformer(
 	})
 }
 
-// NewSharedIndexInformerWithOptions is [NewSharedIndexInformer] with
-// client-go's options. It does not use their Identifier and
-// InformerMetricsProvider, which measure a queue that this informer does not
-// have: use [Informers].
+// NewSharedIndexInformerWithOptions returns a shared informer as
+// [NewSharedIndexInformer] does, with client-go's options. It ignores their
+// Identifier and InformerMetricsProvider, which measure a queue that this
+// informer does not have. Use [Informers] instead.
 func NewSharedIndexInformerWithOptions(
 	lw cache.ListerWatcher, exampleObject runtime.Object, options cache.SharedIndexInformerOptions,
 ) cache.SharedIndexInformer {
@@ -76,11 +77,11 @@ func newShared(lw cache.ListerWatcher, exampleObject runtime.Object, options cac
 	client := &dropin.Client[object]{ListerWatcher: lw, Example: exampleObject, Settings: s.settings, Observer: s}
 	s.engine = informer.For(client, &informer.Options{Kind: kindOf(exampleObject)})
 	s.indexer = newIndexer(s.engine, client.Store, &s.version)
-	_ = s.indexer.AddIndexers(options.Indexers) // there are none yet that could conflict
+	_ = s.indexer.AddIndexers(options.Indexers) // cannot conflict: the indexer is new
 	return s
 }
 
-// kindOf returns the kind of an example, or the name of its type.
+// kindOf returns the kind of an example object, or the name of its type.
 func kindOf(example runtime.Object) string {
 	v := reflect.Indirect(reflect.ValueOf(example))
 	if !v.IsValid() {
@@ -93,15 +94,15 @@ func kindOf(example runtime.Object) string {
 }
 
 // shared is a shared informer. It observes what its engine stores, and passes
-// it on to listeners, each of which calls one handler.
+// the changes on to listeners, each of which calls one handler.
 type shared struct {
 	example       runtime.Object
 	description   string
-	defaultPeriod time.Duration // of the resync of handlers that do not say another one
+	defaultPeriod time.Duration // the resync period of handlers that do not request one
 	engine        *informer.Informer[object]
 	indexer       *indexer
 	turn          chan struct{} // see Lock
-	synced        chan struct{} // closed when the first list is stored, and passed on
+	synced        chan struct{} // closed when the first list has been stored and passed on
 	version       atomic.Pointer[string]
 	events        atomic.Int64 // calls of handlers
 
@@ -109,14 +110,16 @@ type shared struct {
 	started, stopped bool
 	transform        cache.TransformFunc
 	failed           cache.WatchErrorHandlerWithContext
-	checkPeriod      time.Duration // how often to look whether a resync is due
+	checkPeriod      time.Duration // the interval of checks for a resync
 
-	// distributing guards the fields below. It is the last lock to be taken.
+	// distributing guards the fields below. No other lock is taken while it is
+	// held.
 	distributing sync.Mutex
-	// listeners are those that are not removed, and whether each gets the
-	// events that change nothing, as of the last check for a resync.
+	// listeners contains the active listeners. The value reports whether the
+	// listener gets notifications of unchanged objects, as of the last check
+	// for a resync.
 	listeners map[*listener]bool
-	listening bool // they are running
+	listening bool // the listeners are running
 	running   sync.WaitGroup
 }
 
@@ -133,14 +136,15 @@ func (s *shared) RunWithContext(ctx context.Context) {
 		return
 	}
 	s.listen()
-	_ = s.engine.Run(ctx) // it has logged which objects were modified in place
+	_ = s.engine.Run(ctx) // it has logged the objects that were modified in place
 	s.mu.Lock()
 	s.stopped = true
 	s.mu.Unlock()
 	s.endListeners()
 }
 
-// start reports whether the informer had not been started before.
+// start marks the informer as started, and reports whether it had not been
+// started before.
 func (s *shared) start() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,7 +153,7 @@ func (s *shared) start() bool {
 	return first
 }
 
-// settings returns what the engine needs when it begins to run.
+// settings returns the settings of the engine for its start.
 func (s *shared) settings() dropin.Settings {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,13 +170,13 @@ func (s *shared) HasSynced() bool { return cache.IsDone(s.HasSyncedChecker()) }
 func (s *shared) HasSyncedChecker() cache.DoneChecker { return syncedChecker{s} }
 
 // syncedChecker is done when a shared informer has synced.
-type syncedChecker struct{ of *shared }
+type syncedChecker struct{ shared *shared }
 
 // Name implements [cache.DoneChecker].
-func (c syncedChecker) Name() string { return fmt.Sprintf("SharedIndexInformer %T", c.of.example) }
+func (c syncedChecker) Name() string { return fmt.Sprintf("SharedIndexInformer %T", c.shared.example) }
 
 // Done implements [cache.DoneChecker].
-func (c syncedChecker) Done() <-chan struct{} { return c.of.synced }
+func (c syncedChecker) Done() <-chan struct{} { return c.shared.synced }
 
 // LastSyncResourceVersion implements [cache.SharedInformer].
 func (s *shared) LastSyncResourceVersion() string { return ptr.Deref(s.version.Load(), "") }
@@ -228,25 +232,25 @@ func (s *shared) AddIndexers(indexers cache.Indexers) error {
 // GetController implements [cache.SharedInformer].
 func (s *shared) GetController() cache.Controller { return controller{s} }
 
-// controller is what GetController returns, which cannot run the informer.
-type controller struct{ of *shared }
+// controller is the result of GetController. It cannot run the informer.
+type controller struct{ shared *shared }
 
-// Run does nothing.
+// Run has no effect.
 func (controller) Run(<-chan struct{}) {}
 
-// RunWithContext does nothing.
+// RunWithContext has no effect.
 func (controller) RunWithContext(context.Context) {}
 
 // HasSynced implements [cache.Controller].
-func (c controller) HasSynced() bool { return c.of.HasSynced() }
+func (c controller) HasSynced() bool { return c.shared.HasSynced() }
 
 // HasSyncedChecker implements [cache.Controller].
-func (c controller) HasSyncedChecker() cache.DoneChecker { return c.of.HasSyncedChecker() }
+func (c controller) HasSyncedChecker() cache.DoneChecker { return c.shared.HasSyncedChecker() }
 
 // LastSyncResourceVersion implements [cache.Controller].
-func (c controller) LastSyncResourceVersion() string { return c.of.LastSyncResourceVersion() }
+func (c controller) LastSyncResourceVersion() string { return c.shared.LastSyncResourceVersion() }
 
-// status returns the state of the engine with the counts of the listeners.
+// status returns the state of the engine and the counters of the listeners.
 func (s *shared) status() informer.Status {
 	status := s.engine.Status()
 	status.ResourceVersion, status.Events = s.LastSyncResourceVersion(), s.events.Load()
@@ -265,8 +269,9 @@ func (s *shared) status() informer.Status {
 
 // The methods below implement [dropin.Observer].
 
-// Lock implements [dropin.Observer]. Who waits first is first, so that handlers
-// which are added and removed all the time do not hold up the watch.
+// Lock implements [dropin.Observer]. Goroutines get the lock in the order of
+// their calls, so that handlers which are added and removed all the time do not
+// delay the watch.
 func (s *shared) Lock() { s.turn <- struct{}{} }
 
 // Unlock implements [dropin.Observer].
@@ -302,14 +307,14 @@ func lost(cached object) notification {
 }
 
 // Replaced implements [dropin.Observer].
-func (s *shared) Replaced(gone []object, now iter.Seq2[object, object], rv string) {
+func (s *shared) Replaced(removed []object, current iter.Seq2[object, object], rv string) {
 	first := !s.HasSynced()
 	s.seen(rv)
 	var all []notification
-	for _, cached := range gone {
+	for _, cached := range removed {
 		all = append(all, lost(cached))
 	}
-	for old, object := range now {
+	for old, object := range current {
 		all = append(all, changeOf(old, object, first))
 	}
 	s.distributing.Lock()
@@ -343,20 +348,20 @@ func (s *shared) Resync() {
 	}
 }
 
-// stored returns a notification of each object that is stored now. It copies
-// nothing.
-func (s *shared) stored(as func(object) notification) iter.Seq[notification] {
+// stored returns a notification for each stored object, without copying
+// objects.
+func (s *shared) stored(notify func(object) notification) iter.Seq[notification] {
 	snapshot := s.engine.Snapshot()
 	return func(yield func(notification) bool) {
 		for object := range snapshot.All() {
-			if !yield(as(object)) {
+			if !yield(notify(object)) {
 				return
 			}
 		}
 	}
 }
 
-// seen notes how far the cache has come.
+// seen records the resourceVersion that the cache has reached.
 func (s *shared) seen(rv string) { s.version.Store(&rv) }
 
 // distribute passes a notification on to the listeners.
@@ -370,8 +375,8 @@ func (s *shared) distribute(n notification) {
 	}
 }
 
-// shouldResync notes which listeners are due for a resync, and reports whether
-// any is.
+// shouldResync records which listeners are due for a resync, and reports
+// whether at least one is.
 func (s *shared) shouldResync() (due bool) {
 	s.distributing.Lock()
 	defer s.distributing.Unlock()
@@ -394,7 +399,8 @@ func (s *shared) listen() {
 	}
 }
 
-// endListeners ends the listeners, and returns when the last handler has returned.
+// endListeners ends the listeners, and returns after the last handler has
+// returned.
 func (s *shared) endListeners() {
 	s.distributing.Lock()
 	for l := range s.listeners {
@@ -440,9 +446,9 @@ func (s *shared) AddEventHandlerWithOptions(
 	return l, nil
 }
 
-// resyncPeriod returns the period that a handler gets instead of the one that
-// it asks for. It may shorten the informer's, which others get then. The caller
-// holds mu.
+// resyncPeriod returns the resync period for a handler that requests period. It
+// may shorten the informer's own period, which then applies to other handlers,
+// too. The caller holds mu.
 func (s *shared) resyncPeriod(logger klog.Logger, period time.Duration) time.Duration {
 	if period > 0 && period < minimumResync {
 		logger.Info("Warning: resync period is too small, using the shortest", "resyncPeriod", period,
@@ -466,8 +472,8 @@ func (s *shared) resyncPeriod(logger klog.Logger, period time.Duration) time.Dur
 	return period
 }
 
-// effectivePeriod returns the resync period of a handler of an informer that
-// checks every so often.
+// effectivePeriod returns the resync period of a handler if the informer checks
+// for resyncs at the interval check.
 func effectivePeriod(logger klog.Logger, period, check time.Duration) time.Duration {
 	switch {
 	case period == 0:
@@ -482,8 +488,8 @@ func effectivePeriod(logger klog.Logger, period, check time.Duration) time.Durat
 	return period
 }
 
-// join adds a listener. If the informer has started, it first gets what is
-// stored. The caller holds Lock.
+// join adds a listener. If the informer has started, the listener first gets
+// the stored objects. The caller holds Lock.
 func (s *shared) join(l *listener, started bool) {
 	s.distributing.Lock()
 	defer s.distributing.Unlock()

@@ -16,13 +16,14 @@ import (
 	"github.com/homeostat/homeostat/informer/internal/dropin"
 )
 
-// indexer is the store of a shared informer, with the answers of client-go's.
-// Unlike the view of Indexer, it can be written to, as tests of programs do.
+// indexer is the store of a shared informer, and answers as client-go's store
+// does. Unlike the view of Indexer it can be written to, which tests of
+// programs do.
 type indexer struct {
 	view[object]
 
 	store dropin.Store[object]
-	// version is how far the store has come.
+	// version is the resourceVersion that the store has reached.
 	version *atomic.Pointer[string]
 }
 
@@ -32,10 +33,10 @@ func newIndexer(of *informer.Informer[object], to dropin.Store[object], version 
 	return &indexer{view[object]{informer: of, indexes: map[string]index[object]{}}, to, version}
 }
 
-// Add stores an object. Handlers are not told.
+// Add stores an object. It does not call handlers.
 func (x *indexer) Add(obj any) error { return x.Update(obj) }
 
-// Update stores an object. Handlers are not told.
+// Update stores an object. It does not call handlers.
 func (x *indexer) Update(obj any) error {
 	stored, ok := obj.(object)
 	if !ok {
@@ -46,7 +47,7 @@ func (x *indexer) Update(obj any) error {
 	return nil
 }
 
-// Delete removes the object with the key of obj. Handlers are not told.
+// Delete removes the object with the key of obj. It does not call handlers.
 func (x *indexer) Delete(obj any) error {
 	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
 	if err != nil {
@@ -59,7 +60,7 @@ func (x *indexer) Delete(obj any) error {
 	return nil
 }
 
-// Replace makes list the content of the store. Handlers are not told.
+// Replace makes list the content of the store. It does not call handlers.
 func (x *indexer) Replace(list []any, rv string) error {
 	objects := make([]object, len(list))
 	for n, obj := range list {
@@ -78,7 +79,7 @@ func wrongObject(obj any) error {
 	return cache.KeyError{Obj: obj, Err: fmt.Errorf("a %T is no API object", obj)}
 }
 
-// Bookmark notes how far the store has come.
+// Bookmark records the resourceVersion that the store has reached.
 func (x *indexer) Bookmark(rv string) { x.version.Store(&rv) }
 
 // LastStoreSyncResourceVersion implements [cache.Store].
@@ -101,8 +102,8 @@ func (x *indexer) GetByKey(key string) (found any, exists bool, err error) {
 	return nil, false, nil
 }
 
-// nameIn returns the name in a key, of which there is no object if it has no
-// valid form.
+// nameIn returns the name in a key. For a malformed key it returns a name that
+// no object has.
 func nameIn(key string) types.NamespacedName {
 	namespace, name, divided := strings.Cut(key, "/")
 	if !divided {
@@ -111,7 +112,7 @@ func nameIn(key string) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
-// AddIndexers adds indexes. None may have the name of another one.
+// AddIndexers adds indexes. Their names must be new.
 func (x *indexer) AddIndexers(added cache.Indexers) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -128,10 +129,10 @@ func (x *indexer) AddIndexers(added cache.Indexers) error {
 	return nil
 }
 
-// isByNamespace reports whether of is client-go's own function: the cache has the
-// objects of a namespace together, and needs no index for them.
-func isByNamespace(of cache.IndexFunc) bool {
-	return reflect.ValueOf(of).Pointer() == reflect.ValueOf(cache.MetaNamespaceIndexFunc).Pointer()
+// isByNamespace reports whether of is client-go's own function for the index by
+// namespace. The cache is sorted by namespace, so it needs no such index.
+func isByNamespace(function cache.IndexFunc) bool {
+	return reflect.ValueOf(function).Pointer() == reflect.ValueOf(cache.MetaNamespaceIndexFunc).Pointer()
 }
 
 func inNamespace[T informer.Object](s informer.Snapshot[T], value string) iter.Seq[T] {

@@ -19,19 +19,20 @@ import (
 
 var errNoShared = errors.New("clientgo.Wrap: the shared informer is nil")
 
-// Wrap returns an informer of shared's objects, for programs that already have
+// Wrap returns an informer that follows shared, for programs that already have
 // client-go's informers:
 //
 //	pods := clientgo.Wrap[*corev1.Pod](factory.Core().V1().Pods().Informer(), nil)
 //
-// Its Run follows shared and does not start it, which remains the job of its
-// factory. The objects are shared's own, not copies. Options that select
-// objects, or say how to watch and store them, do not apply.
+// Its Run does not start shared. The factory of shared does that. The objects
+// are shared's own, not copies. Options have no effect if they select objects,
+// or say how to watch and store them.
 //
-// A wrapped informer cannot ask the server: WaitForLatest and WaitForObject
-// return an error, and a controller with a Leader or Shards refuses it: a new
-// leader could not know that its cache shows what the last one wrote. A nil
-// shared is reported like a wrong option, see [informer.For].
+// A wrapped informer cannot send requests. So WaitForLatest and WaitForObject
+// return an error. A controller with a Leader or Shards refuses the informer,
+// because a new leader could not know whether its cache shows the last writes
+// of the previous one. A nil shared is reported like a wrong option, see
+// [informer.For].
 func Wrap[T informer.Object](shared cache.SharedIndexInformer, o *informer.Options) *informer.Informer[T] {
 	options := ptr.Deref(o, informer.Options{})
 	options.NoSharing = true
@@ -44,24 +45,24 @@ func Wrap[T informer.Object](shared cache.SharedIndexInformer, o *informer.Optio
 	return informer.For(client, &options)
 }
 
-// following carries the events of a shared informer into a store.
+// following stores the events of a shared informer.
 type following[T informer.Object] struct {
 	shared cache.SharedIndexInformer
-	to     follow.Store[T]
-	began  string // the resourceVersion of shared when following began
+	store  follow.Store[T]
+	began  string // the resourceVersion of shared at the start
 
-	// mu guards the fields below, and is held during calls of the store: the first
-	// objects become one list, which no event may overtake.
+	// mu guards the fields below. It is held during calls of the store, so that no
+	// event overtakes the list of the first objects.
 	mu    sync.Mutex
-	first map[cache.ObjectName]T // nil once they are stored
+	first map[cache.ObjectName]T // the first objects; nil after they have been stored
 	ended bool
 }
 
-// followShared keeps to as shared is, until ctx ends. It fails if shared has
-// stopped.
-func followShared[T informer.Object](ctx context.Context, shared cache.SharedIndexInformer, to follow.Store[T]) error {
+// followShared copies the objects of shared to a store until ctx ends. It fails if
+// shared has stopped.
+func followShared[T informer.Object](ctx context.Context, shared cache.SharedIndexInformer, store follow.Store[T]) error {
 	f := &following[T]{
-		shared: shared, to: to, first: map[cache.ObjectName]T{}, began: shared.LastSyncResourceVersion(),
+		shared: shared, store: store, first: map[cache.ObjectName]T{}, began: shared.LastSyncResourceVersion(),
 	}
 	registration, err := shared.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    f.put,
@@ -101,10 +102,10 @@ func (f *following[T]) storeFirst() {
 	if len(list) == 0 {
 		newest = cmp.Or(f.began, f.shared.LastSyncResourceVersion())
 	}
-	f.to.Replace(list, newest)
+	f.store.Replace(list, newest)
 }
 
-// put handles an object that was added or updated.
+// put handles an added or updated object.
 func (f *following[T]) put(obj any) {
 	object, ok := obj.(T)
 	if !ok {
@@ -117,11 +118,11 @@ func (f *following[T]) put(obj any) {
 	case f.first != nil:
 		f.first[cache.MetaObjectToName(object)] = object
 	default:
-		f.to.Put(object)
+		f.store.Put(object)
 	}
 }
 
-// delete handles a deletion, whose last state may be unknown.
+// delete handles a deletion. The last state of the object may be unknown.
 func (f *following[T]) delete(obj any) {
 	rv := ""
 	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
@@ -140,6 +141,6 @@ func (f *following[T]) delete(obj any) {
 	case f.first != nil:
 		delete(f.first, cache.MetaObjectToName(object))
 	default:
-		f.to.Delete(object, rv)
+		f.store.Delete(object, rv)
 	}
 }

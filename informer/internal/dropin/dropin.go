@@ -16,14 +16,14 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// errNoRequests answers requests.
+// errNoRequests is the error of Get.
 var errNoRequests = errors.New("a shared informer sends only lists and watches of its ListerWatcher")
 
-// Client stands for a ListerWatcher where informer.For expects a client.
+// Client passes a ListerWatcher to informer.For, which expects a client.
 type Client[T any] struct {
 	ListerWatcher cache.ListerWatcher
-	// Example shows the type of the objects. If it is nil, objects of all types are
-	// stored.
+	// Example shows the type of the objects. If it is nil, objects of all types
+	// are stored.
 	Example runtime.Object
 	// Settings is called when the informer begins to run.
 	Settings func() Settings
@@ -32,61 +32,63 @@ type Client[T any] struct {
 	Store Store[T]
 }
 
-// Settings are what a shared informer may change until it runs.
+// Settings are options of a shared informer that can change until it runs.
 type Settings struct {
-	// Description of the objects in client-go's logs. Defaults to their type.
+	// Description describes the objects in client-go's logs. Defaults to their
+	// type.
 	Description string
-	// Transform is called for each object before it is stored; nil for none.
+	// Transform is called for each object before it is stored. It may be nil.
 	Transform cache.TransformFunc
 	// ShouldResync is called every ResyncPeriod, unless that is 0, and reports
 	// whether to call Observer.Resync.
 	ResyncPeriod time.Duration
 	ShouldResync func() bool
-	// Failed is called with each error that ends a watch; nil for none.
+	// Failed is called with each error that ends a watch. It may be nil.
 	Failed cache.WatchErrorHandlerWithContext
 }
 
-// Observer is told what was stored. It is locked while something is stored and
-// told, so the calls below do not overlap. They must not wait for anything.
-type Observer[T any] interface { //nolint:interfacebloat // what client-go's handlers are told
+// Observer is informed of changes of the store. It is locked while a change is
+// stored and reported, so the calls below do not overlap. They must not block.
+type Observer[T any] interface { //nolint:interfacebloat // the events of client-go's handlers
 	sync.Locker
 
-	// Put tells that an object was stored. The old one is the zero T if there
-	// was none.
+	// Put reports that an object was stored. old is the zero T if the object is
+	// new.
 	Put(old, object T)
-	// Deleted tells of an event of a deletion, with the last state, also if no
-	// such object was stored.
+	// Deleted reports a deletion with the last state, even if the object was
+	// not stored.
 	Deleted(last T)
-	// Lost tells that an object was removed whose last state is not known.
+	// Lost reports the removal of an object whose last state is not known.
 	Lost(cached T)
-	// Replaced tells that a list was stored: which objects are no longer there,
-	// and which are, each with the one before, which is the zero T if there was
-	// none, and the same object if nothing has changed.
+	// Replaced reports that a list was stored. lost are the removed objects.
+	// now yields each stored object after its old state. The old state is the
+	// zero T if the object is new, and the object itself if it has not changed.
 	Replaced(lost []T, now iter.Seq2[T, T], resourceVersion string)
-	// CaughtUp tells that everything up to a resourceVersion is stored.
+	// CaughtUp reports that all changes up to a resourceVersion have been
+	// stored.
 	CaughtUp(resourceVersion string)
-	// Resync tells that it is time to deliver all objects again.
+	// Resync reports that it is time to deliver all objects again.
 	Resync()
 }
 
-// Store is what is stored, without observers.
+// Store writes to the cache without calling observers.
 type Store[T any] interface {
 	Put(object T)
 	Remove(key types.NamespacedName)
 	Replace(objects []T)
 }
 
-// Get fails.
+// Get returns an error.
 func (*Client[T]) Get(context.Context, string, metav1.GetOptions) (object T, err error) {
 	return object, errNoRequests
 }
 
-// List lists with the ListerWatcher.
+// List calls the ListerWatcher.
 func (c *Client[T]) List(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 	return cache.ToListerWatcherWithContext(c.ListerWatcher).ListWithContext(ctx, opts)
 }
 
-// Watch watches with the ListerWatcher.
+// Watch calls the ListerWatcher.
 func (c *Client[T]) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	return cache.ToListerWatcherWithContext(c.ListerWatcher).WatchWithContext(ctx, opts)
 }

@@ -10,40 +10,42 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// errNoRequests answers requests.
+// errNoRequests is the error of all requests.
 var errNoRequests = errors.New("a wrapped informer sends no requests")
 
-// Store is where the objects of a followed cache go. Calls must not overlap.
+// Store receives the objects of a followed cache. Calls must not overlap.
 type Store[T any] interface {
-	// Replace makes objects the whole content, as of a resourceVersion.
+	// Replace makes objects the whole content of the store, as of a
+	// resourceVersion.
 	Replace(objects []T, resourceVersion string)
 	// Put stores the new state of an object.
 	Put(object T)
-	// Delete removes an object. The resourceVersion is that of the deletion, empty
-	// if it is not known.
+	// Delete removes an object. resourceVersion belongs to the deletion, and is
+	// empty if it is not known.
 	Delete(object T, resourceVersion string)
 }
 
-// Client stands for a followed cache where informer.For expects a client. It
-// answers no requests.
+// Client passes a followed cache to informer.For, which expects a client. Its
+// requests return an error.
 type Client[T any] struct {
-	// Err says why the followed cache is unusable; nil if it is not.
+	// Err is why the cache cannot be followed, or nil.
 	Err error
-	// Follow fills to and keeps it up to date until ctx ends.
+	// Follow copies the cache to the store and keeps it up to date until ctx
+	// ends.
 	Follow func(ctx context.Context, to Store[T]) error
 }
 
-// Get fails.
+// Get returns an error.
 func (*Client[T]) Get(context.Context, string, metav1.GetOptions) (object T, err error) {
 	return object, errNoRequests
 }
 
-// List fails.
+// List returns an error.
 func (*Client[T]) List(context.Context, metav1.ListOptions) (*metav1.List, error) {
 	return nil, errNoRequests
 }
 
-// Watch fails.
+// Watch returns an error.
 func (*Client[T]) Watch(context.Context, metav1.ListOptions) (watch.Interface, error) {
 	return nil, errNoRequests
 }

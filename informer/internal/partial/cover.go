@@ -11,15 +11,17 @@ import (
 	"github.com/homeostat/homeostat/internal/keyspace"
 )
 
-// ErrGivenUp is why a list beside the watch is not stored: its shards were removed.
+// ErrGivenUp is the error of an additional list whose shards were removed in
+// the meantime.
 var ErrGivenUp = errors.New("the shards were removed meanwhile")
 
-// ErrOtherHistory is why a list beside the watch is not stored: the server was
-// restored since it was begun.
+// ErrOtherHistory is the error of an additional list if the server was restored
+// after the list began.
 var ErrOtherHistory = errors.New("the list is of a state that the server has lost")
 
-// Cover is the shards whose objects a cache keeps, and how far they are
-// complete. Its zero value keeps nothing.
+// Cover is the set of shards whose objects a cache keeps, and records which of
+// them are complete. The zero value keeps no shards. A list of shards that were
+// added later is an additional list: it is sent beside the watch.
 //
 // Wanted, Complete and IsLate may be called at any time. The lock under which
 // the cache changes guards all other calls.
@@ -27,13 +29,14 @@ type Cover struct {
 	wanted, complete atomic.Pointer[keyspace.Set]
 	late             atomic.Bool
 
-	// filling is the part that is being listed beside the watch; nil if none is.
+	// filling contains the shards that are being listed beside the watch, or is
+	// nil.
 	filling *Filling
-	// beside are the lists beside the watch that it has not caught up with.
+	// beside are the additional lists that the watch has not caught up with.
 	beside []listing
-	// asked is the part of wanted that the list of the watch under way brings,
-	// or the last one has brought: not what was removed since it began, and
-	// came back.
+	// asked contains the shards that the list of the watch brings. It does not
+	// contain shards that were removed after the list began, even if they were
+	// added again.
 	asked keyspace.Set
 }
 
@@ -43,13 +46,13 @@ type listing struct {
 	rv  string
 }
 
-// Filling is a part of the set that is being listed beside the watch.
+// Filling describes shards that are being listed beside the watch.
 type Filling struct {
 	set keyspace.Set
-	// deleted has the resourceVersion of deletions that the watch has brought: the
-	// list may be older.
+	// deleted contains the resourceVersions of deletions that the watch has
+	// brought in the meantime. The list may be older.
 	deleted map[types.NamespacedName]string
-	// lists are those of the watch itself meanwhile.
+	// lists are the watch's own lists in the meantime.
 	lists []listing
 }
 
@@ -60,17 +63,18 @@ func load(from *atomic.Pointer[keyspace.Set]) keyspace.Set {
 	return nil
 }
 
-// Wanted returns the shards that the watch is to bring and the cache takes.
+// Wanted returns the shards that the cache keeps, and that the watch must
+// bring.
 func (c *Cover) Wanted() keyspace.Set { return load(&c.wanted) }
 
 // Complete returns the part of Wanted that has been listed.
 func (c *Cover) Complete() keyspace.Set { return load(&c.complete) }
 
-// IsLate reports whether the watch may bring states before those that a list
-// beside it has brought.
+// IsLate reports whether the watch may still bring states that are older than
+// an additional list.
 func (c *Cover) IsLate() bool { return c.late.Load() }
 
-// common returns the intersection.
+// common returns the intersection of two sets.
 func common(a, b keyspace.Set) keyspace.Set { return a.Minus(a.Minus(b)) }
 
 // Change makes set the shards to keep.
@@ -87,28 +91,29 @@ func (c *Cover) Change(set keyspace.Set) {
 	}
 }
 
-// Ask begins a list of the watch, and returns the shards that it is to bring.
+// Ask begins a list of the watch, and returns its shards.
 func (c *Cover) Ask() keyspace.Set {
 	c.asked = c.Wanted()
 	return c.asked
 }
 
-// Asked returns those shards, as far as they were kept all the time.
+// Asked returns the shards of the last Ask that were kept since then.
 func (c *Cover) Asked() keyspace.Set { return c.asked }
 
-// Fill begins to list a part beside the watch.
+// Fill begins an additional list of set.
 func (c *Cover) Fill(set keyspace.Set) {
 	c.filling = &Filling{set: set, deleted: map[types.NamespacedName]string{}}
 }
 
-// Filling returns the part that is being listed beside the watch, nil if none is.
+// Filling returns the additional list in progress, or nil.
 func (c *Cover) Filling() *Filling { return c.filling }
 
-// Left returns the shards to take from a list beside the watch, at rv, that was
-// begun for f: those that a list of the watch has not brought at least as new.
+// Left returns the shards that must be taken from an additional list, which is
+// at rv and was begun for f. It leaves out shards of which a list of the watch
+// has brought newer states.
 //
-// Errors: ErrGivenUp if set is no longer listed, ErrOtherHistory if f is not
-// what is.
+// Errors: ErrGivenUp if set is no longer being listed, ErrOtherHistory if f is
+// not the list in progress.
 func (c *Cover) Left(f *Filling, set keyspace.Set, rv string) (left keyspace.Set, err error) {
 	switch {
 	case c.filling == nil || !c.filling.set.Includes(set): // it was removed, or all that was before
@@ -131,8 +136,8 @@ func (f *Filling) HasDeleted(key types.NamespacedName, rv string) bool {
 	return ok && versions.Older(rv, deleted)
 }
 
-// Filled ends that: states that the watch brings up to rv may be older than the
-// stored ones of set.
+// Filled ends an additional list. States that the watch brings up to rv may be
+// older than the stored ones of set.
 func (c *Cover) Filled(set keyspace.Set, rv string) {
 	c.addComplete(c.filling.set)
 	c.filling = nil
@@ -140,8 +145,8 @@ func (c *Cover) Filled(set keyspace.Set, rv string) {
 	c.late.Store(true)
 }
 
-// Restore forgets lists beside the watch: the server has lost the states that they
-// brought. One that is under way begins again.
+// Restore forgets additional lists, because the server has lost the states that
+// they brought. A list in progress begins again.
 func (c *Cover) Restore() {
 	c.beside = nil
 	c.late.Store(false)
@@ -150,14 +155,14 @@ func (c *Cover) Restore() {
 	}
 }
 
-// CaughtUp notes that the watch has come to rv.
+// CaughtUp records that the watch has reached rv.
 func (c *Cover) CaughtUp(rv string) {
 	c.beside = slices.DeleteFunc(c.beside, func(list listing) bool { return !versions.Older(rv, list.rv) })
 	c.late.Store(len(c.beside) > 0)
 }
 
-// Newest returns the newest resourceVersion of the lists that the watch has not
-// caught up with, empty if there are none.
+// Newest returns the newest resourceVersion of the additional lists that the
+// watch has not caught up with, or the empty string.
 func (c *Cover) Newest() (rv string) {
 	for _, list := range c.beside {
 		if versions.Older(rv, list.rv) {
@@ -167,8 +172,8 @@ func (c *Cover) Newest() (rv string) {
 	return rv
 }
 
-// IsOutdated reports whether a state of an object at rv is older than a list
-// beside the watch that would have had it.
+// IsOutdated reports whether an additional list would have contained the object
+// at rv, and is newer.
 func (c *Cover) IsOutdated(key types.NamespacedName, rv string) bool {
 	return key.Namespace != "" && slices.ContainsFunc(c.beside, func(list listing) bool {
 		return versions.Older(rv, list.rv) && keyspace.Has(list.set, key.Namespace)
@@ -180,7 +185,7 @@ func (c *Cover) addComplete(set keyspace.Set) {
 	c.complete.Store(&complete)
 }
 
-// Listed notes that a list of the watch has brought its shards, at rv.
+// Listed records that a list of the watch has brought its shards, at rv.
 func (c *Cover) Listed(rv string) {
 	c.addComplete(c.asked)
 	if c.filling != nil {
@@ -188,7 +193,7 @@ func (c *Cover) Listed(rv string) {
 	}
 }
 
-// Deleted notes a deletion that the watch has brought.
+// Deleted records a deletion that the watch has brought.
 func (c *Cover) Deleted(key types.NamespacedName, rv string) {
 	if c.filling != nil && keyspace.Has(c.filling.set, key.Namespace) {
 		c.filling.deleted[key] = rv

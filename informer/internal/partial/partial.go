@@ -1,6 +1,6 @@
-// Package partial has what an informer that keeps the objects of some shards
-// does differently from one that keeps all: the interface behind which it does
-// that, and the decisions, which know no watch and no store.
+// Package partial describes how an informer keeps the objects of some shards
+// instead of all objects: an interface for the cache, and decisions that depend
+// neither on a watch nor on a store.
 package partial
 
 import (
@@ -16,47 +16,47 @@ import (
 	"github.com/homeostat/homeostat/internal/wire"
 )
 
-// Cache is how an informer keeps the objects of some shards, from the first
-// call of RunShards until no call of Run is left. An informer that keeps all
-// objects has none, and none of its events passes here.
+// Cache is an informer's cache of the objects of some shards, from the first
+// call of RunShards until the last call of Run has ended. An informer that
+// keeps all objects has no such cache, and does not call it.
 //
 // It is an interface so that a program which never calls RunShards does not
 // link it.
-type Cache[T any] interface { //nolint:interfacebloat // one implementation, and one place that says what it is
-	// Put stores the new state of an object that the watch has brought, Remove
-	// one that was deleted.
+type Cache[T any] interface { //nolint:interfacebloat // it has one implementation
+	// Put stores the new state of an object that the watch has brought. Remove
+	// removes an object.
 	Put(it *tree.Item[T])
 	Remove(last T)
-	// Replace makes the list of the watch that is under way the whole content
-	// of the shards that it was asked for, and then calls done.
+	// Replace makes the list of the watch the whole content of the shards that
+	// were requested, and then calls done.
 	Replace(rv string, items []*tree.Item[T], how versions.Occasion, done func())
-	// CaughtUp notes that the watch has come to rv.
+	// CaughtUp records that the watch has reached rv.
 	CaughtUp(rv string)
 
-	// Wanted returns the shards whose objects are kept, and Complete those of
-	// which all objects have been listed.
+	// Wanted returns the shards whose objects are kept. Complete returns the
+	// shards whose objects have all been listed.
 	Wanted() keyspace.Set
 	Complete() keyspace.Set
-	// Side is where objects of other shards are left out, "client" or "server";
-	// empty while that is unknown.
+	// Side returns which side leaves out objects of other shards: "client",
+	// "server", or the empty string if this is not known yet.
 	Side() string
 
-	// SelectList begins a list of the watch, or its next page, SelectWatch a
-	// watch, of which it returns the shards, and Select any other request for
-	// some shards.
+	// SelectList adds shards to the request for a list of the watch or its next
+	// page, SelectWatch to the request for a watch, whose shards it returns,
+	// and Select to other requests.
 	SelectList(opts *metav1.ListOptions)
 	SelectWatch(opts *metav1.ListOptions, streaming bool) keyspace.Set
 	Select(opts *metav1.ListOptions, of keyspace.Set)
-	// List and Watch leave out objects of other shards before they decode them,
-	// if that is possible. Keep does that for another client.
+	// List and Watch drop objects of other shards, if possible before they are
+	// decoded. Keep returns a function that does this for another client.
 	List(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error)
 	Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
 	Keep() wire.Keep
 
-	// Join follows a call of Run, of one that wants all objects if whole is
-	// set, until leave is called. It drops what another session has left, and
-	// calls joined.
+	// Join adds a call of Run, which wants all objects if whole is set, until
+	// leave is called. It drops the remains of an earlier session, and calls
+	// joined.
 	Join(ctx context.Context, whole bool, joined func()) (leave func())
-	// End removes all objects: no call of Run is left.
+	// End removes all objects after the last call of Run.
 	End()
 }

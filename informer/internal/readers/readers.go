@@ -9,11 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// mostWatches are read by one goroutine.
+// mostWatches is the number of watches that one goroutine reads.
 const mostWatches = 64
 
-// Readers read watches. The zero value is ready to use; its methods are safe for
-// concurrent use.
+// Readers reads many watches. The zero value is ready to use. Its methods are
+// safe for concurrent use.
 type Readers struct {
 	running sync.WaitGroup
 
@@ -21,24 +21,24 @@ type Readers struct {
 	groups []*group
 }
 
-// reading is a watch that is read.
+// reading is a watch that is being read.
 type reading struct {
 	from    <-chan watch.Event
 	receive func(event watch.Event, open bool)
 	ended   bool
 }
 
-// group is the watches that one goroutine reads.
+// group contains the watches that one goroutine reads.
 type group struct {
 	of       *Readers
 	wake     chan struct{}
 	readings []*reading
 }
 
-// Read calls receive for each event of a watch, one after the other, and once
-// with open false when its channel is closed, until stop is called. A call that
-// has begun may still run when stop returns. receive must not block: other
-// watches wait for it.
+// Read calls receive for each event of a watch, one after the other, until stop
+// is called. When the watch's channel is closed, it calls receive once with
+// open false. A call that has begun may still be running when stop returns.
+// receive must not block, because other watches wait for it.
 func (r *Readers) Read(from <-chan watch.Event, receive func(event watch.Event, open bool)) (stop func()) {
 	one := &reading{from: from, receive: receive}
 	r.mu.Lock()
@@ -63,11 +63,11 @@ func (r *Readers) Read(from <-chan watch.Event, receive func(event watch.Event, 
 	}
 }
 
-// Wait returns when nothing is read any more, and every call of receive has
+// Wait returns when no watch is being read, and every call of receive has
 // returned.
 func (r *Readers) Wait() { r.running.Wait() }
 
-// wakeUp makes the goroutine of the group look at its watches again.
+// wakeUp makes the goroutine of the group read its list of watches again.
 func (g *group) wakeUp() {
 	select {
 	case g.wake <- struct{}{}:
@@ -75,8 +75,8 @@ func (g *group) wakeUp() {
 	}
 }
 
-// run reads until no watch is left. If a call of receive ends the goroutine,
-// another one goes on.
+// run reads until there are no watches. If a call of receive ends the
+// goroutine, another goroutine continues.
 func (g *group) run() {
 	finished := false
 	defer func() {
@@ -118,12 +118,12 @@ func (g *group) receive(current []*reading, cases []reflect.SelectCase) bool {
 		one.receive(watch.Event{}, false)
 		return false
 	}
-	event, _ := reflect.TypeAssert[watch.Event](value) // the channel has no others
+	event, _ := reflect.TypeAssert[watch.Event](value) // the channel's elements are events
 	one.receive(event, true)
 	return true
 }
 
-// current returns the watches to read, and removes the group if there is none.
+// current returns the watches to read, and removes the group if it is empty.
 func (g *group) current() []*reading {
 	g.of.mu.Lock()
 	defer g.of.mu.Unlock()

@@ -1,8 +1,7 @@
-// Package tree has the data structures of an informer's store: a hash table for
-// reads by key, a persistent tree for each state of the cache, and indexes of
-// such trees.
+// Package tree contains the data structures of an informer's store: a hash table
+// for reads by key, a persistent tree for each state of the cache, and indexes.
 //
-// One writer at a time changes them. Readers take no lock: an item, a node and
-// a posting never change, and the slots of a table are read atomically. The
-// package knows nothing of Kubernetes but keys, and fingerprints of specs.
+// One writer at a time changes them. Readers take no lock: items, nodes and
+// postings never change, and the slots of a table are read atomically. Of
+// Kubernetes, the package knows only keys and fingerprints of specs.
 package tree

@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// Index finds objects by the values that a function gives them. It is immutable.
+// Index finds objects by values that a function computes from them. It is
+// immutable.
 type Index[T any] interface {
 	// After returns the index after changes. It panics if the function does.
 	After(changes []Change[T]) Index[T]
@@ -14,13 +15,13 @@ type Index[T any] interface {
 	Try(object T)
 }
 
-// Posting holds the objects of one value.
+// Posting contains the objects with one value.
 type Posting[T any] struct {
 	Root  *Node[T]
 	Count int
 }
 
-// with returns p after a change to an item of its value.
+// with returns p after a change to an item with its value.
 func (p Posting[T]) with(c Change[T]) Posting[T] {
 	if root := p.Root.Swap(c.Old, c.New); root != nil {
 		return Posting[T]{root, p.Count}
@@ -38,14 +39,14 @@ func (p Posting[T]) without(it *Item[T]) Posting[T] {
 	return Posting[T]{p.Root.Without(it.Key), p.Count}
 }
 
-// Postings is the index of the values that a function gives objects.
+// Postings is an index by the values that a function computes.
 type Postings[T any, V comparable] struct {
 	of   func(T) []V
 	seed maphash.Seed
 	root *trie[V, Posting[T]]
 }
 
-// NewPostings returns the index of no objects by the values of a function.
+// NewPostings returns an empty index by the values that of computes.
 func NewPostings[T any, V comparable](of func(T) []V) *Postings[T, V] {
 	return &Postings[T, V]{of: of, seed: maphash.MakeSeed()}
 }
@@ -56,7 +57,8 @@ func (p *Postings[T, V]) Get(value V) Posting[T] {
 	return known
 }
 
-// manyChanges are cheaper to apply value by value than one by one.
+// manyChanges is the number of changes from which it is cheaper to apply them
+// value by value.
 const manyChanges = 64
 
 // After returns the index after changes.
@@ -86,8 +88,8 @@ func (p *Postings[T, V]) After(changes []Change[T]) Index[T] {
 	return &next
 }
 
-// ofStored returns the values of an object that is stored: none if the function
-// panics, since the index does not have such an object.
+// ofStored returns the values of a stored object. It returns nil if the
+// function panics, because the index does not contain such an object.
 func (p *Postings[T, V]) ofStored(object T) (values []V) {
 	defer func() { _ = recover() }()
 	return p.of(object)
@@ -107,9 +109,9 @@ func (p *Postings[T, V]) edit(value V, edit func(Posting[T]) Posting[T]) {
 	p.root = p.root.with(&leaf[V, Posting[T]]{hash: hash, value: value, known: known}, 0)
 }
 
-// applyMany groups the changes by value first.
+// applyMany applies changes after grouping them by value.
 func (p *Postings[T, V]) applyMany(changes []Change[T]) {
-	edited := map[V]map[*Item[T]]bool{} // whether the item stays
+	edited := map[V]map[*Item[T]]bool{} // true if the item stays
 	note := func(it *Item[T], values []V, stays bool) {
 		for _, value := range values {
 			if edited[value] == nil {
@@ -144,10 +146,10 @@ func (p *Postings[T, V]) applyMany(changes []Change[T]) {
 	}
 }
 
-// trie is a persistent hash map: nodes never change once they are reachable. The
-// nil trie is empty.
+// trie is a persistent hash map. Its nodes do not change once they are
+// reachable. The nil trie is empty.
 type trie[V comparable, P any] struct {
-	// set has a bit for each of the 32 branches that exists.
+	// set has a bit for each of the 32 possible branches.
 	set  uint32
 	kids []branch[V, P] // in order
 }
@@ -158,8 +160,8 @@ type branch[V comparable, P any] struct {
 	leaf   *leaf[V, P]
 }
 
-// leaf holds one value; next is a different one with the same hash, nearly
-// always nil.
+// leaf contains one value. next is a leaf with a different value and the same
+// hash, which is rare.
 type leaf[V comparable, P any] struct {
 	hash  uint64
 	value V
@@ -167,17 +169,18 @@ type leaf[V comparable, P any] struct {
 	next  *leaf[V, P]
 }
 
-// trieBits of the hash select a branch.
+// trieBits is the number of hash bits that select a branch.
 const trieBits = 5
 
-// position returns the bit of hash's branch at depth, and its index in kids.
+// position returns the bit of hash's branch at depth, and the branch's index in
+// kids.
 func (t *trie[V, P]) position(hash uint64, depth uint) (bit uint32, at int) {
 	bit = 1 << (hash >> depth & (1<<trieBits - 1))
 	return bit, bits.OnesCount32(t.set & (bit - 1))
 }
 
-// get returns the leaf stored for value, whose hash takes five bits at each
-// depth. Values with equal hashes are in one leaf, one after the other.
+// get returns the posting of value. The hash selects a branch with five bits at
+// each depth. Values with equal hashes are in one list of leaves.
 func (t *trie[V, P]) get(hash uint64, value V) (known P, ok bool) {
 	for depth := uint(0); t != nil; depth += trieBits {
 		bit, at := t.position(hash, depth)
@@ -199,7 +202,7 @@ func (t *trie[V, P]) get(hash uint64, value V) (known P, ok bool) {
 	return known, false
 }
 
-// with returns t with l, in place of the leaf stored for its value.
+// with returns t with l, which replaces the leaf of the same value.
 func (t *trie[V, P]) with(l *leaf[V, P], depth uint) *trie[V, P] {
 	if t == nil {
 		t = &trie[V, P]{}
@@ -221,7 +224,7 @@ func (t *trie[V, P]) with(l *leaf[V, P], depth uint) *trie[V, P] {
 	return &trie[V, P]{set: t.set, kids: splice(t.kids, at, at+1, b)}
 }
 
-// without returns t without value: nil if nothing is left.
+// without returns t without value, or nil if the result is empty.
 func (t *trie[V, P]) without(hash uint64, value V, depth uint) *trie[V, P] {
 	if t == nil {
 		return nil

@@ -8,13 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Table finds items by key: a hash table with open addressing that any number of
-// goroutines read while one at a time writes. Readers take no lock and write no
+// Table finds items by key. It is a hash table with open addressing. Any number
+// of goroutines can read it while one writes. Readers take no lock and write no
 // memory. It must be filled before it is used.
 type Table[T any] struct{ current atomic.Pointer[slots[T]] }
 
-// slot belongs to one key until the table is rebuilt: its item changes, and is nil
-// after the object was deleted, but its hash is written once.
+// slot belongs to one key until the table is rebuilt. Its hash is written once.
+// Its item changes, and is nil after the object was deleted.
 type slot[T any] struct {
 	// hash is 0 if the slot is free.
 	hash atomic.Uint64
@@ -23,14 +23,14 @@ type slot[T any] struct {
 
 type slots[T any] struct {
 	seed maphash.Seed
-	// all has a power of two of slots, of which at most half are used.
+	// all has a power of two of slots. At most half of them are used.
 	all []slot[T]
-	// free counts the slots that may still be used before the table is rebuilt.
+	// free is the number of slots that may be used before the table is rebuilt.
 	free int
 }
 
-// find returns the slot of key, or else the free slot at which the search for
-// it ends and the hash that is to be stored there.
+// find returns the slot of key. If key has no slot, it returns the free slot at
+// which the search ends, and the hash to store in it.
 func (s *slots[T]) find(key types.NamespacedName) (at *slot[T], free uint64) {
 	hash := maphash.Comparable(s.seed, key) | 1<<63
 	for n := hash; ; n++ {
@@ -39,8 +39,8 @@ func (s *slots[T]) find(key types.NamespacedName) (at *slot[T], free uint64) {
 		case 0:
 			return at, hash
 		case hash:
-			// Two keys may have one hash: the search for the later one continues,
-			// unless the item of the earlier one was removed.
+			// Two keys can have the same hash. The search for the second one
+			// goes on, unless the item of the first one was removed.
 			if it := at.item.Load(); it != nil && it.Key == key {
 				return at, 0
 			}
@@ -48,15 +48,15 @@ func (s *slots[T]) find(key types.NamespacedName) (at *slot[T], free uint64) {
 	}
 }
 
-// Get returns the item of key, nil if there is none.
+// Get returns the item of key, or nil.
 func (t *Table[T]) Get(key types.NamespacedName) *Item[T] {
 	if at, free := t.current.Load().find(key); free == 0 {
 		return at.item.Load()
 	}
-	return nil // a free slot may be about to get another key
+	return nil // a writer may be storing another key in the free slot
 }
 
-// Put stores it instead of the item with the same key.
+// Put stores an item, which replaces the item with the same key.
 func (t *Table[T]) Put(it *Item[T]) {
 	if s := t.current.Load(); s.free == 0 {
 		var items []*Item[T]
@@ -70,8 +70,8 @@ func (t *Table[T]) Put(it *Item[T]) {
 	t.current.Load().put(it)
 }
 
-// put stores it, for which there must be a free slot. The item is stored before
-// the hash: a reader that finds the hash finds the item.
+// put stores an item. There must be a free slot. The item is stored before the
+// hash, so that a reader that finds the hash finds the item.
 func (s *slots[T]) put(it *Item[T]) {
 	at, free := s.find(it.Key)
 	at.item.Store(it)
@@ -87,8 +87,8 @@ func (t *Table[T]) Remove(key types.NamespacedName) {
 	at.item.Store(nil)
 }
 
-// Fill replaces the whole content by items. An eighth of their number may come
-// before the table is rebuilt.
+// Fill replaces the whole content by items. After that, an eighth of their
+// number can be added before the table is rebuilt.
 func (t *Table[T]) Fill(items []*Item[T]) {
 	size := 1 << bits.Len(uint(max(4, len(items)*9/4)))
 	s := &slots[T]{seed: maphash.MakeSeed(), all: make([]slot[T], size), free: size / 2}

@@ -10,16 +10,17 @@ import (
 	"github.com/homeostat/homeostat/internal/wire"
 )
 
-// fanout is the maximal number of entries in a node. Larger nodes make reads
-// cheaper and writes more expensive: a write copies one node per level.
+// fanout is the maximum number of entries in a node. Larger nodes make reads
+// cheaper and writes more expensive, because a write copies one node per level.
 const fanout = 64
 
-// Item is one object of the store with its key. It is immutable: an update makes
+// Item is one stored object with its key. It is immutable: an update makes
 // another item.
 type Item[T any] struct {
 	Key    types.NamespacedName
 	Object T
-	// Spec is the fingerprint of the spec as it was received; zero if unknown.
+	// Spec is the fingerprint of the spec as it was received, or zero if it is
+	// unknown.
 	Spec wire.Fingerprint
 }
 
@@ -31,8 +32,8 @@ func CompareKeys(a, b types.NamespacedName) int {
 	return strings.Compare(a.Name, b.Name)
 }
 
-// entry is an item beside its object: iteration that only yields objects finds
-// them in one array and does not read the items.
+// entry is an item and its object. Iteration over objects reads the entries of
+// one array, and not the items.
 type entry[T any] struct {
 	*Item[T]
 	Object T
@@ -40,11 +41,12 @@ type entry[T any] struct {
 
 func entryOf[T any](it *Item[T]) entry[T] { return entry[T]{it, it.Object} }
 
-// Node is a persistent B+ tree of items, sorted by key. Nodes never change once
-// they are reachable: every edit copies the path to its leaf, so that each root is
-// a snapshot. The nil node is the empty tree.
+// Node is a persistent B+ tree of items, sorted by key. Nodes do not change
+// once they are reachable. Every edit copies the path to its leaf, so each root
+// is a snapshot. The nil node is the empty tree.
 type Node[T any] struct {
-	// items are a leaf's items; otherwise the smallest item of each child.
+	// items are a leaf's items. In other nodes they are the smallest item of
+	// each child.
 	items []entry[T]
 	kids  []*Node[T] // nil in a leaf
 }
@@ -107,7 +109,7 @@ func (n *Node[T]) child(key types.NamespacedName) int {
 	return at - 1
 }
 
-// Get returns the item of key, nil if n has none.
+// Get returns the item of key, or nil.
 func (n *Node[T]) Get(key types.NamespacedName) *Item[T] {
 	if n == nil {
 		return nil
@@ -121,7 +123,7 @@ func (n *Node[T]) Get(key types.NamespacedName) *Item[T] {
 	return nil
 }
 
-// With returns n with it in place of the item of the same key, if there is one.
+// With returns n with an item, which replaces the item of the same key.
 func (n *Node[T]) With(it *Item[T]) *Node[T] {
 	if n == nil {
 		return &Node[T]{items: []entry[T]{entryOf(it)}}
@@ -133,8 +135,8 @@ func (n *Node[T]) With(it *Item[T]) *Node[T] {
 	return kids[0]
 }
 
-// Swap returns n with it in place of old, which has the same key. It compares and
-// copies less than With does. It returns nil if old is nil or not in n.
+// Swap returns n with it instead of old, which has the same key. It compares
+// and copies less than With. It returns nil if old is nil or not in n.
 func (n *Node[T]) Swap(old, it *Item[T]) *Node[T] {
 	if n == nil || old == nil {
 		return nil
@@ -161,7 +163,7 @@ func (n *Node[T]) Swap(old, it *Item[T]) *Node[T] {
 	return next
 }
 
-// insert returns what replaces n: one node, or two when it was full.
+// insert returns the nodes that replace n: one node, or two if n was full.
 func (n *Node[T]) insert(it *Item[T]) []*Node[T] {
 	if n.kids == nil {
 		at, exact := n.search(it.Key)
@@ -176,17 +178,18 @@ func (n *Node[T]) insert(it *Item[T]) []*Node[T] {
 	return split(n.replace(at, at+1, kids...))
 }
 
-// replace returns n with kids in place of those from low to high.
+// replace returns n with kids instead of its kids from low to high.
 func (n *Node[T]) replace(low, high int, kids ...*Node[T]) *Node[T] {
 	return &Node[T]{items: splice(n.items, low, high, firsts(kids)...), kids: splice(n.kids, low, high, kids...)}
 }
 
-// split returns n alone, or two halves of it if it has too many items.
+// split returns n, or its two halves if it has too many items.
 func split[T any](n *Node[T]) []*Node[T] {
 	if len(n.items) <= fanout {
 		return []*Node[T]{n}
 	}
-	// Separate arrays: otherwise one half would keep objects of the other alive.
+	// The halves get separate arrays, so that neither keeps objects of the
+	// other alive.
 	half := len(n.items) / 2
 	left, right := &Node[T]{items: slices.Clone(n.items[:half])}, &Node[T]{items: slices.Clone(n.items[half:])}
 	if n.kids != nil {
@@ -207,8 +210,8 @@ func (n *Node[T]) Without(key types.NamespacedName) *Node[T] {
 	return n
 }
 
-// remove returns n without the item of key, which must be in it: nil if it was the
-// only one.
+// remove returns n without the item of key, which must be in n. It returns nil
+// if the item was the only one.
 func (n *Node[T]) remove(key types.NamespacedName) *Node[T] {
 	at := n.child(key)
 	if n.kids == nil {
@@ -237,12 +240,13 @@ func merge[T any](left, right *Node[T]) []*Node[T] {
 	return split(&Node[T]{items: slices.Concat(left.items, right.items), kids: slices.Concat(left.kids, right.kids)})
 }
 
-// splice returns a copy of all with instead in place of all[low:high].
+// splice returns a copy of all in which instead replaces all[low:high].
 func splice[E any](all []E, low, high int, instead ...E) []E {
 	return slices.Concat(all[:low], instead, all[high:])
 }
 
-// All calls yield for the objects of n in order, and reports whether to go on.
+// All calls yield for the objects of n in order, and reports whether to
+// continue.
 func (n *Node[T]) All(yield func(T) bool) bool {
 	if n == nil {
 		return true
@@ -264,7 +268,7 @@ func (n *Node[T]) All(yield func(T) bool) bool {
 }
 
 // Namespace calls yield for the objects of one namespace in order, and reports
-// whether to go on with the next node.
+// whether to continue with the next node.
 func (n *Node[T]) Namespace(name string, yield func(T) bool) bool {
 	if n == nil {
 		return true
@@ -288,8 +292,9 @@ func (n *Node[T]) Namespace(name string, yield func(T) bool) bool {
 	return end == len(n.items)
 }
 
-// endOf returns the position after the last item of a namespace in a leaf, where
-// at is the position of the first one. It reads few items: each is a cache miss.
+// endOf returns the position after the last item of a namespace in a leaf. at
+// is the position of the first one. It reads few items, because each read is a
+// cache miss.
 func (n *Node[T]) endOf(namespace string, at int) int {
 	end := len(n.items)
 	if at == end || n.items[end-1].Key.Namespace == namespace {
@@ -315,6 +320,6 @@ func (n *Node[T]) AppendItems(to []*Item[T]) []*Item[T] {
 	return to
 }
 
-// Change is one change of one object. Old is nil if it was not known, New is
-// nil if it was deleted.
+// Change is one change of one object. Old is nil if the object is new, and New
+// is nil if it was deleted.
 type Change[T any] struct{ Old, New *Item[T] }

@@ -1,16 +1,18 @@
-// Package versions has what an informer knows of resourceVersions: how far its
-// watches have come, how new its cache is known to be, and why a list was sent.
+// Package versions records what an informer knows about resourceVersions: the ones
+// that its watches have reached, how new its cache is known to be, and why a list
+// was sent.
 package versions
 
-// Occasion is why a list of the watch was sent.
+// Occasion is the reason for a list of the watch.
 type Occasion uint8
 
 const (
-	// FirstList is the first one of an informer that runs.
+	// FirstList is the first list of a running informer.
 	FirstList Occasion = iota
 	// Relist follows a watch that could not be resumed.
 	Relist
-	// RestoredList follows a restore of the server's storage. An object of the same
-	// resourceVersion may be another one, so all count as changed.
+	// RestoredList follows a restore of the server's storage. All objects count
+	// as changed, because the same resourceVersion may now belong to a
+	// different state.
 	RestoredList
 )

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
-// Marks are how far a cache has come: for each watch, the newest
-// resourceVersion up to which everything has been stored and delivered.
+// Marks record how far a cache has come: for each watch, the newest
+// resourceVersion up to which all changes have been stored and delivered.
 type Marks struct {
 	mu      sync.Mutex        // guards the fields below
 	marks   map[string]string // by namespace
@@ -18,14 +18,15 @@ type Marks struct {
 	waiting []*Waiter // in the order of their calls of On
 }
 
-// Waiter is a call that is due when a watermark reaches a resourceVersion.
+// Waiter is a call that is made when a mark reaches a resourceVersion.
 type Waiter struct {
-	// Namespace says whose watch counts, if it has one of its own.
+	// Namespace selects the watch that counts, if the namespace has its own
+	// watch.
 	Namespace string
 	RV        string
-	// AnyRV says that the first list is all that counts.
+	// AnyRV reports whether the call waits only for the first list.
 	AnyRV bool
-	// Ready, if set, alone decides whether the call is due; the other
+	// Ready decides alone whether the call is made, if it is set. The other
 	// conditions are then ignored.
 	Ready func() bool
 	Call  func()
@@ -45,12 +46,13 @@ func (w *Marks) Of(namespace string) string {
 	return w.marks[namespace]
 }
 
-// Advance sets the mark of the watch of namespace. A watch only goes forward; a new
-// list may go back.
+// Advance sets the mark of the watch of namespace. Events move it only forward.
+// A new list may move it back.
 func (w *Marks) Advance(namespace, rv string, list bool) {
 	w.mu.Lock()
 	if !list {
-		// A mark that is no number, as fakes have, is replaced by the first number.
+		// The marks of fakes are not numbers. They are replaced by the first
+		// number.
 		_, bad := resourceversion.CompareResourceVersion(rv, "1")
 		c, unknown := resourceversion.CompareResourceVersion(rv, w.marks[namespace])
 		if bad != nil || unknown == nil && c <= 0 {
@@ -65,8 +67,9 @@ func (w *Marks) Advance(namespace, rv string, list bool) {
 	w.updateAndUnlock()
 }
 
-// SetSynced notes whether all watches have stored and delivered their first
-// list, which synced tells while no other call can note what was before.
+// SetSynced stores the result of synced, which reports whether all watches have
+// stored and delivered their first list. It calls synced with mu held, so that
+// concurrent updates stay in order.
 func (w *Marks) SetSynced(synced func() bool) {
 	w.mu.Lock()
 	w.synced = synced()
@@ -80,15 +83,15 @@ func (w *Marks) Forget(namespace string) {
 	w.updateAndUnlock()
 }
 
-// Reset removes all marks: no watch is left.
+// Reset removes all marks when there are no watches.
 func (w *Marks) Reset() {
 	w.mu.Lock()
 	clear(w.marks)
 	w.updateAndUnlock()
 }
 
-// updateAndUnlock recomputes the low mark and runs the calls that it releases. The
-// caller holds mu, which is unlocked while they run.
+// updateAndUnlock computes the lowest mark again and makes the calls that are
+// due. The caller holds mu, which is released before the calls.
 func (w *Marks) updateAndUnlock() {
 	w.low = ""
 	first := true
@@ -111,7 +114,7 @@ func (w *Marks) updateAndUnlock() {
 	}
 }
 
-// On calls the Waiter's function once, at once or when a mark reaches its
+// On calls the Waiter's function once: at once, or when a mark reaches its
 // resourceVersion. cancel does not wait for a call that has begun.
 func (w *Marks) On(waiting *Waiter) (cancel func()) {
 	w.mu.Lock()
@@ -135,7 +138,7 @@ func (w *Marks) reached(waiting *Waiter) bool {
 	switch {
 	case waiting.Ready != nil:
 		return waiting.Ready()
-	case own && waiting.Namespace != "" && !waiting.AnyRV: // it has its first list, others may not
+	case own && waiting.Namespace != "" && !waiting.AnyRV: // this watch has its first list, although others may not
 	case !w.synced || waiting.AnyRV:
 		return w.synced
 	case !own:
@@ -145,8 +148,9 @@ func (w *Marks) reached(waiting *Waiter) bool {
 	return err != nil || c >= 0
 }
 
-// Older reports whether resourceVersion a is before b. Those that cannot be
-// compared, as with fakes, are not; none is before any.
+// Older reports whether resourceVersion a is older than b. It returns false if
+// they cannot be compared, as with fakes. An empty resourceVersion is older
+// than all others.
 func Older(a, b string) bool {
 	if a == "" {
 		return b != ""
@@ -155,8 +159,8 @@ func Older(a, b string) bool {
 	return err == nil && c < 0
 }
 
-// WaitFor waits until on calls the function that it is given, and reports whether
-// that was before the end of ctx.
+// WaitFor calls on with a function, and waits until that function is called. It
+// returns false if ctx ends first.
 func WaitFor(ctx context.Context, on func(f func()) (cancel func())) bool {
 	done := make(chan struct{})
 	defer on(func() { close(done) })()

@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// Proof is how new the cache of a watch is known to be.
+// Proof records how new the cache of a watch is known to be.
 type Proof struct {
 	mu     sync.Mutex    // guards the following
-	calls  int           // of this burst
-	last   time.Time     // call
-	asking chan struct{} // closed when the request under way has ended; nil if none is
-	asked  time.Time     // when the cache was not older than the server
-	pause  time.Time     // nothing is asked before
+	calls  int           // in this burst
+	last   time.Time     // the last call
+	asking chan struct{} // closed when the request in flight has ended; nil without one
+	asked  time.Time     // when the cache was last as new as the server
+	pause  time.Time     // no request is sent before
 }
 
-// Holds reports whether the cache is not older than the server was at the call or
-// maxAge ago. prove asks the server.
+// Holds reports whether the cache is at least as new as the server was at the
+// call or maxAge ago. It calls prove to ask the server.
 func (p *Proof) Holds(ctx context.Context, prove func(context.Context) bool) bool {
 	called := time.Now()
 	p.mu.Lock()
@@ -52,9 +52,9 @@ func (p *Proof) Holds(ctx context.Context, prove func(context.Context) bool) boo
 	}
 }
 
-// ask records whether prove, called now, has proven the cache.
+// ask calls prove, and records the result for now.
 func (p *Proof) ask(ctx context.Context, now time.Time, prove func(context.Context) bool) (proven bool) {
-	defer func() { // also after a panic
+	defer func() { // also if prove panics
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		switch {
@@ -72,10 +72,10 @@ func (p *Proof) ask(ctx context.Context, now time.Time, prove func(context.Conte
 const (
 	// maxAge is how far the cache may be behind the server for IsDeleted.
 	maxAge = 100 * time.Millisecond
-	// burst is the number of calls of IsDeleted, each soon after the one
-	// before, from which on the server is asked: a GET of the object is cheaper
-	// for a few.
+	// burst is the number of calls of IsDeleted in quick succession from which
+	// on the server is asked. For fewer calls, a GET of each object is cheaper.
 	burst = 8
-	// Pause follows an attempt that has proven nothing.
+	// Pause is the time without further attempts after an attempt that has
+	// proven nothing.
 	Pause = time.Second
 )
