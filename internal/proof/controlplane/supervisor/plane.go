@@ -66,14 +66,10 @@ func (p *plane) start(ctx context.Context) error {
 func (p *plane) await(ctx context.Context, c component) error {
 	tick := time.NewTicker(probeInterval)
 	defer tick.Stop()
-	var lacks error
 	for {
-		err := probe(ctx, p.client, c.ready)
-		if err == nil {
+		lacks := probe(ctx, p.client, c.ready)
+		if lacks == nil {
 			return nil
-		}
-		if lacks == nil || ctx.Err() == nil { // that the time is over says nothing about the component
-			lacks = err
 		}
 		select {
 		case <-ctx.Done():
