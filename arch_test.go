@@ -63,6 +63,8 @@ var table = map[string][]string{
 	},
 	// What writes one. It links none of them.
 	"operator/new": {},
+	// What stays on controller-runtime; a module of its own.
+	"controllerruntime": {"cluster", "informer", "informer/clientgo", "internal"},
 	// The test kit.
 	"reconcile/reconciletest":        append([]string{"internal"}, sdk...),
 	"reconcile/reconciletest/actors": {"reconcile/reconciletest"},
@@ -84,7 +86,7 @@ var heavy = map[string][]string{
 	"github.com/spf13/cobra":          {"examples"},
 	"k8s.io/cli-runtime/":             {"examples/observe"},
 	"github.com/onsi/":                {"internal/test"},
-	"sigs.k8s.io/controller-runtime/": {"examples/interop", "examples/anyprogram", "internal/proof/bench"},
+	"sigs.k8s.io/controller-runtime/": {"controllerruntime", "examples/interop", "examples/anyprogram", "internal/proof/bench"},
 	"testing":                         {"reconcile/reconciletest", "internal"},
 }
 

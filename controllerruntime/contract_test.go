@@ -1,0 +1,37 @@
+package controllerruntime_test
+
+import (
+	"testing"
+
+	"github.com/homeostat/homeostat/internal/test/contract"
+)
+
+func TestContract(t *testing.T) {
+	contract.Check(t, contract.Tests{
+		"The first Get of an object reads it from the server, and from then on it is watched by its " +
+			"name.": TestTheFirstGetReadsAndWatchesOneObject,
+		"An object that was read is answered from memory, without a request.":                    TestWhatWasReadIsAnsweredFromMemory,
+		"The verbs list and watch on the names that are read are enough.":                        TestOnlyListAndWatchByNameAreSent,
+		"An object that the server does not have is watched, too.":                               TestAnAbsentObjectIsWatched,
+		"An object that must not be read is an error of its own Get alone, until it is allowed.": TestAForbiddenObjectIsAnErrorOfItsOwn,
+		"An object that nobody has read for Options.Keep is dropped.":                            TestWhatNobodyReadsIsDropped,
+		"While a controller watches the kind, an object that was read stays cached as long as it " +
+			"exists.": TestWhatIsWatchedStays,
+		"Handlers get the events of the objects that were read, and no deletion of one that is only dropped.": func(t *testing.T) {
+			TestHandlersGetEventsOfWhatWasRead(t)
+			TestADropIsNoDeletion(t)
+		},
+		"A handler that is added later first gets the objects that are cached.": TestALaterHandlerFirstGetsWhatIsCached,
+		"A Get sees what the manager's client wrote before it.":                 TestAGetSeesEarlierWrites,
+		"The client's EnableReadYourWritesConsistency does not wait for objects that nobody has " +
+			"read.": TestReadYourWritesOfTheClientDoesNotHang,
+		"List asks the server, within the namespaces and selectors of the cache's options.": TestListAsksTheServer,
+		"List refuses to answer if Options.RefuseLists is set.":                             TestListsAreRefused,
+		"A field index works for List, by a function that is applied to what the server has " +
+			"sent.": TestAFieldIndexSelectsWhatTheServerSends,
+		"Transforms, namespaces and selectors of the cache's options are applied.": TestSettingsOfTheCacheApply,
+		"Objects are copied for each Get, unless UnsafeDisableDeepCopy is set.":    TestObjectsAreCopiedUnlessTold,
+		"Typed, unstructured and metadata-only objects of the kind are separate, as in controller-runtime's own " +
+			"cache.": TestRepresentationsAreSeparate,
+	})
+}

@@ -1,0 +1,51 @@
+// Package controllerruntime is for operators that stay on controller-runtime.
+// [NewCache] puts this module's cache behind a manager, and caches kinds such as
+// Secrets on demand: only the objects that reconcilers read.
+//
+//	ctrl.Options{NewCache: controllerruntime.NewCache(&controllerruntime.Options{
+//		OnDemand: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}},
+//	})}
+//
+// Reconcilers, watches, predicates and clients do not change. For all other
+// kinds the cache is controller-runtime's own, around the informers of package
+// informer/clientgo.
+//
+//	Get of a Secret ──▶ is it held? ──no──▶ list and watch it by its name
+//	                        │yes                      │
+//	                        └────────▶ answer from memory ──▶ Watches, Owns
+//
+// The contract of a kind that is cached on demand:
+//
+//   - The first Get of an object reads it from the server, and from then on it is
+//     watched by its name.
+//   - An object that was read is answered from memory, without a request.
+//   - The verbs list and watch on the names that are read are enough.
+//   - An object that the server does not have is watched, too.
+//   - An object that must not be read is an error of its own Get alone, until it
+//     is allowed.
+//   - An object that nobody has read for Options.Keep is dropped.
+//   - While a controller watches the kind, an object that was read stays cached as
+//     long as it exists.
+//   - Handlers get the events of the objects that were read, and no deletion of
+//     one that is only dropped.
+//   - A handler that is added later first gets the objects that are cached.
+//   - A Get sees what the manager's client wrote before it.
+//   - The client's EnableReadYourWritesConsistency does not wait for objects that
+//     nobody has read.
+//   - List asks the server, within the namespaces and selectors of the cache's
+//     options.
+//   - List refuses to answer if Options.RefuseLists is set.
+//   - A field index works for List, by a function that is applied to what the
+//     server has sent.
+//   - Transforms, namespaces and selectors of the cache's options are applied.
+//   - Objects are copied for each Get, unless UnsafeDisableDeepCopy is set.
+//   - Typed, unstructured and metadata-only objects of the kind are separate, as
+//     in controller-runtime's own cache.
+//
+// The options of the manager's cache for other kinds work as they do without
+// NewCache. ReaderFailOnMissingInformer concerns other kinds only: naming a kind
+// in OnDemand is what makes it cached.
+//
+// Costs: each object is a watch of its own until one namespace has a hundred of
+// them, see [informer.Referenced]. What a List returns is decoded anew each time.
+package controllerruntime

@@ -1,0 +1,61 @@
+package controllerruntime
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/homeostat/homeostat/internal/bound"
+	"github.com/homeostat/homeostat/internal/option"
+)
+
+// Defaults of Options.
+const (
+	defaultKeep       = 10 * time.Minute
+	defaultKeepAbsent = 24 * time.Hour
+)
+
+// Options of [NewCache]. Nil and zero fields mean the defaults.
+type Options struct {
+	// OnDemand has an example of each kind whose objects are cached when they
+	// are read. For example, &corev1.Secret{}. It stands for the kind, however
+	// its objects are read: typed, unstructured or metadata only. Defaults to
+	// none: every kind that is read or watched is cached as a whole.
+	OnDemand []client.Object
+	// Keep is how long an object stays cached after its last Get. It does not
+	// apply to existing objects of a kind that a controller watches: their
+	// events would be lost. Defaults to 10 minutes.
+	Keep time.Duration
+	// KeepAbsent is how long, for a kind that a controller watches, a name stays
+	// watched of which the server has no object, after the last Get. Creating
+	// the object later than that triggers nothing. It should be longer than the
+	// cache's SyncPeriod, since a resync reads the name again. Defaults to 24
+	// hours, or Keep if that is longer.
+	KeepAbsent time.Duration
+	// RefuseLists makes List of these kinds an error. Defaults to asking the
+	// server.
+	RefuseLists bool
+}
+
+func (o *Options) withDefaults() Options {
+	out := ptr.Deref(o, Options{})
+	out.Keep = cmp.Or(out.Keep, defaultKeep)
+	out.KeepAbsent = cmp.Or(out.KeepAbsent, max(defaultKeepAbsent, out.Keep))
+	return out
+}
+
+// validate returns all faults of the options, joined.
+func (o *Options) validate() error {
+	check := option.Of("controllerruntime.Options")
+	for n, example := range o.OnDemand {
+		check.That(!bound.IsNil(example), fmt.Sprintf("OnDemand[%d]", n), example,
+			"must be an object such as &corev1.Secret{}")
+	}
+	check.That(o.Keep >= 0, "Keep", o.Keep, option.Negative)
+	check.That(o.KeepAbsent >= 0, "KeepAbsent", o.KeepAbsent, option.Negative)
+	check.That(o.KeepAbsent < 0 || o.KeepAbsent >= o.Keep, "KeepAbsent", o.KeepAbsent, "must be at least Keep, %v", o.Keep)
+	return check.Err()
+}

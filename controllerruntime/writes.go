@@ -1,0 +1,127 @@
+package controllerruntime
+
+import (
+	"cmp"
+	"net/http"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/client-go/rest"
+
+	"github.com/homeostat/homeostat/cluster"
+	"github.com/homeostat/homeostat/internal/answer"
+	"github.com/homeostat/homeostat/internal/ownwrites"
+)
+
+// observeWrites makes the transport of a client tell which writes it has sent.
+func (c *onDemand) observeWrites(config *rest.Config, of *http.Client) error {
+	next := of.Transport
+	if next == nil {
+		next = http.DefaultTransport
+	}
+	observed, err := cluster.New(&rest.Config{
+		Host: config.Host, UserAgent: config.UserAgent, Transport: next,
+	}, nil)
+	if err != nil {
+		return err
+	}
+	through, err := rest.TransportFor(observed.Config())
+	if err != nil {
+		return err
+	}
+	of.Transport = &observer{by: c, next: next, writes: through}
+	return nil
+}
+
+// observer sends requests. It notes writes to kinds on demand.
+type observer struct {
+	by     *onDemand
+	next   http.RoundTripper
+	writes http.RoundTripper // next, and it reports each write to the observer in its context
+}
+
+// WrappedRoundTripper returns the transport below, for client-go.
+func (o *observer) WrappedRoundTripper() http.RoundTripper { return o.next }
+
+// RoundTrip sends a request.
+func (o *observer) RoundTrip(req *http.Request) (*http.Response, error) {
+	switch req.Method {
+	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
+		noting := writeNoter{by: o.by, outer: ownwrites.ObserverOf(req.Context())}
+		return o.writes.RoundTrip(req.WithContext(ownwrites.NewContext(req.Context(), noting)))
+	default:
+		return o.next.RoundTrip(req)
+	}
+}
+
+// writeNoter notes the writes of one request, beside another observer, if there
+// is one.
+type writeNoter struct {
+	by    *onDemand
+	outer ownwrites.Observer
+}
+
+var _ ownwrites.Observer = writeNoter{}
+
+// Sending implements [ownwrites.Observer].
+func (n writeNoter) Sending(w ownwrites.Write) func(ownwrites.Outcome, *answer.Object) {
+	outer := func(ownwrites.Outcome, *answer.Object) {}
+	if n.outer != nil {
+		outer = n.outer.Sending(w)
+	}
+	return func(outcome ownwrites.Outcome, object *answer.Object) {
+		if outcome != ownwrites.Refused {
+			n.by.wrote(w.Resource, outcome, object, w.Delete)
+		}
+		outer(outcome, object)
+	}
+}
+
+// Wrote is called by no transport.
+func (writeNoter) Wrote(metav1.Object, ownwrites.Content) {}
+
+// Deleted is called by no transport.
+func (writeNoter) Deleted(metav1.Object) {}
+
+// FieldManager is called by no transport.
+func (writeNoter) FieldManager() string { return "" }
+
+// wrote notes a write to each representation of its kind.
+func (c *onDemand) wrote(
+	resource schema.GroupResource, outcome ownwrites.Outcome, object *answer.Object, deletes bool,
+) {
+	for _, k := range c.all() {
+		if k.mapping.Resource.GroupResource() == resource {
+			k.wrote(outcome, object, deletes)
+		}
+	}
+}
+
+// wrote notes which state of an object, or of all objects of a collection, a
+// Get waits for.
+func (k *kind) wrote(outcome ownwrites.Outcome, object *answer.Object, deletes bool) {
+	k.mu.Lock()
+	for key, r := range k.reads {
+		whole := object.Name == ""
+		if whole && object.Namespace != "" && key.Namespace != object.Namespace {
+			continue
+		}
+		if !whole && key != (types.NamespacedName{Namespace: object.Namespace, Name: object.Name}) {
+			continue
+		}
+		r.written++
+		order, err := resourceversion.CompareResourceVersion(object.ResourceVersion, cmp.Or(r.rv, object.ResourceVersion))
+		switch {
+		case deletes || outcome != ownwrites.Written || err != nil:
+			r.asks = true
+		case order >= 0:
+			r.rv = object.ResourceVersion
+		}
+	}
+	k.mu.Unlock()
+	if deletes && object.UID != "" && object.ResourceVersion == "" {
+		k.toldDeleted(types.NamespacedName{Namespace: object.Namespace, Name: object.Name}, object.UID)
+	}
+}
