@@ -1,4 +1,4 @@
-// Command agent reboots the node it runs on when the controller has granted it.
+// Command agent reboots the node that it runs on, when the controller grants it.
 package main
 
 import (

@@ -16,8 +16,8 @@ func GroupVersion() schema.GroupVersion {
 	return schema.GroupVersion{Group: "reboot.homeostat.dev", Version: "v1alpha1"}
 }
 
-// A Client reads and writes RebootGroups: get, list, watch, create, update,
-// patch and delete.
+// A Client reads and writes RebootGroups with the verbs get, list, watch,
+// create, update, patch and delete.
 type Client = cluster.KindClient[*RebootGroup, *RebootGroupList]
 
 // AddToScheme adds the types of this package to a scheme.
@@ -27,7 +27,7 @@ func AddToScheme(s *runtime.Scheme) error {
 	return nil
 }
 
-// NewClient returns a client of the cluster's RebootGroups.
+// NewClient returns a client for the RebootGroups of a cluster.
 func NewClient(c *cluster.Cluster) (*Client, error) {
 	groups, err := cluster.NewKind[*RebootGroup, *RebootGroupList](c, GroupVersion().WithResource(Resource), AddToScheme)
 	if err != nil {

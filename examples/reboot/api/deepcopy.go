@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// DeepCopy returns a copy that shares nothing with g.
+// DeepCopy returns a copy that shares no memory with g.
 func (g *RebootGroup) DeepCopy() *RebootGroup {
 	if g == nil {
 		return nil
@@ -23,22 +23,22 @@ func (g *RebootGroup) DeepCopy() *RebootGroup {
 	return &out
 }
 
-// DeepCopyObject is DeepCopy for a runtime.Object.
+// DeepCopyObject returns DeepCopy as a runtime.Object.
 func (g *RebootGroup) DeepCopyObject() runtime.Object { return g.DeepCopy() }
 
-// DeepCopy returns a copy that shares nothing with s.
+// DeepCopy returns a copy that shares no memory with s.
 func (s *RebootGroupStatus) DeepCopy() *RebootGroupStatus {
 	if s == nil {
 		return nil
 	}
 	out := *s
-	out.Slots = slices.Clone(s.Slots) // A metav1.Time is never changed in place.
+	out.Slots = slices.Clone(s.Slots) // Nobody modifies a metav1.Time in place.
 	out.Queue = slices.Clone(s.Queue)
 	out.Conditions = slices.Clone(s.Conditions)
 	return &out
 }
 
-// DeepCopy returns a copy that shares nothing with l.
+// DeepCopy returns a copy that shares no memory with l.
 func (l *RebootGroupList) DeepCopy() *RebootGroupList {
 	if l == nil {
 		return nil
@@ -54,7 +54,7 @@ func (l *RebootGroupList) DeepCopy() *RebootGroupList {
 	return &out
 }
 
-// DeepCopyObject is DeepCopy for a runtime.Object.
+// DeepCopyObject returns DeepCopy as a runtime.Object.
 func (l *RebootGroupList) DeepCopyObject() runtime.Object { return l.DeepCopy() }
 
 var (

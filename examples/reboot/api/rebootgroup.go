@@ -9,8 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// DefaultName is the name of the built-in group: it has the nodes that no other
-// group selects. The controller creates it when it is needed.
+// DefaultName is the name of the built-in group, which contains the nodes that
+// no other group selects. The controller creates the group when a node needs
+// it.
 const DefaultName = "default"
 
 // A RebootGroup is a set of nodes and the rules by which they are rebooted.
@@ -22,92 +23,98 @@ type RebootGroup struct {
 	Status RebootGroupStatus `json:"status,omitzero"`
 }
 
-// RebootGroupSpec holds the rules, which the administrator sets.
+// RebootGroupSpec contains the rules, which the administrator sets.
 type RebootGroupSpec struct {
-	// NodeSelector selects the nodes of the group; without it, all. A node that
-	// several groups select is rebooted by none of them; the group named
-	// [DefaultName] has only nodes that no other selects.
+	// NodeSelector selects the nodes of the group. If several groups select a
+	// node, none of them reboots it. The group named [DefaultName] contains
+	// only nodes that no other group selects. Defaults to all nodes.
 	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
-	// MaxUnavailable is how many nodes of the group may be unavailable at once,
-	// or which percentage of them, rounded down, but at least 1.
+	// MaxUnavailable is the number of nodes in the group that may be
+	// unavailable at once. It can be a percentage, which is rounded down, but
+	// to at least 1.
 	MaxUnavailable intstr.IntOrString `json:"maxUnavailable"`
 	// Paused stops new reboots; accepted ones continue.
 	Paused bool `json:"paused,omitempty"`
-	// MinReadySeconds is how long a node must have been Ready after its reboot
-	// before the next one may go.
+	// MinReadySeconds is how long a node must be Ready after its reboot before
+	// the next node may reboot.
 	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
-	// Windows are the times at which a reboot may begin; without any, always. Several
-	// add up.
+	// Windows are the times at which a reboot may begin. It may begin in each
+	// of them. Defaults to always.
 	Windows []Window `json:"windows,omitempty"`
-	// Drain is how Pods leave a node before its reboot.
+	// Drain specifies how Pods are evicted before a reboot.
 	Drain Drain `json:"drain,omitzero"`
-	// MaxReboots bounds how often one node is rebooted, whatever asks for it.
+	// MaxReboots limits how often one node is rebooted, regardless of who
+	// requests it.
 	MaxReboots MaxReboots `json:"maxReboots,omitzero"`
 }
 
-// MaxReboots is how many reboots a node may have in that many hours. Further requests
-// wait, and the condition HeldBack names the node.
+// MaxReboots limits the reboots of one node to Count in any period of Hours.
+// Further requests wait, and the condition HeldBack names the node.
 type MaxReboots struct {
-	// Count defaults to 3.
+	// Count is the number of reboots. Defaults to 3.
 	Count int32 `json:"count,omitempty"`
-	// Hours defaults to 24.
+	// Hours is the length of the period. Defaults to 24.
 	Hours int32 `json:"hours,omitempty"`
 }
 
-// Bounds returns the number and the time, with the defaults.
+// Bounds returns the number of reboots and the period, with the defaults.
 func (m MaxReboots) Bounds() (count int, in time.Duration) {
 	const defaultCount, defaultHours = 3, 24
 	return cmp.Or(int(m.Count), defaultCount), time.Duration(cmp.Or(m.Hours, defaultHours)) * time.Hour
 }
 
-// Window is a maintenance window. It is read off a clock on the wall of its time zone:
-// an hour that is skipped in spring has no window, one that comes twice in autumn has
-// it twice.
+// Window is a maintenance window in the local time of a time zone. An hour that
+// is skipped in spring has no window, and an hour that is repeated in autumn
+// has the window twice.
 type Window struct {
-	// Days are the days on which the window begins: Mon to Sun. Defaults to all.
+	// Days are the weekdays on which the window begins, Mon to Sun. Defaults to
+	// all.
 	Days []string `json:"days,omitempty"`
-	// Start and End are times of the day, such as 22:00. A window whose end is before
-	// its start ends on the next day.
+	// Start and End are times of day, such as 22:00. A window with an end
+	// before its start ends on the next day.
 	Start string `json:"start"`
 	End   string `json:"end"`
-	// TimeZone is a name of the IANA database, such as Europe/Berlin. Defaults to UTC.
+	// TimeZone is a name of the IANA database, such as Europe/Berlin. Defaults
+	// to UTC.
 	TimeZone string `json:"timeZone,omitempty"`
 }
 
-// Drain is how Pods leave a node before its reboot.
+// Drain specifies how Pods are evicted before a reboot.
 type Drain struct {
-	// Policy for a drain that takes too long: abort gives the slot back and tries again
-	// later, wait continues, force reboots with the Pods that are left.
-	// Defaults to abort.
+	// Policy is what happens if a drain takes too long. "abort" releases the
+	// slot and tries again later, "wait" continues to drain, and "force"
+	// reboots while Pods are left. Defaults to abort.
 	Policy string `json:"policy,omitempty"`
-	// TimeoutSeconds is how long is too long. Defaults to 600.
+	// TimeoutSeconds is how long a drain may take. Defaults to 600.
 	TimeoutSeconds int32 `json:"timeoutSeconds,omitempty"`
-	// RetrySeconds is how long a request waits after it was called off. Defaults to
-	// 1800.
+	// RetrySeconds is how long a request waits after its reboot was called off.
+	// Defaults to 1800.
 	RetrySeconds int32 `json:"retrySeconds,omitempty"`
 }
 
-// DefaultRetry is how long a request waits after it was called off.
+// DefaultRetry is the default of Drain.RetrySeconds.
 const DefaultRetry = 30 * time.Minute
 
-// Retry is how long a request waits after it was called off.
+// Retry returns how long a request waits after its reboot was called off.
 func (d Drain) Retry() time.Duration {
 	return cmp.Or(time.Duration(d.RetrySeconds)*time.Second, DefaultRetry)
 }
 
-// RebootGroupStatus holds the ledger and the controller's reports.
+// RebootGroupStatus contains the ledger and the reports of the controller.
 type RebootGroupStatus struct {
-	// ObservedGeneration is the generation of the spec that the conditions are about.
+	// ObservedGeneration is the generation of the spec that the conditions
+	// describe.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Nodes is how many nodes belong to the group.
+	// Nodes is the number of nodes in the group.
 	Nodes int32 `json:"nodes,omitempty"`
 	// Limit is maxUnavailable as a number of nodes.
 	Limit int32 `json:"limit,omitempty"`
-	// Slots is the ledger: which nodes may be disrupted, in the order of reservation.
+	// Slots are the ledger: the nodes that may be disrupted, in the order of
+	// reservation.
 	Slots []Slot `json:"slots,omitempty"`
-	// Queue has the requests without a slot, oldest first.
+	// Queue contains the requests without a slot, oldest first.
 	Queue []Waiting `json:"queue,omitempty"`
-	// Conditions answer the question why a node is not rebooting.
+	// Conditions explain why nodes are not rebooting.
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
@@ -117,19 +124,23 @@ type Slot struct {
 	NodeUID types.UID `json:"nodeUID"`
 	// Request is the value of reboot-needed for which the slot was reserved.
 	Request string `json:"request,omitempty"`
-	// Epoch numbers the reboots of one node; one epoch is one reboot.
+	// Epoch is the number of the reboot. Each reboot of a node has its own
+	// epoch.
 	Epoch int64 `json:"epoch"`
-	// Since is when the slot was reserved, or rewritten for another request.
+	// Since is when the slot was reserved, or rewritten for a different
+	// request.
 	Since metav1.Time `json:"since,omitzero"`
-	// Stage is how far the controller has seen the reboot come, and StageSince when it
-	// first saw that, by its own clock: every deadline is counted from there.
+	// Stage is the last stage of the reboot that the controller has seen.
+	// StageSince is when it first saw the stage, by its own clock. Deadlines
+	// count from that time.
 	Stage      string      `json:"stage,omitempty"`
 	StageSince metav1.Time `json:"stageSince,omitzero"`
-	// Beat is the latest sign of the agent that was noted, and HeardAt when.
+	// Beat is the last beat of the agent that the controller has recorded, and
+	// HeardAt is when it did.
 	Beat    int64       `json:"beat,omitempty"`
 	HeardAt metav1.Time `json:"heardAt,omitzero"`
-	// Verify says that the node was not back from its last reboot when the slot
-	// was rewritten: it must be, before the slot is released.
+	// Verify is true if the slot was rewritten before the node was back from
+	// its last reboot. The node must be back before the slot is released.
 	Verify bool `json:"verify,omitempty"`
 }
 
@@ -138,8 +149,8 @@ type Waiting struct {
 	Node    string      `json:"node"`
 	NodeUID types.UID   `json:"nodeUID"`
 	Since   metav1.Time `json:"since,omitzero"`
-	// NotBefore is when a request that was called off may be tried again, by the
-	// controller's clock. Another request need not wait.
+	// NotBefore is when a called-off request may be tried again, by the
+	// controller's clock. A new request does not wait for it.
 	NotBefore metav1.Time `json:"notBefore,omitzero"`
 }
 

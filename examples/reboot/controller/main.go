@@ -1,4 +1,4 @@
-// Command controller grants the nodes of a cluster leave to reboot, never more
+// Command controller lets the nodes of a cluster reboot, and never more of them
 // at once than their RebootGroup allows.
 package main
 

@@ -1,6 +1,6 @@
-// Command demo rolls reboots across 12 nodes, kills processes on the way, and
-// reports whether the operator has kept its promises: on a simulated API
-// server, on a real one of its own, or on a cluster.
+// Command demo reboots 12 nodes, kills processes in the meantime, and reports
+// whether the operator has kept its promises. It uses a simulated API server, a
+// real one that it starts, or an existing cluster.
 package main
 
 import (
@@ -19,7 +19,7 @@ import (
 )
 
 func main() {
-	if len(os.Args) > 1 { // it starts itself as the operator's programs: one build for all
+	if len(os.Args) > 1 { // the demo runs itself as the operator's programs
 		switch os.Args[1] {
 		case "controller":
 			os.Exit(program.Controller().Main(os.Args[2:], os.Stderr))
@@ -70,7 +70,7 @@ func run(ctx context.Context, args []string, out io.Writer) (good bool, err erro
 	if err != nil {
 		return false, err
 	}
-	defer func() { _ = stop() }() // the verdict stands by then
+	defer func() { _ = stop() }() // the verdict does not depend on it
 	verdict, err := roll.Run(ctx, options)
 	if err != nil {
 		return false, err
@@ -78,8 +78,8 @@ func run(ctx context.Context, args []string, out io.Writer) (good bool, err erro
 	return verdict.Good(), verdict.Write(out)
 }
 
-// provide starts an API server unless there is one; never that of $KUBECONFIG,
-// which may be in use.
+// provide starts an API server unless o has a kubeconfig. It does not use
+// $KUBECONFIG, whose cluster may be in use.
 func provide(ctx context.Context, o *roll.Options, onReal bool) (stop func() error, err error) {
 	switch {
 	case o.Kubeconfig != "":
@@ -103,7 +103,8 @@ func provide(ctx context.Context, o *roll.Options, onReal bool) (stop func() err
 	}
 }
 
-// isTerminal reports whether a table can be redrawn on the standard output.
+// isTerminal reports whether standard output is a terminal, on which a table
+// can be redrawn.
 func isTerminal() bool {
 	info, err := os.Stdout.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb" && os.Getenv("TERM") != ""

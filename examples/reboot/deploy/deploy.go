@@ -1,5 +1,5 @@
-// Package deploy has the manifests of the reboot operator: apply them with kubectl
-// apply -k, or take them from here.
+// Package deploy contains the manifests of the reboot operator. Apply them with
+// kubectl apply -k, or read them with Manifest.
 package deploy
 
 import "embed"
@@ -8,7 +8,7 @@ import "embed"
 var files embed.FS
 
 // Manifest returns one of the files, such as crd.yaml or signal/daemonset.yaml.
-// It panics if there is none of that name.
+// It panics if the file does not exist.
 func Manifest(name string) string {
 	text, err := files.ReadFile(name)
 	if err != nil {

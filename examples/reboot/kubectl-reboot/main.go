@@ -1,4 +1,4 @@
-// Command kubectl-reboot is a plugin of kubectl: put it into the PATH, and call
+// Command kubectl-reboot is a plugin of kubectl. Put it into the PATH, and run
 // kubectl reboot.
 package main
 
@@ -18,7 +18,7 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/plugin"
 )
 
-// pollPeriod is the time between two looks at the cluster.
+// pollPeriod is the interval at which the plugin reads the nodes.
 const pollPeriod = time.Second
 
 func main() {

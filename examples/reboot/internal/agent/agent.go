@@ -21,17 +21,18 @@ type NodeClient interface {
 	patch.Client[*corev1.Node]
 }
 
-// An Agent acts for one node.
+// An Agent reboots one node.
 type Agent struct {
 	options Options
 	nodes   NodeClient
 	pods    drain.Client
 	control *reconcile.Controller
-	memory  *memory // the one worker's
+	memory  *memory // only the worker uses it
 }
 
-// New returns an agent that has not started; pods is the client of all Pods.
-// Errors: every fault of the arguments, joined.
+// New returns an agent. It does not start it. pods is a client for all Pods.
+//
+// Errors: all mistakes in the arguments, joined.
 func New(nodes NodeClient, pods drain.Client, o *Options) (*Agent, error) {
 	options := o.withDefaults()
 	var errs []error
@@ -53,9 +54,9 @@ func New(nodes NodeClient, pods drain.Client, o *Options) (*Agent, error) {
 	return a, nil
 }
 
-// Run acts until ctx ends, and returns when the last reconcile has.
+// Run runs the agent until ctx ends, and returns after the last reconcile.
 func (a *Agent) Run(ctx context.Context) error { return a.control.Run(ctx) }
 
-// Control returns the underlying controller, to be inspected, or to be run
+// Control returns the underlying controller. Callers can inspect it, or run it
 // instead of a.
 func (a *Agent) Control() *reconcile.Controller { return a.control }

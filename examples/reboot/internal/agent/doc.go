@@ -1,28 +1,34 @@
-// Package agent reboots one node when the controller has granted it.
+// Package agent reboots one node when the controller has granted it:
 //
-// An agent dies in the middle of its work: that is its job. What it does next
-// follows from its node's annotations, from the boot id of the kernel it runs on,
-// and from whether it is the start that has told the machine to reboot.
+//	a, err := agent.New(clientset.CoreV1().Nodes(), drain.Pods(clientset.CoreV1()), &agent.Options{
+//		Node: "node-1", Machine: &machine.Host{},
+//	})
+//	err = a.Run(ctx)
+//
+// Every reboot ends the agent in the middle of its work. Its next step follows
+// from three facts: the annotations of its node, the boot id of the running
+// kernel, and whether this start of the agent has told the machine to reboot.
 //
 //	reboot-now ──accept, cordon──▶ in-progress{boot id} ──evict──▶ {drained, try} ◀──reboot-permit── controller
 //	    │                                                              │
 //	    └─decline: clocks differ, inhibitors─▶ reboot-needed           ▼
 //	last-reboot ◀─complete: another boot id── reboot ◀──live look── {asked: start, time}
 //
-// What holds:
-//   - Every write is locked: it replaces the node that was looked at, or fails.
-//   - The machine is told only after in-progress says that the drain is over, that
-//     the controller has permitted it a moment ago, and that the machine is told.
-//   - A start of the agent that finds that another one has told the machine,
-//     under the same boot id, does not tell it again.
-//   - Deadlines are durations of this process. The clock of the node is
-//     compared with the controller's only to begin nothing when they differ.
-//   - An eviction that is refused is in in-progress and in an event, with the
-//     Pod and its disruption budget.
-//   - Right before the reboot a live read must show the same reboot in progress.
-//   - A reboot that is refused, or does not happen, is asked for again, until the
+// Its promises:
+//   - Every write is locked: it fails if the node has changed since it was read.
+//   - The machine is told to reboot only after in-progress records three things:
+//     the drain is over, the controller has just permitted the reboot, and the
+//     machine is about to be told.
+//   - If an earlier start of the agent has told the machine, and the boot id is
+//     still the same, the agent does not tell it again.
+//   - Deadlines are durations of this process. The clock of the node is compared
+//     with the controller's only to refuse a grant when they differ.
+//   - A refused eviction is reported in in-progress and in an Event, with the Pod
+//     and its disruption budget.
+//   - Right before the reboot, a live read must show the same reboot in progress.
+//   - A reboot that is refused, or does not happen, is requested again, until the
 //     controller calls it off.
-//   - A value that it cannot read is left alone, and said so in an event.
+//   - A value that cannot be parsed is not modified, and is reported in an Event.
 //
-// It does not decide when to reboot, nor when that takes too long.
+// The package decides neither when to reboot nor when a reboot takes too long.
 package agent

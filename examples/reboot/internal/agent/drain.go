@@ -16,8 +16,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// evict makes one pass over the Pods of the node, if one is due: a change of
-// the node is no reason for one.
+// evict makes one pass over the Pods of the node, if one is due. A change of
+// the node does not cause an earlier pass.
 func (a *Agent) evict(ctx context.Context, node *corev1.Node, p protocol.Progress) (reconcile.Result, error) {
 	m := a.remember(p)
 	if left := a.options.DrainPeriod - time.Since(m.passed); !m.passed.IsZero() && left > 0 {
@@ -29,7 +29,7 @@ func (a *Agent) evict(ctx context.Context, node *corev1.Node, p protocol.Progres
 	cancel()
 	left, notAsked := len(pass.Left), pass.NotAsked()
 	if err != nil && left == 0 {
-		left, notAsked = 1, 1 // Unknown is not none.
+		left, notAsked = 1, 1 // An unknown number of Pods may be left.
 	}
 	a.returned(ctx, node, m, pass.Returned)
 	if rules.Drained(p.Terms, left, notAsked, time.Since(m.began)) {
@@ -39,7 +39,7 @@ func (a *Agent) evict(ctx context.Context, node *corev1.Node, p protocol.Progres
 	return reconcile.After(a.options.DrainPeriod), errors.Join(err, a.blocked(ctx, node, p, pass))
 }
 
-// report logs which Pods the drain waits for, when that has changed.
+// report logs the Pods that the drain waits for, when they have changed.
 func (a *Agent) report(ctx context.Context, m *memory, pass drain.Pass) {
 	left := pass.Leftovers()
 	if left != m.left && left != pass.Refusals() {
@@ -48,21 +48,22 @@ func (a *Agent) report(ctx context.Context, m *memory, pass drain.Pass) {
 	m.left = left
 }
 
-// returned tells of Pods that were made after the node was cordoned, when there
-// are others.
+// returned reports Pods that were created after the node was cordoned, when
+// they have changed.
 func (a *Agent) returned(ctx context.Context, node *corev1.Node, m *memory, pods []string) {
 	text := strings.Join(pods[:min(len(pods), 3)], ", ")
 	if text == m.returned {
 		return
 	}
 	if m.returned = text; text != "" {
-		logr.FromContextOrDiscard(ctx).Info("Pods were made after the node was cordoned, not waiting for them", "pods", text)
-		a.warn(node, "PodsReturned", "Evict", errors.New("made after the node was cordoned, and left alone: "+text))
+		logr.FromContextOrDiscard(ctx).Info("Pods were created after the node was cordoned, not waiting for them", "pods", text)
+		a.warn(node, "PodsReturned", "Evict", errors.New("not evicting Pods that were created after the node was cordoned: "+text))
 	}
 }
 
-// blocked notes which evictions are refused, when that has changed, and now and
-// then which Pods are left, which is also the sign that the agent is alive.
+// blocked records the refused evictions when they have changed. From time to
+// time it also records the Pods that are left, which shows that the agent is
+// alive.
 func (a *Agent) blocked(ctx context.Context, node *corev1.Node, p protocol.Progress, pass drain.Pass) error {
 	refusals := pass.Refusals()
 	changed := p.Blocked != refusals
@@ -79,13 +80,13 @@ func (a *Agent) blocked(ctx context.Context, node *corev1.Node, p protocol.Progr
 	return nil
 }
 
-// drained notes that the drain is over.
+// drained records that the drain is over.
 func (a *Agent) drained(ctx context.Context, node *corev1.Node, p protocol.Progress, pass drain.Pass) error {
 	p.Drained, p.Blocked, p.Left = true, "", ""
 	if err := a.question(ctx, node, p); err != nil {
 		return err
 	}
-	logr.FromContextOrDiscard(ctx).Info("the drain is over", "left", pass.Leftovers())
+	logr.FromContextOrDiscard(ctx).Info("drained the node", "left", pass.Leftovers())
 	if !pass.Over() {
 		a.warn(node, "DrainForced", "Drain", fmt.Errorf("the drain has taken longer than %v, and the policy is force; "+
 			"rebooting with: %s", p.DrainTimeout(), pass.Leftovers()))

@@ -13,7 +13,7 @@ func (a *Agent) warn(node *corev1.Node, reason, action string, err error) {
 	a.options.Events.Eventf(node, nil, corev1.EventTypeWarning, reason, action, "%s", err.Error())
 }
 
-// discard is an event recorder that drops everything.
+// discard is an event recorder that drops all Events.
 type discard struct{}
 
 func (discard) Eventf(_, _ runtime.Object, _, _, _, _ string, _ ...any) {}

@@ -7,28 +7,27 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 )
 
-// memory is what this start of the agent has seen of one reboot. Its times are
-// compared with others of this process only. Without it nothing goes wrong:
-// deadlines begin anew, and a question whose age is not known is asked again.
+// memory is what this start of the agent knows about one reboot. Its times are
+// compared only with other times of this process. It may be lost: then
+// deadlines begin again, and a question of unknown age is asked again.
 type memory struct {
 	request   protocol.Request
-	accepted  time.Time // by the node's clock: a request may be accepted twice in one epoch
+	accepted  time.Time // by the node's clock; a request may be accepted twice in one epoch
 	drain     *drain.Drain
-	began     time.Time // the drain
-	passed    time.Time // the last pass began
-	asked     time.Time // before the last question was written
+	began     time.Time // when the drain began
+	passed    time.Time // when the last pass began
+	asked     time.Time // just before the last question was written
 	until     time.Time // when the permission ends
-	called    time.Time // the machine was told to reboot, and has not refused that
-	refusal   error     // by the machine, until it is written
-	refused   time.Time // when it was
-	wrote     time.Time // in-progress
-	left      string    // the Pods, when they were logged
-	returned  string    // Pods, when they were reported
+	called    time.Time // when the machine was told to reboot; zero if it has refused
+	refusal   error     // the machine's refusal, until it is written to the node
+	refused   time.Time // when the machine refused
+	wrote     time.Time // when in-progress was last written
+	left      string    // the Pods that were last logged
+	returned  string    // the created Pods that were last reported
 	lostShown bool
 }
 
-// remember returns the memory of the reboot, which is empty for another than
-// before.
+// remember returns the memory of the reboot. It is empty for a new reboot.
 func (a *Agent) remember(p protocol.Progress) *memory {
 	if a.memory == nil || a.memory.request != p.Request || !a.memory.accepted.Equal(p.AcceptedAt.Time) {
 		a.memory = &memory{

@@ -21,37 +21,40 @@ const (
 	DefaultAskPeriod   = time.Minute
 )
 
-// Options of an Agent. Node and Machine must be set; else nil and zero fields
-// mean the defaults.
+// Options configure an Agent. Node and Machine are required. Other nil and zero
+// fields mean the defaults.
 type Options struct {
-	// Node is the name of the node that the agent runs on.
+	// Node is the name of the agent's node.
 	Node string
-	// Machine of the node.
+	// Machine is the machine of the node.
 	Machine machine.Machine
-	// Events receives the agent's Events. Defaults to none.
+	// Events receives the agent's Events. Defaults to no recorder.
 	Events events.EventRecorder
-	// Start names this start of the agent, as no other may be named. Defaults
+	// Start is a name for this start of the agent. It must be unique. Defaults
 	// to a random text.
 	Start string
-	// Now is the wall clock of the node, for what people read and for comparing
-	// it with the controller's. Defaults to time.Now.
+	// Now is the wall clock of the node. It is used in annotations, and
+	// compared with the controller's clock. Defaults to time.Now.
 	Now func() time.Time
-	// Patience is how long the agent waits for a reboot that was not refused
-	// before it asks again. Defaults to [DefaultPatience].
+	// Patience is how long the agent waits for a reboot that the machine has
+	// not refused before it requests the reboot again. Defaults to
+	// [DefaultPatience].
 	Patience time.Duration
-	// CallTimeout bounds each call of the machine, and each pass of a drain.
+	// CallTimeout limits each call of the machine, and each pass of a drain.
 	// Defaults to [DefaultCallTimeout].
 	CallTimeout time.Duration
 	// DrainPeriod is the time between two passes over the Pods of a node that is
 	// being drained. Defaults to [DefaultDrainPeriod].
 	DrainPeriod time.Duration
-	// Sentinel, if not nil, returns the request of a file on the host that
-	// requires a reboot, or "", as [machine.Sentinel.Request] does.
+	// Sentinel returns the request of a file on the host that requires a
+	// reboot, or the empty string, as [machine.Sentinel.Request] does. Defaults
+	// to nil, which watches no file.
 	Sentinel func() (string, error)
-	// AskPeriod is how often the agent looks for that file. Defaults to
-	// [DefaultAskPeriod].
+	// AskPeriod is the interval at which the agent looks for that file.
+	// Defaults to [DefaultAskPeriod].
 	AskPeriod time.Duration
-	// Backoff of failed reconciles, such as refused reboots. Defaults to the SDK's.
+	// Backoff is the back-off after failed reconciles, such as refused reboots.
+	// Defaults to the back-off of package queue.
 	Backoff queue.Backoff
 }
 

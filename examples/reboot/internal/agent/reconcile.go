@@ -14,7 +14,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// reconcile makes the agent's next step.
+// reconcile performs the agent's next step.
 func (a *Agent) reconcile(ctx context.Context, request reconcile.Request[*corev1.Node]) (reconcile.Result, error) {
 	node, ok := request.Object()
 	if !ok {
@@ -54,7 +54,7 @@ func (a *Agent) bootID(ctx context.Context) (string, error) {
 	defer cancel()
 	id, err := a.options.Machine.BootID(ctx)
 	if err != nil {
-		return "", fmt.Errorf("asking the machine of node %q for its boot id: %w", a.options.Node, err)
+		return "", fmt.Errorf("reading the boot id of node %q: %w", a.options.Node, err)
 	}
 	return id, nil
 }

@@ -17,15 +17,16 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// refusedPause is the time between the machine's refusal and the next question.
+// refusedPause is how long the agent waits after the machine's refusal before
+// it asks the controller again.
 const refusedPause = time.Minute
 
-// resume brings an accepted reboot about.
+// resume performs the next step of an accepted reboot.
 func (a *Agent) resume(
 	ctx context.Context, node *corev1.Node, p protocol.Progress, permit *protocol.Permission,
 ) (reconcile.Result, error) {
 	if p.CordonedByAgent && !node.Spec.Unschedulable {
-		p.CordonedByAgent = false // Another client has lifted it.
+		p.CordonedByAgent = false // Another client has uncordoned the node.
 		return reconcile.Result{}, a.proceed(ctx, node, p)
 	}
 	m := a.remember(p)
@@ -52,7 +53,7 @@ func (a *Agent) resume(
 	}
 }
 
-// question asks the controller whether the machine may go down now.
+// question asks the controller whether the machine may reboot now.
 func (a *Agent) question(ctx context.Context, node *corev1.Node, p protocol.Progress) error {
 	m, before := a.remember(p), time.Now()
 	p.Try, p.Waits = p.Try+1, true
@@ -63,8 +64,8 @@ func (a *Agent) question(ctx context.Context, node *corev1.Node, p protocol.Prog
 	return err
 }
 
-// tell notes that the machine is told to reboot, and then tells it. From then
-// on nobody but this start of the agent knows whether it was.
+// tell records that the machine is told to reboot, and then tells it. From then
+// on only this start of the agent knows whether it has.
 func (a *Agent) tell(
 	ctx context.Context, node *corev1.Node, p protocol.Progress, m *memory,
 ) (reconcile.Result, error) {
@@ -76,8 +77,8 @@ func (a *Agent) tell(
 	return a.told(ctx, node, p, m)
 }
 
-// told makes the machine reboot. If the machine refuses, or does not go down in
-// time, told withdraws the record that it was told.
+// told tells the machine to reboot. If the machine refuses, or does not go down
+// in time, told removes the record.
 func (a *Agent) told(
 	ctx context.Context, node *corev1.Node, p protocol.Progress, m *memory,
 ) (reconcile.Result, error) {
@@ -86,7 +87,7 @@ func (a *Agent) told(
 	case !m.called.IsZero() && m.refusal == nil && patience > 0:
 		return reconcile.After(patience), nil
 	case !m.called.IsZero() && m.refusal == nil:
-		m.refusal = fmt.Errorf("the machine was told to reboot %v ago, and has not gone down", a.options.Patience)
+		m.refusal = fmt.Errorf("the machine was told to reboot %v ago, but has not gone down", a.options.Patience)
 	}
 	live, err := a.stillInProgress(ctx, node, p)
 	if err != nil || live == nil {
@@ -103,28 +104,29 @@ func (a *Agent) told(
 	return reconcile.Result{}, a.refuse(ctx, live, m)
 }
 
-// reboot tells the machine to go down. Without an answer it may.
+// reboot tells the machine to reboot, and returns its refusal. A machine that
+// does not answer may reboot.
 func (a *Agent) reboot(ctx context.Context, p protocol.Progress, m *memory) (refusal error) {
 	limited, cancel := context.WithTimeout(ctx, a.options.CallTimeout)
 	defer cancel()
 	m.called = time.Now()
 	err := a.options.Machine.Reboot(limited, p.BootID)
 	switch {
-	case errors.Is(err, machine.ErrOtherBoot): // The next reconcile sees it too.
+	case errors.Is(err, machine.ErrOtherBoot): // The next reconcile handles it.
 		return nil
 	case err != nil && limited.Err() == nil:
 		return err
 	case err != nil:
-		logr.FromContextOrDiscard(ctx).Error(err, "the machine has not answered, and may reboot",
+		logr.FromContextOrDiscard(ctx).Error(err, "the machine has not answered, but may reboot",
 			"request", p.Request.Request)
 	default:
-		logr.FromContextOrDiscard(ctx).Info("asked the machine to reboot", "request", p.Request.Request)
+		logr.FromContextOrDiscard(ctx).Info("told the machine to reboot", "request", p.Request.Request)
 	}
 	return nil
 }
 
-// refuse takes back that the machine was told to reboot. The controller decides
-// how long that goes on.
+// refuse removes the record that the machine was told to reboot. The controller
+// decides when to give up.
 func (a *Agent) refuse(ctx context.Context, node *corev1.Node, m *memory) error {
 	p, why := *protocol.Read(node).InProgress, m.refusal
 	p.Asked, p.Waits, p.Refused = nil, false, why.Error()
@@ -132,16 +134,17 @@ func (a *Agent) refuse(ctx context.Context, node *corev1.Node, m *memory) error 
 		return err
 	}
 	m.refused, m.called, m.refusal = time.Now(), time.Time{}, nil
-	logr.FromContextOrDiscard(ctx).Info("the machine was not rebooted, asking again later", "why", why.Error())
+	logr.FromContextOrDiscard(ctx).Info("the machine was not rebooted, retrying later", "why", why.Error())
 	a.warn(node, "RebootRefused", "Reboot", why)
 	return nil
 }
 
-// lost is about a machine that an earlier start of the agent has told to
-// reboot. The same boot runs, so it has not rebooted yet, or its boot id does
-// not change. It is not told again: the controller ends that after a while.
+// lost handles a machine that an earlier start of the agent has told to reboot,
+// and that still runs the same boot. Either it has not rebooted yet, or its
+// boot id does not change. The agent does not tell it again, and the controller
+// ends the reboot after a while.
 func (a *Agent) lost(ctx context.Context, node *corev1.Node, p protocol.Progress, m *memory) error {
-	if p.Asked == nil { // An agent of an older release does not say so.
+	if p.Asked == nil { // An agent of an older release does not set it.
 		p.Asked = &protocol.Asked{Start: "of an older release", At: a.now()}
 		return a.proceed(ctx, node, p)
 	}
@@ -154,8 +157,8 @@ func (a *Agent) lost(ctx context.Context, node *corev1.Node, p protocol.Progress
 	return nil
 }
 
-// stillInProgress returns the live node, nil if the reboot was called off, or
-// the node recreated: the cache may not know it yet.
+// stillInProgress returns the live node. It returns nil if the reboot was
+// called off or the node was recreated, which the cache may not show yet.
 func (a *Agent) stillInProgress(ctx context.Context, node *corev1.Node, p protocol.Progress) (*corev1.Node, error) {
 	live, err := a.nodes.Get(ctx, node.Name, metav1.GetOptions{})
 	if names.IsNotFound(err, corev1.Resource("nodes"), node.Name) {
@@ -172,7 +175,7 @@ func (a *Agent) stillInProgress(ctx context.Context, node *corev1.Node, p protoc
 	return live, nil
 }
 
-// beat shows that the agent is alive, when it has not written for a while.
+// beat shows that the agent is alive, by a write if there was none for a while.
 func (a *Agent) beat(ctx context.Context, node *corev1.Node, p protocol.Progress) error {
 	if m := a.remember(p); !m.wrote.IsZero() && time.Since(m.wrote) < p.Silence()/4 {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// ask asks for a reboot when a file of the host does.
+// ask requests a reboot if a file of the host requires one.
 func (a *Agent) ask(ctx context.Context, node *corev1.Node, state protocol.State) (reconcile.Result, error) {
 	if a.options.Sentinel == nil {
 		return reconcile.Result{}, nil
@@ -34,13 +34,13 @@ func (a *Agent) ask(ctx context.Context, node *corev1.Node, state protocol.State
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	logr.FromContextOrDiscard(ctx).Info("asked for a reboot", "request", request)
+	logr.FromContextOrDiscard(ctx).Info("requested a reboot", "request", request)
 	a.note(node, "RebootRequired", "Ask", "The host requires a reboot: %s", request)
 	return reconcile.After(a.options.AskPeriod), nil
 }
 
-// accept takes the reboot on, with the boot that must end, unless something on the
-// machine forbids it now.
+// accept records the reboot with the boot that must end, unless the machine
+// inhibits a reboot now.
 func (a *Agent) accept(ctx context.Context, node *corev1.Node, g protocol.Grant, bootID string) error {
 	inhibitors, err := a.inhibitors(ctx)
 	if err != nil {
@@ -58,13 +58,13 @@ func (a *Agent) accept(ctx context.Context, node *corev1.Node, g protocol.Grant,
 	if err != nil {
 		return err
 	}
-	a.memory = nil // of an earlier one that a person has called off
+	a.memory = nil // A person may have called off an earlier reboot.
 	logr.FromContextOrDiscard(ctx).Info("accepted the reboot", "request", g.Request.Request, "epoch", g.Epoch)
 	a.note(node, "Draining", "Drain", "Accepted the reboot for request %q and cordoned the node", g.Request.Request)
 	return nil
 }
 
-// inhibitors says what forbids the machine to reboot, if it can tell.
+// inhibitors returns why the machine inhibits a reboot, or the empty string.
 func (a *Agent) inhibitors(ctx context.Context) (string, error) {
 	m, ok := a.options.Machine.(machine.Inhibited)
 	if !ok {
@@ -74,12 +74,13 @@ func (a *Agent) inhibitors(ctx context.Context) (string, error) {
 	defer cancel()
 	why, err := m.Inhibitors(ctx)
 	if err != nil {
-		return "", fmt.Errorf("asking the machine of node %q what forbids its reboot: %w", a.options.Node, err)
+		return "", fmt.Errorf("reading the inhibitors of node %q: %w", a.options.Node, err)
 	}
 	return why, nil
 }
 
-// decline gives a granted request back before anything has begun.
+// decline returns a granted request to the controller. The reboot has not
+// begun.
 func (a *Agent) decline(
 	ctx context.Context, node *corev1.Node, g protocol.Grant, bootID, reason, why string,
 ) error {
@@ -95,8 +96,7 @@ func (a *Agent) decline(
 	return nil
 }
 
-// complete ends the reboot: the kernel runs another boot than the one that was
-// to end.
+// complete ends the reboot after the kernel has a different boot id.
 func (a *Agent) complete(ctx context.Context, node *corev1.Node, p protocol.Progress, bootID string) error {
 	outcome := protocol.Outcome{
 		Request: p.Request, FromBootID: p.BootID, ToBootID: bootID, At: a.now(), Result: protocol.Rebooted,
@@ -113,14 +113,14 @@ func (a *Agent) complete(ctx context.Context, node *corev1.Node, p protocol.Prog
 	return nil
 }
 
-// restamp notes a boot without a request: the controller waits for the
-// kubelet to report the newest.
+// restamp records a boot that was not requested, because the controller waits
+// until the kubelet reports the newest boot.
 func (a *Agent) restamp(ctx context.Context, node *corev1.Node, o protocol.Outcome, bootID string) error {
 	o.ToBootID, o.At = bootID, a.now()
 	return a.patch(ctx, node, func(n *corev1.Node) error { return protocol.Restamp(n, o) })
 }
 
-// patch edits the node under the lock: it must still be the one of the cache.
+// patch edits the node. It fails if the node differs from the cached one.
 func (a *Agent) patch(ctx context.Context, node *corev1.Node, edit func(*corev1.Node) error) error {
 	next := node.DeepCopy()
 	if err := edit(next); err != nil {

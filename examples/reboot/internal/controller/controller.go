@@ -29,8 +29,8 @@ type GroupClient interface {
 	Create(ctx context.Context, g *api.RebootGroup, o metav1.CreateOptions) (*api.RebootGroup, error)
 }
 
-// Controller keeps the ledgers of all groups, and grants the reboots that they
-// allow.
+// Controller maintains the ledgers of all groups, and grants the reboots that
+// they allow.
 type Controller struct {
 	world
 
@@ -39,8 +39,9 @@ type Controller struct {
 	recorder *recorder
 }
 
-// New returns a controller that has not started. Errors: every fault of the
-// arguments, joined.
+// New returns a controller. It does not start it.
+//
+// Errors: all mistakes in the arguments, joined.
 func New(nodes NodeClient, groups GroupClient, o *Options) (*Controller, error) {
 	options := o.withDefaults()
 	var errs []error
@@ -77,15 +78,16 @@ func New(nodes NodeClient, groups GroupClient, o *Options) (*Controller, error) 
 	return c, nil
 }
 
-// Run keeps the groups until ctx ends, and returns when the last reconcile has.
+// Run runs the controller until ctx ends, and returns after the last reconcile.
 func (c *Controller) Run(ctx context.Context) error { return c.control.Run(ctx) }
 
-// Control returns the underlying controller, to be inspected, or to be run
+// Control returns the underlying controller. Callers can inspect it, or run it
 // instead of c.
 func (c *Controller) Control() *reconcile.Controller { return c.control }
 
-// groupsOfNode looks at every group when a node changes in a way that may matter:
-// which one it was and is in follows from all of them.
+// groupsOfNode returns all groups if a node has changed in a way that can
+// affect a decision, because its old and new groups depend on the selectors of
+// all of them.
 func (c *Controller) groupsOfNode(_ context.Context, before, after *corev1.Node) ([]reconcile.Key, error) {
 	if before != nil && after != nil && !rules.Matters(before, after) {
 		return nil, nil
@@ -93,8 +95,8 @@ func (c *Controller) groupsOfNode(_ context.Context, before, after *corev1.Node)
 	return c.allGroups(), nil
 }
 
-// groupsOfGroup looks at every group when the spec of one changes, or it
-// releases a slot: it may take nodes from the others, or leave them to them.
+// groupsOfGroup returns all groups if the spec of one has changed, or if it has
+// released a slot. The change may move nodes from or to other groups.
 func (c *Controller) groupsOfGroup(_ context.Context, before, after *api.RebootGroup) ([]reconcile.Key, error) {
 	if before != nil && after != nil && before.Generation == after.Generation &&
 		(before.DeletionTimestamp == nil) == (after.DeletionTimestamp == nil) && !released(before, after) {
@@ -103,14 +105,15 @@ func (c *Controller) groupsOfGroup(_ context.Context, before, after *api.RebootG
 	return c.allGroups(), nil
 }
 
-// released reports whether a node that had a slot no longer has one.
+// released reports whether a node has lost its slot.
 func released(before, after *api.RebootGroup) bool {
 	return slices.ContainsFunc(before.Status.Slots, func(s api.Slot) bool {
 		return !rules.Holds(after.Status.Slots, s.Node)
 	})
 }
 
-// allGroups has the default group too when there is none yet.
+// allGroups returns the keys of all groups, including the default group, which
+// may not exist yet.
 func (c *Controller) allGroups() []reconcile.Key {
 	keys := []reconcile.Key{{Name: api.DefaultName}}
 	for g := range c.groupCache.Snapshot().All() {

@@ -1,9 +1,12 @@
-// Package controller gives nodes leave to reboot, never more at once than their
-// group allows.
+// Package controller lets nodes reboot, and never more of a group at once than the
+// group allows:
 //
-// Caches are behind, and two controllers may believe that they lead. So a cache
-// only tells that there may be something to do; what is done is decided by live
-// reads and written under the optimistic lock of the object that was read.
+//	c, err := controller.New(clientset.CoreV1().Nodes(), groups, nil)
+//	err = c.Run(ctx)
+//
+// Caches can be stale, and two controllers can both believe that they lead. So a
+// cache only shows that there may be work. Decisions are made from live reads, and
+// written under the optimistic lock of the object that was read.
 //
 //	cache ──▶ a step seems due ──▶ live reads ──▶ rules ──▶ one locked write ──▶ look again
 //
@@ -12,16 +15,16 @@
 //	void      LIST ledgers, GET node     write node
 //	release   LIST ledgers, GET node     write ledger
 //
-// What holds:
-//   - A node that several groups select gets no slot, nor one that has a slot
-//     of another group. A slot whose node now belongs elsewhere is given back,
-//     unless the reboot has begun.
-//   - A reservation knows the nodes as of after the ledger that it replaces.
-//   - A slot is released only when its node says that the epoch is spent: the
-//     reboot took place, or the controller has made it void. A grant replaces
-//     the node as it was when the epoch was not spent; so no grant can come
-//     after the release of its slot, however late it arrives.
-//   - Events are sent after the write that they tell of.
+// Its promises:
+//   - A node that several groups select gets no slot. A node that has a slot of
+//     another group gets no second one. If a node with a slot moves to another
+//     group, the slot is released, unless the reboot has begun.
+//   - A reservation reads the nodes after the ledger that it replaces.
+//   - A slot is released only when its node shows that the epoch is spent: the
+//     reboot took place, or the controller has made the epoch void. A grant is
+//     written to the node as it was before the epoch was spent. So a late grant
+//     fails after the release of its slot.
+//   - Events are sent after the write that they report.
 //
-// Leader election (Options.Leader) saves work; nothing here needs it.
+// Leader election (Options.Leader) saves work, but no promise depends on it.
 package controller

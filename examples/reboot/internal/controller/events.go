@@ -13,7 +13,7 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/api"
 )
 
-// A recorder words the controller's events.
+// A recorder sends the controller's Events.
 type recorder struct {
 	events   events.EventRecorder
 	interval time.Duration
@@ -26,7 +26,8 @@ func newRecorder(e events.EventRecorder, interval time.Duration) *recorder {
 	return &recorder{events: e, interval: interval, last: map[string]time.Time{}}
 }
 
-// requested is sent for those that have joined and that the group may reboot.
+// requested reports the nodes that have joined the queue and that the group may
+// reboot.
 func (r *recorder) requested(v view, joined []string) {
 	group := v.group
 	for _, n := range v.members {
@@ -42,7 +43,7 @@ func (r *recorder) granted(node *corev1.Node, group *api.RebootGroup, request st
 		"RebootGroup %s grants the reboot for request %q", group.Name, request)
 }
 
-// full is sent at most once in an interval for each group.
+// full reports that the limit is reached, at most once per interval and group.
 func (r *recorder) full(group *api.RebootGroup, limit int) {
 	now := time.Now()
 	r.mu.Lock()
@@ -63,25 +64,26 @@ func (r *recorder) stuck(group *api.RebootGroup, holders []string) {
 		"Slots are held for too long: %s", strings.Join(holders, "; "))
 }
 
-// heldBack is sent when other nodes than before wait for a person.
+// heldBack reports the nodes that wait for a person. It is called when they
+// have changed.
 func (r *recorder) heldBack(group *api.RebootGroup, nodes string) {
 	r.events.Eventf(about(group), nil, corev1.EventTypeWarning, "HeldBack", "Watch",
 		"Not rebooted until a person finds out why: %s", nodes)
 }
 
-// ended is sent for a reboot that the controller has ended.
+// ended reports a reboot that the controller has ended.
 func (r *recorder) ended(node *corev1.Node, group *api.RebootGroup, reason, why string) {
 	r.events.Eventf(node, about(group), corev1.EventTypeWarning, reason, "Watch", "%s", why)
 }
 
-// about returns the group with its kind, which a decoded object may lack.
+// about returns the group with its kind, which a decoded object may not have.
 func about(group *api.RebootGroup) runtime.Object {
 	named := &api.RebootGroup{ObjectMeta: group.ObjectMeta}
 	named.SetGroupVersionKind(api.GroupVersion().WithKind("RebootGroup"))
 	return named
 }
 
-// discard is an event recorder that drops everything.
+// discard is an event recorder that drops all Events.
 type discard struct{}
 
 func (discard) Eventf(_, _ runtime.Object, _, _, _, _ string, _ ...any) {}

@@ -10,7 +10,7 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/rules"
 )
 
-// A collector measures the groups and nodes that the cache has, when it is asked.
+// A collector measures the cached groups and nodes for each scrape.
 type collector struct {
 	c       *Controller
 	metrics map[string]*prometheus.Desc
@@ -20,10 +20,10 @@ type collector struct {
 //
 //	reboot_group_nodes, reboot_group_max_unavailable, reboot_group_slots   by group
 //	reboot_group_requests                   requests that wait for a slot
-//	reboot_group_oldest_request_seconds     how long the oldest of them has waited, 0 if none does
-//	reboot_group_oldest_slot_seconds        how long the oldest slot has been held, 0 if none is
-//	reboot_group_blocked_drains             nodes whose drain a disruption budget holds up
-//	reboot_group_held_back                  nodes that wait for a person, as reboots do not help
+//	reboot_group_oldest_request_seconds     age of the oldest request, 0 without one
+//	reboot_group_oldest_slot_seconds        age of the oldest slot, 0 without one
+//	reboot_group_blocked_drains             nodes whose drain a disruption budget blocks
+//	reboot_group_held_back                  nodes that wait for a person, because reboots do not help
 //	reboot_group_condition{type}            1 if the condition is True, else 0
 func (c *Controller) Collector() prometheus.Collector {
 	m := &collector{c: c, metrics: map[string]*prometheus.Desc{}}
@@ -69,7 +69,7 @@ func (m *collector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// heldFast returns how many nodes wait for a person.
+// heldFast returns the number of nodes that wait for a person.
 func (c *Controller) heldFast(group *api.RebootGroup, now time.Time) int {
 	facts := rules.Facts{Group: group, Queue: group.Status.Queue, Now: now}
 	for _, w := range group.Status.Queue {

@@ -21,36 +21,42 @@ const (
 	DefaultName          = "reboot-controller"
 )
 
-// A Gate says why no reboot may begin, or "". It must be safe for concurrent use.
+// A Gate returns why no reboot may begin, or the empty string. It must be safe
+// for concurrent use.
 type Gate interface {
 	Blocked(ctx context.Context) string
 }
 
-// Options of a Controller. Nil and zero fields mean the defaults.
+// Options configure a Controller. Nil and zero fields mean the defaults.
 type Options struct {
-	// Name is the field manager, and stands in logs. Defaults to [DefaultName].
+	// Name is the field manager, and the controller's name in logs. Defaults to
+	// [DefaultName].
 	Name string
-	// Events receives the controller's Events. Defaults to none.
+	// Events receives the controller's Events. Defaults to no recorder.
 	Events events.EventRecorder
 	// StuckAfter is how long a slot may be held before its group's condition
 	// Stuck is True. Defaults to [DefaultStuckAfter].
 	StuckAfter time.Duration
-	// EventInterval is the least time between two MaxUnavailableReached events of
-	// one group. Defaults to [DefaultEventInterval].
+	// EventInterval is the shortest interval between two MaxUnavailableReached
+	// Events of one group. Defaults to [DefaultEventInterval].
 	EventInterval time.Duration
-	// Gate, if not nil, may forbid further reservations for a while.
+	// Gate can forbid new reservations for a while. Defaults to nil, which
+	// allows them.
 	Gate Gate
-	// GatePeriod is how long to wait before a gate that is closed is asked again.
+	// GatePeriod is the interval at which a closed gate is asked again.
 	// Defaults to [DefaultGatePeriod].
 	GatePeriod time.Duration
-	// Workers is how many groups are reconciled at once. Defaults to the SDK's.
+	// Workers is the number of groups that are reconciled at the same time.
+	// Defaults to the default of package reconcile.
 	Workers int
-	// Backoff of failed reconciles. Defaults to the SDK's.
+	// Backoff is the back-off after failed reconciles. Defaults to the back-off
+	// of package queue.
 	Backoff queue.Backoff
-	// Now is the wall clock of the controller, by which windows and deadlines
-	// are decided. Defaults to time.Now.
+	// Now is the wall clock of the controller, which decides windows and
+	// deadlines. Defaults to time.Now.
 	Now func() time.Time
-	// Leader lets it work only while this replica leads. Defaults to always.
+	// Leader lets the controller work only while this replica leads. By default
+	// it always works.
 	Leader reconcile.Leader
 }
 

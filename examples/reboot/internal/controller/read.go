@@ -14,7 +14,7 @@ import (
 	"github.com/homeostat/homeostat/names"
 )
 
-// world is the cluster as the controller reads and writes it.
+// world reads and writes the groups and nodes of a cluster.
 type world struct {
 	nodes      NodeClient
 	groups     GroupClient
@@ -58,8 +58,8 @@ func (w *world) liveGroups(ctx context.Context) ([]*api.RebootGroup, error) {
 	return groups, nil
 }
 
-// ledger returns the live group of that name, and all groups as of the same
-// moment. It is nil if there is none.
+// ledger returns the live group with this name, or nil, and all groups from the
+// same list.
 func (w *world) ledger(ctx context.Context, name string) (*api.RebootGroup, []*api.RebootGroup, error) {
 	groups, err := w.liveGroups(ctx)
 	if err != nil {
@@ -73,10 +73,10 @@ func (w *world) ledger(ctx context.Context, name string) (*api.RebootGroup, []*a
 	return nil, groups, nil
 }
 
-// liveNode returns nil when there is no such node.
+// liveNode returns the live node, or nil if it does not exist.
 func (w *world) liveNode(ctx context.Context, name string) (*corev1.Node, error) {
 	node, err := w.nodes.Get(ctx, name, metav1.GetOptions{})
-	if names.IsNotFound(err, corev1.Resource("nodes"), name) { // not the page of a proxy: its slot would be released
+	if names.IsNotFound(err, corev1.Resource("nodes"), name) { // The answer of a proxy is not taken for it, since the slot is released then.
 		return nil, nil
 	}
 	if err != nil {
@@ -86,6 +86,6 @@ func (w *world) liveNode(ctx context.Context, name string) (*corev1.Node, error)
 }
 
 func (w *world) cachedNode(name string) *corev1.Node {
-	node, _ := w.nodeCache.Get(types.NamespacedName{Name: name}) // nil if there is none
+	node, _ := w.nodeCache.Get(types.NamespacedName{Name: name}) // nil if it is not cached
 	return node
 }

@@ -18,9 +18,10 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// reconcile takes the first step that is due in a group. The event of its write
-// starts the search for the next one. If there was nothing to write, the cache
-// is behind the live reads, and its events will come, too.
+// reconcile performs the first step that is due in a group. The event of its
+// write leads to the next reconcile. If a step seemed due but live reads show
+// that it is not, the cache is stale, and its next events lead to the next
+// reconcile.
 func (c *Controller) reconcile(
 	ctx context.Context, request reconcile.Request[*api.RebootGroup],
 ) (reconcile.Result, error) {
@@ -55,7 +56,7 @@ func (c *Controller) reconcile(
 	return reconcile.Result{}, nil
 }
 
-// missing creates the built-in group when a node that no other group has needs it.
+// missing creates the built-in group if a node needs it.
 func (c *Controller) missing(ctx context.Context, name string) (reconcile.Result, error) {
 	if name != api.DefaultName {
 		return reconcile.Result{}, nil
@@ -69,15 +70,15 @@ func (c *Controller) missing(ctx context.Context, name string) (reconcile.Result
 	return reconcile.Result{}, nil
 }
 
-// alone reports whether the node asks for a reboot, and no group selects it.
+// alone reports whether the node requests a reboot and no group selects it.
 func alone(membership rules.Membership, node *corev1.Node) bool {
 	_, asked := node.Annotations[protocol.Needed]
 	group, rivals := membership.Group(node)
 	return asked && group == "" && len(rivals) == 0
 }
 
-// createDefault creates the built-in group if the live node needs it, for all that
-// the live groups select.
+// createDefault creates the built-in group if the live node needs it and no
+// live group selects the node.
 func (c *Controller) createDefault(ctx context.Context, name string) error {
 	groups, err := c.liveGroups(ctx)
 	if err != nil {
@@ -98,12 +99,12 @@ func (c *Controller) createDefault(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("creating RebootGroup %q: %w", api.DefaultName, err)
 	}
-	logr.FromContextOrDiscard(ctx).Info("created the built-in group: no group selects a node that asks for a reboot",
+	logr.FromContextOrDiscard(ctx).Info("created the built-in group for a node that no group selects",
 		"group", api.DefaultName, "node", name)
 	return nil
 }
 
-// stuck returns the holders that take too long, and when the next one will.
+// stuck returns the holders that take too long, and when the next holder will.
 func (c *Controller) stuck(v view) (names []string, next time.Duration) {
 	for i, slot := range v.group.Status.Slots {
 		node := c.cachedNode(slot.Node)
@@ -118,8 +119,8 @@ func (c *Controller) stuck(v view) (names []string, next time.Duration) {
 	return names, next
 }
 
-// stuckAt returns when a slot is held for too long: a drain under the policy
-// wait is once its timeout is over.
+// stuckAt returns when a slot counts as held too long. For a drain with the
+// policy wait, this is when its timeout ends.
 func (c *Controller) stuckAt(slot api.Slot, node *corev1.Node) time.Time {
 	at := slot.Since.Add(c.options.StuckAfter)
 	if node == nil || slot.Stage != rules.StageDraining {

@@ -10,8 +10,9 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/rules"
 )
 
-// reserve gives out free slots and keeps the queue, by live reads: the ledgers
-// of all groups, then all nodes, if they ask for it.
+// reserve assigns free slots and updates the queue, from live reads: first the
+// ledgers of all groups and then, if the ledgers show that they are needed, all
+// nodes.
 func (c *Controller) reserve(ctx context.Context, group string) error {
 	ledger, groups, err := c.ledger(ctx, group)
 	if err != nil {
@@ -30,7 +31,7 @@ func (c *Controller) reserve(ctx context.Context, group string) error {
 		return nil
 	}
 	if len(r.Slots) > 0 && !slices.Contains(ledger.Finalizers, finalizer) {
-		return c.guard(ctx, ledger) // Then the ledger has changed: look again.
+		return c.guard(ctx, ledger) // This changes the ledger, so it is read again.
 	}
 	stuck, _ := c.stuck(v)
 	next := ledger.Status.DeepCopy()
@@ -51,9 +52,9 @@ func (c *Controller) reserve(ctx context.Context, group string) error {
 	return nil
 }
 
-// free returns the group's next ledger: no slot is added while the gate is
-// closed. The gate is asked only if a slot would be added. It records the
-// reason in v.
+// free returns the group's next ledger. While the gate is closed, it adds no
+// slot, and stores the reason in v. It asks the gate only if it would add a
+// slot.
 func (c *Controller) free(ctx context.Context, v *view) rules.Reservation {
 	r := rules.Reserve(&v.group.Status, v.terms(), v.members)
 	if len(r.Slots) == 0 || c.options.Gate == nil {

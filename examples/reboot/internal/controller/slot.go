@@ -14,8 +14,8 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/rules"
 )
 
-// advance makes the next step about one slot, by live reads: the ledgers of all
-// groups, then the node, if they ask for one.
+// advance performs the next step for one slot, from live reads: first the
+// ledgers of all groups and then, if the ledgers have the slot, the node.
 func (c *Controller) advance(ctx context.Context, group, node string) error {
 	ledger, groups, err := c.ledger(ctx, group)
 	if err != nil || ledger == nil {
@@ -30,7 +30,7 @@ func (c *Controller) advance(ctx context.Context, group, node string) error {
 		return nil // Another controller has released it.
 	}
 	slot := ledger.Status.Slots[at]
-	v := c.newView(ledger, groups, c.cachedNodes()) // The cache only tells how many nodes a percentage is of.
+	v := c.newView(ledger, groups, c.cachedNodes()) // The cached nodes are only counted, for percentages.
 	decision := rules.ForSlot(v.situation(at, live), slot, live)
 	if decision.Step == rules.Wait {
 		return nil
@@ -38,7 +38,7 @@ func (c *Controller) advance(ctx context.Context, group, node string) error {
 	return c.step(ctx, decision, v, at, live)
 }
 
-// step writes the decision about the slot at that place of the ledger.
+// step writes the decision about the slot with this index in the ledger.
 func (c *Controller) step(
 	ctx context.Context, decision rules.SlotDecision, v view, at int, live *corev1.Node,
 ) error {
@@ -73,7 +73,7 @@ func (c *Controller) step(
 }
 
 // release removes a slot. A request that was called off joins the queue at
-// once, with the time before which it is not tried again.
+// once, with the time of its next attempt.
 func (c *Controller) release(ctx context.Context, ledger *api.RebootGroup, slot api.Slot, d rules.SlotDecision) error {
 	return c.patchStatus(ctx, ledger, func(s *api.RebootGroupStatus) {
 		s.Slots = slices.DeleteFunc(s.Slots, func(other api.Slot) bool { return other.Node == slot.Node })
@@ -99,9 +99,9 @@ func (c *Controller) permit(ctx context.Context, d rules.SlotDecision, v view, n
 	return err
 }
 
-// end ends a reboot that its agent does not end, or must not bring about: it
-// gives the request back, or says that the node has rebooted, and uncordons it
-// if the agent has cordoned it.
+// end ends a reboot that its agent does not end or must not continue. It
+// returns the request to the queue or records that the node has rebooted, and
+// uncordons the node if the agent has cordoned it.
 func (c *Controller) end(ctx context.Context, d rules.SlotDecision, v view, node *corev1.Node) error {
 	outcome, reason := c.outcome(d, node)
 	p := protocol.Read(node).InProgress
@@ -129,8 +129,8 @@ func (c *Controller) end(ctx context.Context, d rules.SlotDecision, v view, node
 	return nil
 }
 
-// outcome returns the result of a reboot that ends by the decision, and the
-// reason of its event.
+// outcome returns the result of a reboot that the decision ends, and the reason
+// for its Event.
 func (c *Controller) outcome(d rules.SlotDecision, node *corev1.Node) (o protocol.Outcome, reason string) {
 	state := protocol.Read(node)
 	o = protocol.Outcome{At: c.now(), Result: protocol.CalledOff, Why: d.Why}
@@ -162,9 +162,9 @@ func (c *Controller) now() metav1.Time {
 	return metav1.Time{Time: c.options.Now().UTC().Truncate(time.Second)}
 }
 
-// grant moves needed to now. The slot that was seen is still there when the node is
-// still as it was seen: the node says so when an epoch is spent, and only then a
-// slot goes.
+// grant moves reboot-needed to reboot-now. The write fails if the node has
+// changed. So the slot still exists: a slot is released only after its node has
+// recorded that the epoch is spent.
 func (c *Controller) grant(ctx context.Context, v view, slot api.Slot, node *corev1.Node) error {
 	request := protocol.Request{Request: *protocol.Read(node).Needed, Epoch: slot.Epoch}
 	terms, at := v.grantTerms(), c.now()
@@ -179,7 +179,7 @@ func (c *Controller) grant(ctx context.Context, v view, slot api.Slot, node *cor
 	return nil
 }
 
-// revoke moves now back to needed.
+// revoke moves reboot-now back to reboot-needed.
 func (c *Controller) revoke(ctx context.Context, ledger *api.RebootGroup, slot api.Slot, node *corev1.Node) error {
 	state := protocol.Read(node)
 	request := state.Now.Request.Request

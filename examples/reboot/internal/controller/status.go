@@ -11,8 +11,8 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/rules"
 )
 
-// describe fills in the parts of a status that are for people, as of its slots
-// and queue.
+// describe sets the fields of a status that are meant for people, according to
+// its slots and queue.
 func (c *Controller) describe(v view, stuck []string, s *api.RebootGroupStatus) {
 	s.ObservedGeneration = v.group.Generation
 	s.Nodes, s.Limit = int32(v.own), int32(v.limit)
@@ -26,8 +26,8 @@ func (c *Controller) describe(v view, stuck []string, s *api.RebootGroupStatus) 
 	}
 }
 
-// report writes the conditions if they have changed. It goes by the cache: the
-// lock sees to it that it never undoes a later write.
+// report writes the conditions if they have changed. It uses the cache: the
+// lock prevents it from overwriting a newer status.
 func (c *Controller) report(ctx context.Context, v view, stuck []string) error {
 	next := v.group.Status.DeepCopy()
 	c.describe(v, stuck, next)
@@ -44,7 +44,7 @@ func (c *Controller) report(ctx context.Context, v view, stuck []string) error {
 	return nil
 }
 
-// announce sends the events about conditions that have become True.
+// announce sends the Events for conditions that have become True.
 func (c *Controller) announce(v view, stuck []string, next *api.RebootGroupStatus) {
 	before := v.group.Status.Conditions
 	if len(stuck) > 0 && !meta.IsStatusConditionTrue(before, rules.ConditionStuck) {

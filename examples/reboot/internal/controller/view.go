@@ -14,24 +14,24 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/rules"
 )
 
-// A view is the basis of one decision: groups and nodes, cached or live.
+// A view contains the cached or live groups and nodes for one decision.
 type view struct {
 	group      *api.RebootGroup
 	membership rules.Membership
-	members    []*corev1.Node      // all that the group selects
-	own        int                 // those of them that belong to it
-	guests     []*corev1.Node      // the others that hold one of its slots
-	overlaps   map[string][]string // the groups that select a member, if several do
+	members    []*corev1.Node      // the nodes that the group selects
+	own        int                 // the number of members that belong to the group
+	guests     []*corev1.Node      // other nodes that have a slot of the group
+	overlaps   map[string][]string // the groups that select a member, if there are several
 	barred     map[string]string   // why a member gets no slot of this group
 	limit      int
 	faults     error
 	windows    rules.Windows
-	blocked    string    // why nothing may be reserved, although the group is open
+	blocked    string    // why the gate forbids reservations, or empty
 	now        time.Time // by the controller's clock
 }
 
-// newView sorts the nodes of a group out of all nodes. Groups are all groups,
-// and group is one of them.
+// newView returns the view of group, which is one of groups. nodes are all
+// nodes.
 func (c *Controller) newView(group *api.RebootGroup, groups []*api.RebootGroup, nodes []*corev1.Node) view {
 	v := view{
 		group: group, membership: rules.NewMembership(groups), overlaps: map[string][]string{},
@@ -53,8 +53,8 @@ func (c *Controller) newView(group *api.RebootGroup, groups []*api.RebootGroup, 
 	return v
 }
 
-// place adds a node to the view of a group. Holder is the group that holds a
-// slot for it.
+// place adds a node to the view of a group. holder is the group that has a slot
+// for the node.
 func place(v *view, n *corev1.Node, holder string) {
 	name := v.group.Name
 	owner, rivals := v.membership.Group(n)
@@ -75,7 +75,7 @@ func place(v *view, n *corev1.Node, holder string) {
 	v.members = append(v.members, n)
 }
 
-// closed says why nothing may start in the group, or "".
+// closed returns why no reboot may start in the group, or the empty string.
 func (v view) closed() string {
 	switch {
 	case v.group.DeletionTimestamp != nil:
@@ -91,7 +91,7 @@ func (v view) closed() string {
 	}
 }
 
-// shut says when the next window opens, "" if one is open.
+// shut returns when the next window opens, or the empty string if one is open.
 func (v view) shut() string {
 	if v.faults != nil || v.windows.Open(v.now) {
 		return ""
@@ -103,7 +103,7 @@ func (v view) shut() string {
 	return "the next maintenance window opens at " + at.UTC().Format(time.RFC3339)
 }
 
-// terms are those of a reservation.
+// terms returns the terms of a reservation.
 func (v view) terms() rules.Terms {
 	t := rules.Terms{Limit: v.limit, MaxReboots: v.group.Spec.MaxReboots, Barred: v.barred, Now: v.now}
 	if v.closed() != "" || v.blocked != "" {
@@ -112,7 +112,8 @@ func (v view) terms() rules.Terms {
 	return t
 }
 
-// change returns when the group's windows open or close next; 0 is never.
+// change returns how long it takes until a window opens or closes. 0 means
+// never.
 func (v view) change() time.Duration {
 	if at := v.windows.Change(v.now); !at.IsZero() {
 		return at.Sub(v.now)
@@ -124,12 +125,12 @@ func (v view) change() time.Duration {
 func (v view) grantTerms() protocol.Terms {
 	drain := v.group.Spec.Drain
 	t := protocol.Terms{Policy: drain.Policy, DrainSeconds: drain.TimeoutSeconds}
-	t.NotAfter.Time = v.windows.Change(v.now) // It is open.
+	t.NotAfter.Time = v.windows.Change(v.now) // A window is open, so this is its end.
 	return t
 }
 
-// situation is that of the slot at that place of the ledger, whose node is nil
-// if it was deleted.
+// situation returns the situation of the slot with this index in the ledger.
+// node is nil if it was deleted.
 func (v view) situation(slot int, node *corev1.Node) rules.Situation {
 	s := rules.Situation{
 		Closed:    v.closed(),

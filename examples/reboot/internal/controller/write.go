@@ -10,10 +10,11 @@ import (
 	"github.com/homeostat/homeostat/patch"
 )
 
-// finalizer keeps a group, and so its ledger, until no slot is held.
+// finalizer keeps a group, and thus its ledger, until it has no slots.
 const finalizer = "reboot.homeostat.dev/ledger"
 
-// patchNode edits a node that was read live: it must be as it was read.
+// patchNode edits a node that was read live. It fails if the node has changed
+// since.
 func (w *world) patchNode(ctx context.Context, node *corev1.Node, edit func(*corev1.Node) error) error {
 	next := node.DeepCopy()
 	if err := edit(next); err != nil {
@@ -25,7 +26,8 @@ func (w *world) patchNode(ctx context.Context, node *corev1.Node, edit func(*cor
 	return err
 }
 
-// patchStatus edits the status of a group: it must be as it was read.
+// patchStatus edits the status of a group. It fails if the group has changed
+// since it was read.
 func (w *world) patchStatus(
 	ctx context.Context, group *api.RebootGroup, edit func(*api.RebootGroupStatus),
 ) error {
@@ -34,15 +36,15 @@ func (w *world) patchStatus(
 	return err
 }
 
-// guard puts the finalizer on a group, so that its ledger outlives its deletion.
+// guard adds the finalizer to a group, so that its ledger exists until no slot
+// is held.
 func (w *world) guard(ctx context.Context, group *api.RebootGroup) error {
 	_, err := patch.Merge(ctx, patch.ClusterScoped(w.groups), group, &patch.Options{Lock: true},
 		func(g *api.RebootGroup) { g.Finalizers = append(g.Finalizers, finalizer) })
 	return err
 }
 
-// removeFinalizer takes the finalizer off a group that is being deleted and has
-// no slots.
+// removeFinalizer removes the finalizer from a deleted group without slots.
 func (w *world) removeFinalizer(ctx context.Context, group *api.RebootGroup) error {
 	if len(group.Status.Slots) > 0 || !slices.Contains(group.Finalizers, finalizer) {
 		return nil

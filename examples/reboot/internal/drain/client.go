@@ -9,17 +9,18 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// A Client lists Pods and asks for evictions.
+// A Client lists Pods and requests evictions.
 type Client interface {
 	// List returns the Pods of all namespaces.
 	List(ctx context.Context, o metav1.ListOptions) (*corev1.PodList, error)
-	// Evict asks for one eviction, once: a refusal is the answer, not a reason
-	// to wait and ask again.
+	// Evict sends one request for an eviction. It returns a refusal as an
+	// error, and does not retry.
 	Evict(ctx context.Context, e *policyv1.Eviction) error
 }
 
-// Pods returns the client of all Pods. A typed client would sleep inside an
-// eviction when the server names a time to retry, as it does for some budgets.
+// Pods returns a client for all Pods. It does not use the typed client for
+// evictions, because that sleeps inside the call when the server asks it to
+// retry later, as it does for some budgets.
 func Pods(core typedcorev1.CoreV1Interface) Client { return client{core} }
 
 type client struct{ core typedcorev1.CoreV1Interface }

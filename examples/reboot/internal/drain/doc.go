@@ -1,25 +1,29 @@
-// Package drain evicts the Pods of a node through the Eviction API.
+// Package drain evicts the Pods of a node through the Eviction API:
 //
-// A drain takes as long as disruption budgets want, and the agent may die
-// meanwhile. So nothing here waits: one pass asks for the eviction of every Pod
-// that is still there, side by side, and says which are left. The caller makes
-// the next pass.
+//	d := drain.New(drain.Pods(clientset.CoreV1()), "node-1")
+//	pass, err := d.Pass(ctx, true) // again and again, until pass.Over()
+//
+// A drain takes as long as disruption budgets require, and the agent may end in
+// the meantime. So the package does not wait: one pass requests the eviction of
+// every remaining Pod, several at a time, and returns the Pods that are left. The
+// caller makes the next pass.
 //
 //	LIST pods of the node ──▶ must it leave? ──▶ POST eviction{UID} ──▶ Pass{Left, Returned}
 //
-// What holds:
-//   - Pods of DaemonSets, mirror Pods of the kubelet and Pods that have ended stay.
-//   - A Pod is evicted only under the UID that was listed: one of the same name on
-//     another node is not touched.
+// Its promises:
+//   - Pods of DaemonSets, mirror Pods of the kubelet and Pods that have ended are
+//     not evicted.
+//   - A Pod is evicted only with the UID that was listed. For example, a Pod of the
+//     same name on another node is not evicted.
 //   - A refusal names the Pod and the disruption budget. "Refused", "no answer",
-//     "not asked yet" and "still terminating" are told apart.
-//   - An eviction has a few seconds of its own. The client does not wait inside
-//     it to ask again, whatever the server says.
-//   - Pods that were made after the node was cordoned are named, and not waited
-//     for. For example, a Deployment that tolerates the cordon would make one
-//     for each that is evicted.
+//     "not asked yet" and "still terminating" are distinguished.
+//   - Each eviction has its own timeout of a few seconds. The client does not wait
+//     inside the call to retry, even if the server asks it to.
+//   - Pods that were created after the node was cordoned are reported, but not
+//     waited for. For example, a Deployment that tolerates the cordon would create
+//     a new Pod for each evicted one.
 //
-// It is not k8s.io/kubectl/pkg/drain: that waits until the Pods are deleted,
-// evicts by name alone, asks for each DaemonSet, and links kubectl's printers,
-// which makes a program of 37 MB one of 89 MB.
+// It is not k8s.io/kubectl/pkg/drain, which waits until the Pods are deleted,
+// evicts by name alone and sends a request for each DaemonSet. That package also
+// links kubectl's printers, so that a program of 37 MB becomes one of 89 MB.
 package drain

@@ -23,37 +23,39 @@ import (
 )
 
 const (
-	// evictTime is how long one eviction may take.
+	// evictTime is the time limit of one eviction.
 	evictTime = 5 * time.Second
-	// beside is how many evictions are asked for at once.
-	beside = 10
-	// settle is how long after the first pass Pods may appear that the
+	// parallelEvictions is the number of evictions that are requested at the
+	// same time.
+	parallelEvictions = 10
+	// bindingTime is how long after the first pass Pods may appear that the
 	// scheduler bound before it saw the cordon.
-	settle = time.Minute
+	bindingTime = time.Minute
 )
 
-// A Drain is that of one node, by one process. It is not safe for concurrent use.
+// A Drain evicts the Pods of one node, from one process. It is not safe for
+// concurrent use.
 type Drain struct {
 	client Client
 	node   string
 	first  time.Time
-	// known are the Pods that must leave, and whether the server has answered
-	// the question to let them go.
+	// known contains the Pods that must leave. The value is true if the server
+	// has answered the request for an eviction.
 	known map[types.UID]bool
 }
 
-// New returns the drain of a node.
+// New returns a drain for a node.
 func New(client Client, node string) *Drain {
 	return &Drain{client: client, node: node, known: map[types.UID]bool{}}
 }
 
-// Pass makes one pass over the Pods of the node: it asks for the eviction of
-// each that must leave and is not terminating yet, those first that were never
-// asked. Pods that were made on the node after it was cordoned stay: whatever
-// makes them would make others.
+// Pass makes one pass over the Pods of the node. It requests the eviction of
+// each Pod that must leave and is not terminating yet. Pods without an earlier
+// request come first. Pods that were created after the node was cordoned are
+// not evicted, because their owner would create new ones.
 //
-// Errors: the Pods cannot be listed, or requests got no answer. A refusal by the
-// server is not an error; it is in the result.
+// Errors: the Pods cannot be listed, or requests had no answer. A refusal by
+// the server is not an error, but part of the result.
 func (d *Drain) Pass(ctx context.Context, cordoned bool) (Pass, error) {
 	list, err := d.client.List(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", d.node).String(),
@@ -90,10 +92,10 @@ func (d *Drain) Pass(ctx context.Context, cordoned bool) (Pass, error) {
 	return pass, err
 }
 
-// late reports whether the Pod came after the node was cordoned.
+// late reports whether the Pod was created after the node was cordoned.
 func (d *Drain) late(pod *corev1.Pod) bool {
 	_, known := d.known[pod.UID]
-	return !known && (tolerates(pod) || time.Since(d.first) > settle)
+	return !known && (tolerates(pod) || time.Since(d.first) > bindingTime)
 }
 
 // tolerates reports whether the scheduler may put the Pod on a cordoned node.
@@ -104,13 +106,13 @@ func tolerates(pod *corev1.Pod) bool {
 	})
 }
 
-// evict asks for the evictions side by side.
+// evict requests the evictions, several at a time.
 func (d *Drain) evict(ctx context.Context, pods []*corev1.Pod) ([]Leftover, error) {
 	slices.SortStableFunc(pods, func(a, b *corev1.Pod) int {
 		return cmp.Or(rank(d.known[a.UID])-rank(d.known[b.UID]), cmp.Compare(nameOf(a), nameOf(b)))
 	})
 	left, errs := make([]Leftover, len(pods)), make([]error, len(pods))
-	places := make(chan struct{}, beside)
+	places := make(chan struct{}, parallelEvictions)
 	var all sync.WaitGroup
 	for i, pod := range pods {
 		left[i] = Leftover{Pod: nameOf(pod), State: NotAsked}
@@ -139,7 +141,7 @@ func rank(asked bool) int {
 	return 0
 }
 
-// ask asks for one eviction.
+// ask requests one eviction.
 func (d *Drain) ask(ctx context.Context, pod *corev1.Pod) (state State, why string, err error) {
 	limited, cancel := context.WithTimeout(ctx, evictTime)
 	defer cancel()
@@ -159,8 +161,8 @@ func (d *Drain) ask(ctx context.Context, pod *corev1.Pod) (state State, why stri
 	}
 }
 
-// foreign reports whether the status is not known to be the API server's own,
-// but that of something on the way to it: then the Pod may not have been asked.
+// foreign reports whether the status may have been sent by a proxy instead of
+// the API server. The Pod's eviction may not have been requested then.
 func foreign(s metav1.Status) bool {
 	switch {
 	case s.Code == http.StatusBadGateway, s.Code == http.StatusServiceUnavailable, s.Code == http.StatusGatewayTimeout:
@@ -174,9 +176,9 @@ func foreign(s metav1.Status) bool {
 	}
 }
 
-// Stays reports whether a drain leaves the Pod alone: it belongs to a
-// DaemonSet, which would recreate it there, it is a mirror Pod of the kubelet,
-// or it has ended.
+// Stays reports whether a drain does not evict the Pod: it belongs to a
+// DaemonSet, which would recreate it on the node, it is a mirror Pod of the
+// kubelet, or it has ended.
 func Stays(pod *corev1.Pod) bool {
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return true
@@ -188,7 +190,8 @@ func Stays(pod *corev1.Pod) bool {
 	return owner != nil && owner.Kind == "DaemonSet" && strings.HasPrefix(owner.APIVersion, "apps/")
 }
 
-// reason words a refusal: the message of a disruption budget names it.
+// reason returns the reason for a refusal. If it was a disruption budget, the
+// reason names it.
 func reason(status metav1.Status) string {
 	if status.Details != nil {
 		for _, cause := range status.Details.Causes {

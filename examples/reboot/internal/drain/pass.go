@@ -5,25 +5,27 @@ import (
 	"strings"
 )
 
-// A State is why a Pod is still there.
+// A State is the reason why a Pod has not left yet.
 type State string
 
-// The states of a Pod that is left.
+// The states of a Pod that has not left yet.
 const (
 	Terminating State = "is still terminating"
-	Refused     State = "refused"       // by the server, mostly for a disruption budget
-	NoAnswer    State = "no answer"     // to the request for its eviction
-	NotAsked    State = "not asked yet" // as the time of the pass was over
+	Refused     State = "refused"       // the server refused, usually because of a disruption budget
+	NoAnswer    State = "no answer"     // the request had no answer
+	NotAsked    State = "not asked yet" // the time of the pass was over
 )
 
-// A Leftover is a Pod that must leave and was there.
+// A Leftover is a Pod that must leave and has not left yet.
 type Leftover struct {
-	// Pod is namespace/name.
+	// Pod is the Pod as namespace/name.
 	Pod   string
 	State State
-	// Why names the disruption budget, if one is the reason, or the error.
+	// Why is the reason for the refusal, which names a disruption budget if
+	// there is one, or the error.
 	Why string
-	// NeverAsked says that no pass has got an answer about this Pod.
+	// NeverAsked is true if the server has never answered a request for this
+	// Pod's eviction.
 	NeverAsked bool
 }
 
@@ -42,17 +44,17 @@ func (l Leftover) String() string {
 
 // Pass is the result of one pass over a node.
 type Pass struct {
-	// Left are the Pods that must leave and were there, by name.
+	// Left are the Pods that must leave and have not left yet, sorted by name.
 	Left []Leftover
-	// Returned are Pods that were made after the node was cordoned, as
+	// Returned are Pods that were created after the node was cordoned, as
 	// namespace/name. The drain does not wait for them.
 	Returned []string
 }
 
-// Over reports whether no Pod is left.
+// Over reports whether all Pods have left.
 func (p Pass) Over() bool { return len(p.Left) == 0 }
 
-// NotAsked returns how many Pods were never asked to leave, as far as is known.
+// NotAsked returns the number of Pods without an answered request.
 func (p Pass) NotAsked() int {
 	count := 0
 	for _, l := range p.Left {
@@ -63,12 +65,11 @@ func (p Pass) NotAsked() int {
 	return count
 }
 
-// Refusals describes the Pods whose eviction was refused, or got no answer; ""
-// if there are none. The text depends on nothing else.
+// Refusals describes the Pods whose eviction was refused or had no answer. It
+// is the empty string if there are none. Equal refusals have equal texts.
 func (p Pass) Refusals() string { return p.describe(Refused, NoAnswer) }
 
-// Leftovers describes the Pods that are left: those whose eviction is refused
-// come first.
+// Leftovers describes the Pods that have not left yet. Refused ones come first.
 func (p Pass) Leftovers() string { return p.describe(Refused, NoAnswer, NotAsked, Terminating) }
 
 func (p Pass) describe(states ...State) string {

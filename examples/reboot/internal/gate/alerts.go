@@ -19,7 +19,8 @@ type Alerts struct {
 }
 
 // NewAlerts returns the check of a query, such as ALERTS{alertstate="firing"}.
-// Errors: the URL or the query is empty or cannot be read.
+//
+// Errors: the URL or the query is empty or malformed.
 func NewAlerts(url, query string) (*Alerts, error) {
 	if url == "" || query == "" {
 		return nil, errors.New("blocking by alerts: set both the URL of Prometheus and a query")
@@ -31,15 +32,16 @@ func NewAlerts(url, query string) (*Alerts, error) {
 	return &Alerts{url, query, prometheusv1.NewAPI(client)}, nil
 }
 
-// Blocked names the alerts that the query has found, or describes any other result.
+// Blocked returns the alerts in the result of the query, or a description of
+// another result or an error.
 func (a *Alerts) Blocked(ctx context.Context) string {
 	value, _, _, err := a.api.Query(ctx, a.query, time.Now())
 	if err != nil {
-		return fmt.Sprintf("asking Prometheus at %s for %s: %v", a.url, a.query, err)
+		return fmt.Sprintf("querying Prometheus at %s with %s: %v", a.url, a.query, err)
 	}
 	vector, ok := value.(model.Vector)
 	if !ok {
-		return fmt.Sprintf("the query %s has a %s for a result: it must be an instant vector", a.query, value.Type())
+		return fmt.Sprintf("the result of the query %s is a %s: must be an instant vector", a.query, value.Type())
 	}
 	var names []string
 	for _, sample := range vector {

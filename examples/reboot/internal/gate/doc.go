@@ -1,11 +1,16 @@
-// Package gate forbids reboots while something outside of the nodes is wrong: an
-// alert fires, or a command of the administrator says no.
+// Package gate forbids reboots while there is a problem outside of the nodes: an
+// alert fires, or a command of the administrator fails.
+//
+//	g := gate.New(time.Minute, gate.Command{"check-cluster"})
+//	why := g.Blocked(ctx)
+//
+// The controller asks it before it assigns a free slot:
 //
 //	controller ──a slot is free──▶ Gate ──▶ Alerts:  a query of Prometheus has a result
 //	                                    └─▶ Command: it ends with another status than 0
 //
-// What holds:
-//   - What cannot be asked forbids: an error is a reason.
+// Its promises:
+//   - An error of a check forbids reboots, too.
 //   - The answer is kept for a short while, so that a burst of reconciles asks
 //     once.
 //

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// A Check says why no reboot may begin, or "".
+// A Check returns why no reboot may begin, or the empty string.
 type Check interface {
 	Blocked(ctx context.Context) string
 }
 
-// A Gate is closed while one of its checks is against it. It is safe for concurrent
-// use.
+// A Gate is closed while one of its checks has a reason. It is safe for
+// concurrent use.
 type Gate struct {
 	checks []Check
 	keep   time.Duration
@@ -23,13 +23,14 @@ type Gate struct {
 	why   string
 }
 
-// callTimeout bounds one call of all checks.
+// callTimeout is the time limit for one call of all checks.
 const callTimeout = 30 * time.Second
 
-// New returns a gate whose answers are kept for that long.
+// New returns a gate that keeps answers for the time keep.
 func New(keep time.Duration, checks ...Check) *Gate { return &Gate{checks: checks, keep: keep} }
 
-// Blocked returns the reasons of all checks that are against a reboot.
+// Blocked returns the reasons of all checks against a reboot, or the empty
+// string.
 func (g *Gate) Blocked(ctx context.Context) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()

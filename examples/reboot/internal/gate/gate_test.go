@@ -52,7 +52,7 @@ func TestAlertsBlock(t *testing.T) {
 		"six are not":            {200, vector(named(6)), gomega.Equal("Prometheus has a1, a2, a3, a4, a5, and more")},
 		"no alert, but a metric": {200, vector(sample(`{"__name__":"up"}`)), gomega.Equal("Prometheus has up")},
 		"a scalar":               {200, `{"resultType":"scalar","result":[1,"1"]}`, gomega.ContainSubstring("must be an instant vector")},
-		"an error":               {500, vector(""), gomega.HavePrefix("asking Prometheus at http://127.0.0.1")},
+		"an error":               {500, vector(""), gomega.HavePrefix("querying Prometheus at http://127.0.0.1")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := gomega.NewWithT(t)

@@ -8,25 +8,27 @@ import (
 	"strings"
 )
 
-// DefaultBootIDFile is the file in which Linux has its boot id.
+// DefaultBootIDFile is the file that contains the boot id on Linux.
 const DefaultBootIDFile = "/proc/sys/kernel/random/boot_id"
 
-// A Host is the machine that this process runs on. The zero value is usable.
+// A Host is the machine on which this process runs. The zero value is ready to
+// use.
 type Host struct {
-	// BootIDFile has the boot id. Defaults to [DefaultBootIDFile].
+	// BootIDFile is the file that contains the boot id. Defaults to
+	// [DefaultBootIDFile].
 	BootIDFile string
-	// Method reboots. Defaults to [Logind].
+	// Method reboots the machine. Defaults to [Logind].
 	Method Method
 }
 
-// A Method asks the host's init system for a reboot. It may return before the
-// machine goes down, or never.
+// A Method requests a reboot from the host's init system. It may return before
+// the machine goes down, or never.
 type Method interface {
 	Reboot(ctx context.Context) error
 }
 
-// Inhibitors asks the method what forbids a reboot. One that cannot tell
-// forbids nothing.
+// Inhibitors returns why a reboot is inhibited now, or the empty string. It
+// returns the empty string if the method does not know inhibitors.
 func (h *Host) Inhibitors(ctx context.Context) (string, error) {
 	if m, ok := h.method().(Inhibited); ok {
 		return m.Inhibitors(ctx)
@@ -54,7 +56,7 @@ func (h *Host) BootID(context.Context) (string, error) {
 	return id, nil
 }
 
-// Reboot asks for a reboot if bootID is still the running one.
+// Reboot requests a reboot if bootID is still the running boot.
 func (h *Host) Reboot(ctx context.Context, bootID string) error {
 	running, err := h.BootID(ctx)
 	if err != nil {

@@ -5,19 +5,19 @@ import (
 	"errors"
 )
 
-// ErrOtherBoot says that the machine has rebooted since: there is nothing to do.
-var ErrOtherBoot = errors.New("the machine runs another boot by now")
+// ErrOtherBoot is the error of a Reboot for an earlier boot.
+var ErrOtherBoot = errors.New("the machine has rebooted")
 
-// Inhibited is a [Machine] that may know what forbids it to reboot.
+// Inhibited is a [Machine] that knows inhibitors.
 type Inhibited interface {
-	// Inhibitors says what forbids a reboot now, or "".
+	// Inhibitors returns why a reboot is inhibited now, or the empty string.
 	Inhibitors(ctx context.Context) (string, error)
 }
 
 // A Machine is the machine of a node.
 type Machine interface {
-	// BootID returns the id of the running kernel's boot.
+	// BootID returns the id of the running boot.
 	BootID(ctx context.Context) (string, error)
-	// Reboot begins a reboot if bootID is still the running one.
+	// Reboot begins a reboot if bootID is still the running boot.
 	Reboot(ctx context.Context, bootID string) error
 }

@@ -14,14 +14,15 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// DefaultSocket is where the D-Bus of the system listens.
+// DefaultSocket is the socket of the system's D-Bus.
 const DefaultSocket = "/run/dbus/system_bus_socket"
 
-// Logind asks systemd-logind for a reboot: it tells the sessions, obeys
-// inhibitors and ends the units in order. It needs the socket of the system's
-// D-Bus and user 0, no capability and none of the host's namespaces.
+// Logind requests a reboot from systemd-logind, which informs the sessions,
+// obeys inhibitors and stops the units in order. It needs the socket of the
+// system's D-Bus and user 0. It needs no capability and no namespace of the
+// host.
 type Logind struct {
-	// Socket of the system's D-Bus. Defaults to [DefaultSocket].
+	// Socket is the socket of the system's D-Bus. Defaults to [DefaultSocket].
 	Socket string
 }
 
@@ -30,7 +31,7 @@ const (
 	manager = login1 + ".Manager."
 )
 
-// Reboot asks for a reboot without asking a person.
+// Reboot requests a reboot without a password prompt.
 func (l *Logind) Reboot(ctx context.Context) error {
 	const interactive = false
 	if err := l.call(ctx, "Reboot", nil, interactive); err != nil {
@@ -39,15 +40,15 @@ func (l *Logind) Reboot(ctx context.Context) error {
 	return nil
 }
 
-// Inhibitors names the programs that block a shutdown. Since systemd 257 it
-// refuses user 0, too.
+// Inhibitors returns the programs that block a shutdown. Since systemd 257,
+// inhibitors also apply to user 0.
 func (l *Logind) Inhibitors(ctx context.Context) (string, error) {
 	var all []struct {
 		What, Who, Why, Mode string
 		UID, PID             uint32
 	}
 	if err := l.call(ctx, "ListInhibitors", &all); err != nil {
-		return "", fmt.Errorf("asking systemd-logind for inhibitors: %w", err)
+		return "", fmt.Errorf("reading the inhibitors of systemd-logind: %w", err)
 	}
 	var blocking []string
 	for _, i := range all {
@@ -58,15 +59,15 @@ func (l *Logind) Inhibitors(ctx context.Context) (string, error) {
 	return strings.Join(blocking, "; "), nil
 }
 
-// call calls a method of logind's manager, and stores the answer in out unless
-// that is nil.
+// call calls a method of logind's manager. If out is not nil, it stores the
+// answer there.
 func (l *Logind) call(ctx context.Context, method string, out any, args ...any) error {
 	socket := cmp.Or(l.Socket, DefaultSocket)
 	conn, err := dbus.Connect("unix:path="+socket, dbus.WithContext(ctx))
 	if err != nil {
 		return fmt.Errorf("connecting to %s: %w", socket, err)
 	}
-	defer func() { _ = conn.Close() }() // The call has been answered.
+	defer func() { _ = conn.Close() }() // The call has returned.
 	answer := conn.Object(login1, "/org/freedesktop/login1").CallWithContext(ctx, manager+method, 0, args...)
 	if answer.Err != nil || out == nil {
 		return answer.Err
@@ -74,20 +75,22 @@ func (l *Logind) call(ctx context.Context, method string, out any, args ...any) 
 	return answer.Store(out)
 }
 
-// SystemdReboot is the signal at which systemd reboots: SIGRTMIN+5.
+// SystemdReboot is the signal that makes systemd reboot: SIGRTMIN+5.
 const SystemdReboot = 39
 
-// Signal is sent to PID 1, which must be the host's: it needs the host's PID
-// namespace and user 0, as PID 1 is of user 0, or the capability CAP_KILL.
+// Signal sends a signal to PID 1 of the host. It needs the host's PID
+// namespace, and user 0 or the capability CAP_KILL.
 type Signal struct {
 	Number int
 	// Send sends a signal to a process. Defaults to kill(2).
 	Send func(pid int, signal syscall.Signal) error
 }
 
-// Reboot sends the signal. Errors: PID 1 is this program, so it is not in the
-// host's PID namespace; or it must not send PID 1 a signal. A PID 1 of another
-// container than the host's is not noticed: it does not reboot.
+// Reboot sends the signal. It does not detect a PID 1 that belongs to another
+// container, which does not reboot.
+//
+// Errors: PID 1 is this program, which shows that the Pod has its own PID
+// namespace; the signal is not permitted.
 func (s *Signal) Reboot(context.Context) error {
 	send := s.Send
 	if send == nil {
@@ -102,10 +105,10 @@ func (s *Signal) Reboot(context.Context) error {
 	return nil
 }
 
-// DefaultCommand asks systemd-logind for a reboot.
+// DefaultCommand requests a reboot from systemd-logind.
 const DefaultCommand = "systemctl reboot"
 
-// Command is a command that reboots, in words separated by spaces.
+// Command is a command that reboots. Spaces separate its words.
 type Command string
 
 // Reboot runs the command. Errors include its output.

@@ -127,7 +127,7 @@ func TestLogindNamesWhatBlocksAShutdown(t *testing.T) {
 		"backup blocks a shutdown: it runs (systemd-inhibit --list)"))
 	g.Expect((&machine.Host{Method: &machine.Signal{}}).Inhibitors(t.Context())).To(gomega.BeEmpty(), "it cannot tell")
 	_, err := (&machine.Logind{Socket: newBus(t, true).socket}).Inhibitors(t.Context())
-	g.Expect(err).To(gomega.MatchError("asking systemd-logind for inhibitors: Permission denied"))
+	g.Expect(err).To(gomega.MatchError("reading the inhibitors of systemd-logind: Permission denied"))
 }
 
 func TestLogindMayRefuse(t *testing.T) {
@@ -167,7 +167,7 @@ func TestASentinelIsARequestOfItsTime(t *testing.T) {
 	g.Expect(os.Chtimes(file, at, at)).To(gomega.Succeed())
 	g.Expect(machine.Sentinel(file).Request()).To(gomega.Equal("reboot-required 2026-11-22T12:00:00Z"))
 	_, err := machine.Sentinel(filepath.Join(file, "below")).Request()
-	g.Expect(err).To(gomega.MatchError(gomega.HavePrefix("looking for the file that asks for a reboot")))
+	g.Expect(err).To(gomega.MatchError(gomega.HavePrefix("reading the file that requests a reboot")))
 }
 
 func TestAMirrorIsTheSameRequest(t *testing.T) {
@@ -192,7 +192,7 @@ func TestAMirrorIsTheSameRequest(t *testing.T) {
 	g.Expect(machine.Sentinel(filepath.Join(file, "below")).Mirror(filepath.Join(pod, "no", "such"))).To(gomega.Succeed())
 	g.Expect(os.WriteFile(file, nil, 0o600)).To(gomega.Succeed())
 	g.Expect(machine.Sentinel(file).Mirror(filepath.Join(pod, "no", "such"))).To(gomega.MatchError(
-		gomega.HavePrefix("mirroring the file that asks for a reboot")))
+		gomega.HavePrefix("mirroring the file that requests a reboot")))
 }
 
 // The agent is of another user than the mirror.
@@ -208,7 +208,7 @@ func TestAMirrorMayBeReadByEverybodyAndLeavesNothingElse(t *testing.T) {
 	g.Expect(info.Size()).To(gomega.BeZero(), "what is in the file stays on the host")
 
 	unclear := machine.Sentinel(filepath.Join(file, "below")).Mirror(mirror)
-	g.Expect(unclear).To(gomega.MatchError(gomega.HavePrefix("mirroring the file that asks for a reboot")))
+	g.Expect(unclear).To(gomega.MatchError(gomega.HavePrefix("mirroring the file that requests a reboot")))
 	g.Expect(mirror).To(gomega.BeAnExistingFile(), "the file of the host may be there")
 
 	g.Expect(os.Remove(mirror)).To(gomega.Succeed())

@@ -9,8 +9,8 @@ import (
 
 var errOff = errors.New("the machine is off")
 
-// Simulated is a machine that goes off when it is told to reboot, and comes back
-// in another boot when PowerOn is called. It is safe for concurrent use.
+// Simulated is a machine that turns off when it is told to reboot, and boots
+// when PowerOn is called. It is safe for concurrent use.
 type Simulated struct {
 	name string
 
@@ -21,13 +21,15 @@ type Simulated struct {
 	down   func(bootID string)
 }
 
-// NewSimulated returns a machine in its first boot. Down, if not nil, is called
-// with the boot that ends whenever the machine goes off.
+// NewSimulated returns a machine in its first boot. down, which may be nil, is
+// called with the id of the ended boot each time the machine turns off.
 func NewSimulated(name string, down func(bootID string)) *Simulated {
 	return &Simulated{name: name, boots: 1, down: down}
 }
 
-// BootID returns the id of the running boot. Errors: the machine is off.
+// BootID returns the id of the running boot.
+//
+// Errors: the machine is off.
 func (s *Simulated) BootID(context.Context) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,14 +64,14 @@ func (s *Simulated) Reboot(_ context.Context, bootID string) error {
 	return nil
 }
 
-// Crash turns the machine off unasked.
+// Crash turns the machine off without a request.
 func (s *Simulated) Crash() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.off = true
 }
 
-// PowerOn boots a machine that is off and returns the new boot's id.
+// PowerOn boots a machine that is off, and returns the id of the new boot.
 func (s *Simulated) PowerOn() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,7 +82,7 @@ func (s *Simulated) PowerOn() string {
 	return s.bootID()
 }
 
-// Refuse makes Reboot fail with err; nil lets it succeed again.
+// Refuse makes Reboot fail with err. A nil err lets it succeed again.
 func (s *Simulated) Refuse(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,21 +1,21 @@
-// Package model has the proof of the reboot operator: its tests.
+// Package model contains the tests that prove the reboot operator.
 //
 // The real controllers and agents run against a simulated API server in virtual
-// time. Explorations try a fault at every call and event of small cases, one
-// after the other. The model has a seeded schedule, which decides which call is
-// served next, which is lost, answered twice or carried out late, which process
-// dies, and what administrators, kubelets and machines do meanwhile.
+// time. Explorations try a fault at every call and event of small cases, one after
+// the other. The model has a seeded schedule. It decides which call is served next,
+// which one is lost, answered twice or delayed, which process dies, and what
+// administrators, kubelets and machines do in the meantime.
 //
 //	2 controllers, n agents ──▶ simulated API server ──▶ monitor: I1–I11 after every commit
 //	      ▲ crash, restart         ▲                        ▲
 //	      └──────── seeded schedule: admin, kubelets, machines ── then calm ──▶ L1
 //
-// What holds:
-//   - The monitor knows the truth about machines; it shares no decision with the
-//     operator.
-//   - A failure of an exploration prints a token for reconciletest.Replay, one of
-//     the model its seed for the flag -seed.
-//   - With the build tag mutate each safeguard is taken out of the sources, one
-//     at a time and by an overlay, and a named invariant must break: in an
-//     exploration, and in the model where no single fault shows it.
+// The method:
+//   - The monitor knows the real state of the machines. It shares no decision with
+//     the operator.
+//   - A failed exploration prints a token for reconciletest.Replay, and a failed
+//     run of the model prints its seed for the flag -seed.
+//   - With the build tag mutate, an overlay removes each safeguard from the
+//     sources, one at a time. Then a named invariant must break: in an
+//     exploration, or in the model if no single fault breaks it.
 package model

@@ -21,18 +21,20 @@ import (
 	"github.com/homeostat/homeostat/patch"
 )
 
-// A Plugin acts for one administrator. All fields must be set.
+// A Plugin runs the commands of one administrator. All fields are required.
 type Plugin struct {
 	Nodes  typedcorev1.NodeInterface
 	Groups *api.Client
 	Out    io.Writer
-	// Poll is the time between two looks while it waits.
+	// Poll is the interval at which Wait reads the nodes.
 	Poll time.Duration
 }
 
-// Request asks for a reboot of each node, and returns those that it has asked
-// for, for Wait. Without a request it makes one of the time: one that was
-// called off would wait for its retry. Errors: those of every node, joined.
+// Request requests a reboot of each node, and returns the nodes for Wait. If
+// request is empty, it uses the current time as the request, because the same
+// request may have been called off and wait for its retry.
+//
+// Errors: the errors of all nodes, joined.
 func (p *Plugin) Request(ctx context.Context, request string, nodes ...string) ([]*corev1.Node, error) {
 	request = cmp.Or(request, "kubectl "+time.Now().UTC().Format(time.RFC3339))
 	var asked []*corev1.Node
@@ -54,7 +56,9 @@ func (p *Plugin) Request(ctx context.Context, request string, nodes ...string) (
 	return asked, errors.Join(errs...)
 }
 
-// Pause pauses or resumes nodes. Errors: those of every node, joined.
+// Pause pauses or resumes nodes.
+//
+// Errors: the errors of all nodes, joined.
 func (p *Plugin) Pause(ctx context.Context, paused bool, nodes ...string) error {
 	var errs []error
 	for _, name := range nodes {
@@ -101,7 +105,7 @@ func (p *Plugin) edit(ctx context.Context, name string, edit func(*corev1.Node))
 	return patch.Merge(ctx, patch.ClusterScoped(p.Nodes), node, nil, edit)
 }
 
-// Status writes a line for each of the nodes, or for all.
+// Status writes a line for each node, or for all nodes without arguments.
 func (p *Plugin) Status(ctx context.Context, nodes ...string) error {
 	all, groups, err := p.read(ctx)
 	if err != nil {
@@ -171,8 +175,8 @@ func (p *Plugin) read(ctx context.Context) ([]*corev1.Node, []*api.RebootGroup, 
 	return all, gs, nil
 }
 
-// nameOf names the group of a node, or, if several groups select it and none
-// reboots it, all of them.
+// nameOf returns the name of the node's group, or all names if several groups
+// select it and none of them reboots it.
 func nameOf(place rules.Place) string {
 	switch {
 	case len(place.Rivals) > 0:

@@ -14,36 +14,40 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/rules"
 )
 
-// How a request may end without a reboot. Wait returns them with the name of
-// the node.
+// The errors of Wait for a request that has ended without a reboot. They
+// contain the name of the node.
 var (
-	// ErrCalledOff says that a drain did not end in time: it is tried again later.
-	ErrCalledOff = errors.New("the reboot was called off, and waits to be tried again")
-	// ErrUnproven says that the machine was told to reboot, and reports the
-	// same boot: a person has to look, and it is not tried again.
-	ErrUnproven = errors.New("the machine was told to reboot, and reports the same boot")
-	// ErrWithdrawn says that the request is no longer there.
+	// ErrCalledOff is the result of a drain that took too long. The reboot is
+	// tried again later.
+	ErrCalledOff = errors.New("the reboot was called off, and will be retried")
+	// ErrUnproven is the result if the machine was told to reboot, but reports
+	// the same boot. It is not tried again, because a person must find the
+	// cause.
+	ErrUnproven = errors.New("the machine was told to reboot, but reports the same boot")
+	// ErrWithdrawn is the result if the request was removed.
 	ErrWithdrawn = errors.New("the request was withdrawn before a reboot")
-	// ErrDeleted says that the node was deleted, or recreated.
+	// ErrDeleted is the result if the node was deleted or recreated.
 	ErrDeleted = errors.New("the node was deleted")
-	// ErrUnreadable says that the operator moves nothing before a person
-	// corrects it.
+	// ErrUnreadable is the result if an annotation is malformed. The operator
+	// does not continue until a person corrects it.
 	ErrUnreadable = errors.New("an annotation cannot be read")
 )
 
-// A wait is for one node.
+// A wait is the state of waiting for one node.
 type wait struct {
-	asked *corev1.Node // as Request has left it
-	state string       // as was told last
+	asked *corev1.Node // the node after Request
+	state string       // the state that was last written
 	err   error
 	done  bool
 }
 
-// Wait returns when each of the nodes that Request has returned is back from a
-// reboot, or will not reboot for this request, and writes a line whenever the
-// state of one changes. Errors: [ErrCalledOff], [ErrUnproven], [ErrWithdrawn],
-// [ErrDeleted] and [ErrUnreadable] of every node, joined; a permission is
-// missing; or ctx has ended. While the server is unreachable it keeps waiting.
+// Wait waits for nodes that Request has returned. It returns when each of them
+// is back from its reboot, or will not reboot for this request. It writes a
+// line whenever the state of a node changes.
+//
+// Errors: [ErrCalledOff], [ErrUnproven], [ErrWithdrawn], [ErrDeleted] and
+// [ErrUnreadable] of each node, joined; a missing permission; the end of ctx.
+// While the server is unreachable, Wait continues.
 func (p *Plugin) Wait(ctx context.Context, asked ...*corev1.Node) error {
 	var all []*wait
 	for _, n := range asked {
@@ -84,7 +88,8 @@ func ends(all []*wait) error {
 	return errors.Join(errs...)
 }
 
-// look returns the names of the unfinished waits, and prints the changes.
+// look reads the nodes, writes a line for each change, and returns the names of
+// the nodes that are still being waited for.
 func (p *Plugin) look(ctx context.Context, all []*wait) ([]string, error) {
 	nodes, groups, err := p.read(ctx)
 	if err != nil {
@@ -114,9 +119,8 @@ func (p *Plugin) look(ctx context.Context, all []*wait) ([]string, error) {
 	return open, nil
 }
 
-// judge ends the wait if nothing more can happen. Events on the node since the
-// request are in epochs after those that were spent when the reboot was
-// requested.
+// judge ends the wait if the reboot is over. A reboot counts if its epoch is
+// later than the epochs that were spent when it was requested.
 func (w *wait) judge(s protocol.State, state string) {
 	since := s.Last != nil && s.Last.Epoch > protocol.Read(w.asked).Spent()
 	ours := since && (s.Needed == nil || *s.Needed == s.Last.Request.Request)

@@ -17,7 +17,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// Agent reboots the node it runs on when the controller has granted it.
+// Agent returns the program that reboots the node on which it runs, when the
+// controller grants it.
 func Agent() operator.Program {
 	host := &machine.Host{}
 	options := &agent.Options{Machine: host}
@@ -53,7 +54,7 @@ func Agent() operator.Program {
 	}
 }
 
-// method is how the machine is told to reboot, by flags.
+// method contains the flags that choose how the machine is told to reboot.
 type method struct {
 	name, socket, command string
 	signal                int

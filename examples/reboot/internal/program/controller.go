@@ -1,4 +1,7 @@
-// Package program has the operator's two programs, each with its own command.
+// Package program contains the operator's two programs. The commands agent and
+// controller run them:
+//
+//	os.Exit(program.Controller().Main(os.Args[1:], os.Stderr))
 package program
 
 import (
@@ -14,8 +17,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// Controller grants the nodes of a cluster leave to reboot, never more at once
-// than their RebootGroup allows.
+// Controller returns the program that lets the nodes of a cluster reboot, and
+// never more of them at once than their RebootGroup allows.
 func Controller() operator.Program {
 	options := &controller.Options{}
 	blocking := blockers{}
@@ -47,13 +50,13 @@ func Controller() operator.Program {
 	}
 }
 
-// blockers are the flags by which reboots are blocked.
+// blockers contains the flags that choose what blocks reboots.
 type blockers struct{ url, query, command string }
 
-// keepAnswer is how long an answer of Prometheus or of the command is good for.
+// keepAnswer is how long an answer of Prometheus or of the command is used.
 const keepAnswer = 10 * time.Second
 
-// gate returns nil when nothing blocks.
+// gate returns the gate that the flags specify, or nil.
 func (b blockers) gate() (controller.Gate, error) {
 	var checks []gate.Check
 	if b.url != "" || b.query != "" {

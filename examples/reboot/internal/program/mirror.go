@@ -14,14 +14,14 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/machine"
 )
 
-// Mirror is the first argument with which the program does nothing but to
-// mirror a file: in a container of its own, without rights, it sees the host's
-// /run, which has the sockets of the container runtime, for the agent, which is
-// user 0.
+// Mirror is the argument that makes the program only mirror a file. The mirror
+// runs in its own container without privileges and sees the host's /run. So the
+// agent, which is user 0, does not see the sockets of the container runtime
+// there.
 const Mirror = "mirror"
 
-// RunMirror runs it until SIGTERM, and returns the exit code: 0 after SIGTERM,
-// 2 for a wrong command line.
+// RunMirror mirrors the file until SIGTERM, and returns the exit code: 0 after
+// SIGTERM, 2 for a wrong command line.
 func RunMirror(args []string) int {
 	fs := flag.NewFlagSet("reboot-agent mirror", flag.ContinueOnError)
 	from := fs.String("from", "", "the `file` of the host that asks for a reboot, such as /host/run/reboot-required")

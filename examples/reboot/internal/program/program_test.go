@@ -244,7 +244,7 @@ func TestTheMirrorRunsUntilSIGTERM(t *testing.T) {
 	f.Expect(os.MkdirAll(filepath.Join(full, "directory"), 0o700)).To(Succeed())
 	f.Expect(os.Rename(full, to)).To(Succeed())
 	f.Eventually(said, patience).Should(MatchRegexp(
-		`^reboot-agent mirror: mirroring the file that asks for a reboot: [^\n]*, retrying\n`))
+		`^reboot-agent mirror: mirroring the file that requests a reboot: [^\n]*, retrying\n`))
 	f.Expect(os.RemoveAll(to)).To(Succeed())
 	f.Expect(os.WriteFile(from, nil, 0o600)).To(Succeed())
 	f.Eventually(to, patience).Should(BeARegularFile())

@@ -6,9 +6,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// MayUncordon reports whether the agent's accept write keeps the node
-// cordoned. Another client may have uncordoned and cordoned it since: then the
-// server has its field manager on record for spec.unschedulable.
+// MayUncordon reports whether the node is still cordoned because of the agent's
+// accept write. If another client has uncordoned and cordoned it since, the
+// server has recorded that client's field manager for spec.unschedulable.
 func MayUncordon(node *corev1.Node, p *Progress) bool {
 	if !p.CordonedByAgent || !node.Spec.Unschedulable {
 		return false

@@ -1,8 +1,11 @@
 // Package protocol reads and writes the annotations by which administrator,
-// controller and agent talk about the reboot of a node.
+// controller and agent communicate about the reboot of a node:
 //
-// Each key has one writer, and moves only together with a second key in a single
-// write, so that no request can be lost in between.
+//	protocol.Ask(node, "kernel 6.12") // the caller writes the node
+//	state := protocol.Read(node)
+//
+// Each key has one writer. A step moves a value from one key to another in a single
+// write, so that no request is lost.
 //
 //	reboot-needed ──grant──▶ reboot-now ──accept──▶ reboot-in-progress ──complete──▶ last-reboot
 //	(administrator)  controller          agent           │              agent
@@ -10,13 +13,13 @@
 //	     ├───────revoke─────────┘ controller             │
 //	     └───────────────────call off────────────────────┘ agent
 //
-// What holds:
-//   - A value that cannot be read is a [FaultError], which names node, key and
-//     remedy. A node with a fault in a key is never moved along by the readers
-//     of that key.
-//   - reboot-needed is opaque and may be empty. The other values are JSON.
-//   - [Allow], [Accept], [Complete], [CallOff] and [Revoke] edit a node in
-//     memory; the caller writes it under the optimistic lock.
+// Its promises:
+//   - A value that cannot be parsed is a [FaultError], which contains the node, the
+//     key and a remedy. Readers of a key with a fault do not change the node.
+//   - reboot-needed can be any text, or empty. The other values are JSON.
+//   - [Allow], [Accept], [Complete], [CallOff] and [Revoke] edit a node in memory.
+//     The caller writes it under the optimistic lock.
 //
-// It does not know why a node may or must not be rebooted: package rules does.
+// It does not decide whether a node may be rebooted, which is the task of package
+// rules.
 package protocol

@@ -10,19 +10,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Ask sets reboot-needed.
+// Ask sets reboot-needed to a request.
 func Ask(node *corev1.Node, request string) { annotate(node, Needed, request) }
 
 // Allow moves reboot-needed to reboot-now.
 func Allow(node *corev1.Node, g Grant) error {
 	delete(node.Annotations, Needed)
-	delete(node.Annotations, Permit) // One of an earlier reboot, which a person has removed.
+	delete(node.Annotations, Permit) // It may belong to an earlier reboot that a person has removed.
 	return set(node, Now, g)
 }
 
-// AllowNow answers the agent's question whether the machine may go down, and
-// notes that among the recent reboots, of which it keeps those since the given
-// time.
+// AllowNow answers the agent's question whether the machine may go down. It
+// adds the reboot to the recent reboots, and removes the ones before since.
 func AllowNow(node *corev1.Node, m Permission, at, since metav1.Time) error {
 	recent := slices.DeleteFunc(Read(node).Recent, func(t Told) bool { return t.Epoch == m.Epoch || t.At.Before(&since) })
 	if err := set(node, Recent, append(recent, Told{Epoch: m.Epoch, At: at})); err != nil {
@@ -31,8 +30,8 @@ func AllowNow(node *corev1.Node, m Permission, at, since metav1.Time) error {
 	return set(node, Permit, m)
 }
 
-// Forget removes an epoch from the recent reboots: its machine was not told to
-// go down.
+// Forget removes an epoch from the recent reboots, because its machine was not
+// told to go down.
 func Forget(node *corev1.Node, epoch int64) error {
 	recent := Read(node).Recent
 	left := slices.DeleteFunc(slices.Clone(recent), func(t Told) bool { return t.Epoch == epoch })
@@ -42,13 +41,14 @@ func Forget(node *corev1.Node, epoch int64) error {
 	return set(node, Recent, left)
 }
 
-// VoidEpoch bars the epoch, and those before it, from being granted.
+// VoidEpoch makes the epoch and all earlier ones void: they cannot be granted
+// any more.
 func VoidEpoch(node *corev1.Node, epoch int64) {
 	annotate(node, Void, strconv.FormatInt(epoch, 10))
 }
 
-// Revoke moves reboot-now back to reboot-needed and voids the epoch. A newer
-// request stands.
+// Revoke moves reboot-now back to reboot-needed, and voids the epoch. It keeps
+// a newer request.
 func Revoke(node *corev1.Node, request string, epoch int64) {
 	VoidEpoch(node, epoch)
 	delete(node.Annotations, Now)
@@ -57,8 +57,8 @@ func Revoke(node *corev1.Node, request string, epoch int64) {
 	}
 }
 
-// Accept moves reboot-now to reboot-in-progress and cordons the node;
-// p.CordonedByAgent is set here.
+// Accept moves reboot-now to reboot-in-progress, and cordons the node. It sets
+// p.CordonedByAgent.
 func Accept(node *corev1.Node, p Progress) error {
 	delete(node.Annotations, Now)
 	p.CordonedByAgent = !node.Spec.Unschedulable
@@ -66,7 +66,7 @@ func Accept(node *corev1.Node, p Progress) error {
 	return set(node, InProgress, p)
 }
 
-// Proceed replaces reboot-in-progress. A permission that was used goes with it.
+// Proceed replaces reboot-in-progress, and removes a permission that was used.
 func Proceed(node *corev1.Node, p Progress) error {
 	if p.Asked != nil {
 		delete(node.Annotations, Permit)
@@ -74,15 +74,16 @@ func Proceed(node *corev1.Node, p Progress) error {
 	return set(node, InProgress, p)
 }
 
-// Decline moves reboot-now back to reboot-needed, and says why in last-reboot.
-// A newer request stands.
+// Decline moves reboot-now back to reboot-needed, and writes the reason to
+// last-reboot. It keeps a newer request.
 func Decline(node *corev1.Node, o Outcome) error {
 	delete(node.Annotations, Now)
 	return CallOff(node, o, false)
 }
 
-// CallOff moves reboot-in-progress back to reboot-needed, says why in last-reboot,
-// and uncordons the node if told so. A newer request stands.
+// CallOff moves reboot-in-progress back to reboot-needed, and writes the reason
+// to last-reboot. It uncordons the node if uncordon is set, and keeps a newer
+// request.
 func CallOff(node *corev1.Node, o Outcome, uncordon bool) error {
 	if _, ok := node.Annotations[Needed]; !ok {
 		annotate(node, Needed, o.Request.Request)
@@ -90,8 +91,8 @@ func CallOff(node *corev1.Node, o Outcome, uncordon bool) error {
 	return Complete(node, o, uncordon)
 }
 
-// Complete moves reboot-in-progress to last-reboot, and uncordons the node if
-// told so.
+// Complete moves reboot-in-progress to last-reboot. It uncordons the node if
+// uncordon is set.
 func Complete(node *corev1.Node, o Outcome, uncordon bool) error {
 	delete(node.Annotations, InProgress)
 	delete(node.Annotations, Permit)

@@ -2,13 +2,13 @@ package protocol
 
 import "fmt"
 
-// A FaultError is an annotation that cannot be read.
+// A FaultError describes an annotation that cannot be parsed.
 type FaultError struct {
-	// Node and Key say where it is.
+	// Node and Key are the node and the annotation's key.
 	Node, Key string
-	// Problem is what is wrong with the value.
+	// Problem describes the mistake in the value.
 	Problem string
-	// Remedy is how to fix it.
+	// Remedy describes how to fix it.
 	Remedy string
 }
 

@@ -3,28 +3,34 @@ package protocol
 // The annotations of a node.
 const (
 	Prefix = "reboot.homeostat.dev/"
-	// Needed asks for a reboot; its value is the request, any short text.
+	// Needed requests a reboot. Its value is the request, which can be any
+	// short text.
 	Needed = Prefix + "reboot-needed"
-	// Paused keeps a node from being rebooted while it is "true".
+	// Paused prevents the reboot of a node while its value is "true".
 	Paused = Prefix + "reboot-paused"
-	// Now tells the agent to reboot: a [Grant] as JSON.
+	// Now grants the reboot to the agent. Its value is a [Grant] as JSON.
 	Now = Prefix + "reboot-now"
-	// InProgress is the agent's state: a [Progress] as JSON.
+	// InProgress is the agent's state. Its value is a [Progress] as JSON.
 	InProgress = Prefix + "reboot-in-progress"
-	// Permit lets the agent tell its machine to reboot now: a [Permission] as JSON.
+	// Permit lets the agent tell its machine to reboot now. Its value is a
+	// [Permission] as JSON.
 	Permit = Prefix + "reboot-permit"
-	// Recent has the controller's latest permits: a list of [Told] as JSON.
+	// Recent contains the controller's latest permits. Its value is a list of
+	// [Told] as JSON.
 	Recent = Prefix + "recent-reboots"
-	// Void is the last epoch in which no reboot may be granted any longer: a
-	// number. The controller sets it before it gives back an unused slot.
+	// Void is the number of the last void epoch. Reboots of this epoch and
+	// earlier ones cannot be granted any more. The controller sets it before it
+	// releases an unused slot.
 	Void = Prefix + "reboot-void"
-	// LastReboot is the result of the last one: an [Outcome] as JSON.
+	// LastReboot is the result of the last reboot. Its value is an [Outcome] as
+	// JSON.
 	LastReboot = Prefix + "last-reboot"
 )
 
-// AgentManager is the field manager of the agent: by it the agent tells its own
-// cordon from that of another client.
+// AgentManager is the field manager of the agent, by which it recognizes its
+// own cordon.
 const AgentManager = "reboot-agent"
 
-// MaxRequest is how many bytes a request may have: it is copied into the ledger.
+// MaxRequest is the longest request in bytes. The request is copied into the
+// ledger.
 const MaxRequest = 253

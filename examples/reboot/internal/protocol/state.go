@@ -15,7 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A Request is one request in one epoch: at most one reboot.
+// A Request is a request for a reboot in one epoch. Each epoch has at most one
+// reboot.
 type Request struct {
 	Request string `json:"request"`
 	Epoch   int64  `json:"epoch"`
@@ -25,36 +26,36 @@ type Request struct {
 type Grant struct {
 	Request `json:",inline"`
 	Terms   `json:",inline"`
-	// At is when the controller granted it, by the controller's clock. It is
-	// zero for the grant of an older controller, which gives no permits.
+	// At is when the controller granted the reboot, by its own clock. It is
+	// zero if the controller has an older release that gives no permits.
 	At metav1.Time `json:"at,omitzero"`
 }
 
 // Terms are the rules of the group, as of the grant, that the agent obeys.
 type Terms struct {
-	// Policy of the agent when its drain takes too long. Defaults to
+	// Policy is what the agent does if its drain takes too long. Defaults to
 	// [PolicyAbort].
 	Policy string `json:"drainPolicy,omitempty"`
 	// DrainSeconds is how long the drain may take. Defaults to
 	// [DefaultDrainTimeout].
 	DrainSeconds int32 `json:"drainSeconds,omitempty"`
-	// NotAfter is when the maintenance window closes: nothing is accepted then.
-	// The controller alone decides whether the machine may still go down.
-	// Defaults to no end.
+	// NotAfter is when the maintenance window closes. The agent accepts no
+	// grant after that. Whether the machine may still go down is the
+	// controller's decision. Defaults to no end.
 	NotAfter metav1.Time `json:"notAfter,omitzero"`
 }
 
 // The policies for a drain that takes too long.
 const (
-	// PolicyAbort calls the reboot off; the request waits for another slot.
+	// PolicyAbort calls the reboot off. The request waits for another slot.
 	PolicyAbort = "abort"
-	// PolicyWait continues draining.
+	// PolicyWait continues to drain.
 	PolicyWait = "wait"
-	// PolicyForce reboots with the Pods that are left.
+	// PolicyForce reboots while Pods are left.
 	PolicyForce = "force"
 )
 
-// DefaultDrainTimeout is how long a drain may take if the grant does not say.
+// DefaultDrainTimeout is the default of Terms.DrainSeconds.
 const DefaultDrainTimeout = 10 * time.Minute
 
 // DrainTimeout is how long the drain may take.
@@ -67,55 +68,55 @@ func (t Terms) Expired(now time.Time) bool {
 	return !t.NotAfter.IsZero() && !now.Before(t.NotAfter.Time)
 }
 
-// Silence returns how long the controller waits for a sign of an agent that has
-// accepted. The agent gives one four times as often.
+// Silence returns how long the controller waits for a beat of an agent that has
+// accepted. The agent sends beats four times as often.
 func (t Terms) Silence() time.Duration { return max(t.DrainTimeout(), time.Minute) }
 
-// A Progress is a reboot that an agent has accepted.
+// A Progress is the state of a reboot that an agent has accepted.
 type Progress struct {
 	Request `json:",inline"`
 	Terms   `json:",inline"`
-	// BootID is the kernel's boot id when the agent accepted: the reboot is done
-	// when the kernel has a different one.
+	// BootID is the kernel's boot id when the agent accepted. The reboot is
+	// complete when the kernel has a different one.
 	BootID string `json:"bootID"`
-	// CordonedByAgent says that the accept write cordoned the node.
+	// CordonedByAgent is true if the accept write cordoned the node.
 	CordonedByAgent bool        `json:"cordonedByAgent"`
 	AcceptedAt      metav1.Time `json:"acceptedAt"`
-	// Start names the start of the agent that wrote this last. An agent of an older
-	// release leaves it empty.
+	// Start is the name of the agent's start that wrote this last. It is empty
+	// for an agent of an older release.
 	Start string `json:"start,omitempty"`
-	// Beat grows with every write of the agent, which writes from time to time
-	// even if there is nothing new: as long as it grows, the agent is alive.
+	// Beat grows with every write of the agent. If there is no news, the agent
+	// writes from time to time to show that it is alive.
 	Beat int64 `json:"beat,omitempty"`
-	// Blocked says which Pods cannot be evicted, and why. It is empty when none is
-	// refused.
+	// Blocked describes the Pods whose eviction is refused, and why. It is
+	// empty if there are none.
 	Blocked string `json:"blocked,omitempty"`
-	// Left says which Pods the drain waits for.
+	// Left describes the Pods that the drain waits for.
 	Left string `json:"left,omitempty"`
-	// Drained says that the drain is over.
+	// Drained is true after the drain.
 	Drained bool `json:"drained,omitempty"`
-	// Try numbers the agent's questions whether the machine may go down now,
-	// and Waits says that it waits for the answer, a [Permission] of the same
-	// number.
+	// Try is the number of the agent's last question whether the machine may go
+	// down. Waits is true while the agent waits for the answer, a [Permission]
+	// with the same number.
 	Try   int64 `json:"try,omitempty"`
 	Waits bool  `json:"waits,omitempty"`
-	// Asked is set before the machine is told to reboot. From then on it may go
-	// down at any time, so the reboot can no longer be called off.
+	// Asked is set before the machine is told to reboot. After that the machine
+	// may go down at any time, so the reboot cannot be called off any more.
 	Asked *Asked `json:"asked,omitempty"`
-	// Refused says why the machine has not gone down when it was told to.
+	// Refused is why the machine has not gone down after it was told to reboot.
 	Refused string `json:"refused,omitempty"`
 }
 
-// Asked says that the machine was told to reboot.
+// Asked records that the machine was told to reboot.
 type Asked struct {
-	// Start names the start of the agent that told it: one that starts later
-	// under the same boot id cannot know what became of that.
+	// Start is the name of the agent's start that told the machine. A later
+	// start with the same boot id cannot know the result.
 	Start string      `json:"start"`
 	At    metav1.Time `json:"at"`
 }
 
 // MayGoDown reports whether the machine may have been told to reboot. An agent
-// of an older release tells it once the drain is over.
+// of an older release tells it after the drain.
 func (p *Progress) MayGoDown() bool { return p.Asked != nil || p.Start == "" && p.Drained }
 
 // A Permission lets the agent tell its machine to reboot.
@@ -123,8 +124,8 @@ type Permission struct {
 	Request `json:",inline"`
 	// Try is the number of the agent's question.
 	Try int64 `json:"try"`
-	// Seconds is how long the permission is valid. The agent counts from before it
-	// asked, so no clock is compared with another.
+	// Seconds is how long the permission is valid. The agent counts from a
+	// moment before its question, so that no clocks are compared.
 	Seconds int32 `json:"seconds"`
 }
 
@@ -133,7 +134,7 @@ func (m *Permission) Answers(p *Progress) bool {
 	return m != nil && m.Request == p.Request && m.Try == p.Try
 }
 
-// Told is a reboot that the controller has permitted, at a time of its clock.
+// Told is a reboot that the controller has permitted, and when by its clock.
 type Told struct {
 	Epoch int64       `json:"epoch"`
 	At    metav1.Time `json:"at"`
@@ -141,12 +142,12 @@ type Told struct {
 
 // The results of a reboot.
 const (
-	Rebooted  = "rebooted"   // it took place
+	Rebooted  = "rebooted"   // the reboot took place
 	CalledOff = "called-off" // the machine was not told to reboot
-	Unproven  = "unproven"   // the machine was told to, and still reports the same boot
+	Unproven  = "unproven"   // the machine was told to reboot, but still reports the same boot
 )
 
-// An Outcome is how a reboot ended.
+// An Outcome is the result of a reboot.
 type Outcome struct {
 	Request    `json:",inline"`
 	FromBootID string `json:"fromBootID"`
@@ -154,12 +155,12 @@ type Outcome struct {
 	ToBootID string      `json:"toBootID"`
 	At       metav1.Time `json:"at"`
 	Result   string      `json:"result"`
-	// Why says why the reboot was called off.
+	// Why is the reason if the reboot was called off.
 	Why string `json:"why,omitempty"`
 }
 
-// A State is the content of a node's annotations. A key that is missing, or
-// cannot be read, is nil; Faults has the latter.
+// A State is the content of a node's annotations. A missing key is nil. A key
+// that cannot be parsed is nil, too, and has an entry in Faults.
 type State struct {
 	Needed     *string
 	Paused     bool
@@ -172,7 +173,7 @@ type State struct {
 	Faults     []*FaultError
 }
 
-// Read reads the annotations of a node. A reboot-paused that cannot be read
+// Read reads the annotations of a node. A reboot-paused that cannot be parsed
 // counts as paused.
 func Read(node *corev1.Node) State {
 	r := reader{node: node}
@@ -183,7 +184,7 @@ func Read(node *corev1.Node) State {
 	})
 	s.Last = decode(&r, LastReboot, func(v *Outcome) error {
 		if v.Result == CalledOff {
-			return v.check() // A node that never had an agent may report no boot.
+			return v.check() // A node that never had an agent may have no boot id.
 		}
 		return errors.Join(v.check(), filled("toBootID", v.ToBootID))
 	})
@@ -206,8 +207,9 @@ func (s State) Fault(keys ...string) error {
 	return errors.Join(all...)
 }
 
-// Spent returns the last epoch in which no reboot can be granted any longer,
-// because it took place or is void, and 0 before the first. It never falls.
+// Spent returns the last epoch that cannot be granted any more, because its
+// reboot took place or because it is void. It is 0 before the first, and never
+// decreases.
 func (s State) Spent() int64 {
 	if s.Last == nil {
 		return s.Void
@@ -215,8 +217,8 @@ func (s State) Spent() int64 {
 	return max(s.Void, s.Last.Epoch)
 }
 
-// Claimed reports whether the node carries reboot-now or reboot-in-progress,
-// readable or not.
+// Claimed reports whether the node has reboot-now or reboot-in-progress, even
+// if they cannot be parsed.
 func Claimed(node *corev1.Node) bool {
 	_, now := node.Annotations[Now]
 	_, inProgress := node.Annotations[InProgress]
@@ -311,7 +313,7 @@ func decode[T any](r *reader, key string, check func(*T) error) *T {
 	return value
 }
 
-// clip quotes a value for a message.
+// clip quotes a value for a message, and shortens a long one.
 func clip(value string) string {
 	const most = 60
 	if len(value) > most {

@@ -16,18 +16,20 @@ const (
 	Idle     AgentStep = "idle"
 	Accept   AgentStep = "accept"   // reboot-now becomes in-progress
 	Refuse   AgentStep = "refuse"   // reboot-now becomes reboot-needed: the clocks differ
-	Resume   AgentStep = "resume"   // ForProgress says how
+	Resume   AgentStep = "resume"   // ForProgress returns the step
 	Complete AgentStep = "complete" // in-progress becomes last-reboot
-	Restamp  AgentStep = "restamp"  // last-reboot learns of a boot without a request
+	Restamp  AgentStep = "restamp"  // last-reboot records a boot without a request
 )
 
-// MaxApart is how far the clocks of controller and node may differ: a grant that is
-// older, or younger, is not accepted.
+// MaxApart is how far the clocks of controller and node may differ. A grant
+// whose time differs more is not accepted.
 const MaxApart = time.Minute
 
 // Agent returns the agent's next step on a node whose kernel has the given boot
-// id. Errors: an annotation that must be read for it has a fault, or there is no
-// boot id; the node is then left as it is.
+// id.
+//
+// Errors: a required annotation has a fault, or the boot id is empty. The node
+// is not changed then.
 func Agent(s protocol.State, bootID string, now time.Time) (AgentStep, error) {
 	if err := s.Fault(protocol.Now, protocol.InProgress, protocol.Permit); err != nil {
 		return Idle, err
@@ -41,7 +43,7 @@ func Agent(s protocol.State, bootID string, now time.Time) (AgentStep, error) {
 	case s.InProgress != nil:
 		return Complete, nil
 	case s.Now != nil && s.Now.At.IsZero():
-		return Idle, nil // An older controller has granted it, which would permit nothing.
+		return Idle, nil // An older controller has granted it, and gives no permits.
 	case s.Now != nil && Apart(s.Now, now) != "":
 		return Refuse, nil
 	case s.Now != nil && s.Now.Expired(now):
@@ -55,8 +57,9 @@ func Agent(s protocol.State, bootID string, now time.Time) (AgentStep, error) {
 	}
 }
 
-// Apart says that the node's clock and the controller's differ, or that the
-// agent sees the grant too late to tell. It is empty if they agree.
+// Apart returns how the clocks of node and controller differ. It also reports a
+// grant that is too old to tell. It returns the empty string if the clocks
+// agree.
 func Apart(g *protocol.Grant, now time.Time) string {
 	apart := now.Sub(g.At.Time)
 	if apart.Abs() <= MaxApart {
@@ -66,22 +69,22 @@ func Apart(g *protocol.Grant, now time.Time) string {
 		"nothing begins while they differ by more than %v", stamp(g.At.Time), stamp(now), MaxApart)
 }
 
-// A ProgressStep is an agent's next step of a reboot that it has accepted.
+// A ProgressStep is an agent's next step of an accepted reboot.
 type ProgressStep string
 
 // The steps of an accepted reboot.
 const (
-	Evict ProgressStep = "evict" // a pass over the Pods
-	Ask   ProgressStep = "ask"   // whether the machine may go down now
-	Await ProgressStep = "await" // the answer
-	Tell  ProgressStep = "tell"  // the machine to reboot
+	Evict ProgressStep = "evict" // make a pass over the Pods
+	Ask   ProgressStep = "ask"   // ask whether the machine may go down now
+	Await ProgressStep = "await" // wait for the answer
+	Tell  ProgressStep = "tell"  // tell the machine to reboot
 	Told  ProgressStep = "told"  // this start has told it
 	Lost  ProgressStep = "lost"  // an earlier start has told it, and the same boot runs
 )
 
 // ForProgress returns the next step of a reboot in progress for the given start
-// of the agent. An agent that has only just started asks again: it does not
-// know how old its predecessor's question is.
+// of the agent. An agent that has just started asks again, because it does not
+// know the age of the previous question.
 func ForProgress(p *protocol.Progress, permit *protocol.Permission, start string) ProgressStep {
 	switch {
 	case p.Asked != nil && p.Asked.Start == start:
@@ -99,9 +102,10 @@ func ForProgress(p *protocol.Progress, permit *protocol.Permission, start string
 	}
 }
 
-// Asks reports whether the agent asks for the reboot that a file of its host
-// requires: request names file and time, and is empty when there is no file. A
-// file that still exists after its reboot does not ask again.
+// Asks reports whether the agent must request the reboot that a file of its
+// host requires. request contains the file's name and time, and is empty
+// without a file. A file that still exists after its reboot makes no second
+// request.
 func Asks(s protocol.State, request string) bool {
 	if request == "" || s.Needed != nil || s.Now != nil || s.InProgress != nil || s.Fault() != nil {
 		return false

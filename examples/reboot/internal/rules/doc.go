@@ -1,8 +1,10 @@
-// Package rules has the decisions of the reboot operator as pure functions: what
-// the agent of a node and the controller of a group do next.
+// Package rules contains the decisions of the reboot operator as pure functions:
+// the next steps of the agent of a node and of the controller of a group.
 //
-// Their arguments are all they read, so a process may crash between any
-// two steps and another continues where it was.
+//	step, err := rules.Agent(protocol.Read(node), bootID, time.Now())
+//
+// The functions read only their arguments, so a process can crash between any two
+// steps, and another process continues.
 //
 //	Requested ─reserve▶ Reserved ─grant▶ Granted ─accept▶ Draining ─reboot▶ Booted ─complete▶ Verifying
 //	    ▲                  │ ▲               │                                                 │   │
@@ -10,12 +12,12 @@
 //	    ▲                                                                                          │
 //	    └──────────────────────────────────release─────────────────────────────────────────────────┘
 //
-// What holds:
-//   - [Agent] is a function of in-progress, now and the kernel's boot id.
-//   - [ForSlot] is the next step for one slot of the ledger.
-//   - [Reserve] chooses the nodes for the free slots, oldest request first.
-//   - [Report] answers why a node is not rebooting.
+// The decisions:
+//   - [Agent] depends on in-progress, now and the kernel's boot id.
+//   - [ForSlot] returns the next step for one slot of the ledger.
+//   - [Reserve] chooses the nodes for free slots, oldest request first.
+//   - [Report] explains why nodes are not rebooting.
 //
-// The rules are safe only on the views they ask for; package controller says how
-// fresh each must be.
+// The rules are safe only if their arguments are fresh enough. Package controller
+// describes how fresh each one must be.
 package rules

@@ -6,9 +6,10 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 )
 
-// Drained reports whether the drain is over after a pass: no Pod is left or,
-// under the policy force, its time is over and each of them was asked to leave.
-// Took is measured by one process. The controller ends a drain that takes too
+// Drained reports whether the drain is over after a pass. It is over when no
+// Pod is left. With the policy force it is also over when its time has passed
+// and the eviction of each Pod has been requested. took is measured by one
+// process. With other policies, the controller ends a drain that takes too
 // long.
 func Drained(t protocol.Terms, left, notAsked int, took time.Duration) bool {
 	if left == 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 )
 
-// Matters reports whether a change of a node can change any decision: a kubelet's
-// heartbeat does not.
+// Matters reports whether a change of a node can change a decision. For
+// example, a kubelet's heartbeat cannot.
 func Matters(before, after *corev1.Node) bool {
 	return before.UID != after.UID ||
 		!maps.Equal(before.Labels, after.Labels) ||

@@ -13,10 +13,10 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/api"
 )
 
-// A Membership maps nodes to the group that they belong to: the one that
-// selects it, or [api.DefaultName] if no other does. A node that several others
-// select belongs to none of them. A group with a selector that cannot be read,
-// or that is being deleted, selects nothing.
+// A Membership maps nodes to their groups. A node belongs to the group that
+// selects it, or to [api.DefaultName] if no other group does. A node that
+// several other groups select belongs to none of them. A group selects no nodes
+// if its selector is malformed or it is being deleted.
 type Membership struct {
 	groups []selecting
 }
@@ -47,8 +47,9 @@ func last(name string) int {
 	return 0
 }
 
-// Selector returns the group's node selector, by default everything.
-// Errors: the selector cannot be read.
+// Selector returns the group's node selector. Without one it selects all nodes.
+//
+// Errors: the selector is malformed.
 func Selector(g *api.RebootGroup) (labels.Selector, error) {
 	if g.Spec.NodeSelector == nil {
 		return labels.Everything(), nil
@@ -61,8 +62,8 @@ func Selector(g *api.RebootGroup) (labels.Selector, error) {
 	return s, nil
 }
 
-// Group returns the name of the group that node belongs to, or "". If that is
-// because several groups select it, rivals are their names.
+// Group returns the name of the group that node belongs to, or the empty
+// string. If several groups select the node, rivals are their names.
 func (m Membership) Group(node *corev1.Node) (group string, rivals []string) {
 	var all []string
 	for _, g := range m.groups {
@@ -80,13 +81,14 @@ func (m Membership) Group(node *corev1.Node) (group string, rivals []string) {
 	}
 }
 
-// Contested says why a node that several groups select gets no slot.
+// Contested returns why a node that several groups select gets no slot.
 func Contested(rivals []string) string {
 	return fmt.Sprintf("the RebootGroups %s select it, and none may reboot it until only one does",
 		strings.Join(rivals, " and "))
 }
 
-// Stray returns why the node of a slot no longer belongs to the group, or "".
+// Stray returns why the node of a slot no longer belongs to the group, or the
+// empty string.
 func (m Membership) Stray(group string, node *corev1.Node) string {
 	switch owner, rivals := m.Group(node); {
 	case owner == group:
@@ -100,7 +102,7 @@ func (m Membership) Stray(group string, node *corev1.Node) string {
 	}
 }
 
-// HolderOf returns the group that holds a slot for the node, nil if none does.
+// HolderOf returns the group that has a slot for the node, or nil.
 func HolderOf(node *corev1.Node, groups []*api.RebootGroup) *api.RebootGroup {
 	for _, g := range groups {
 		if slices.ContainsFunc(g.Status.Slots, func(s api.Slot) bool { return s.NodeUID == node.UID }) {

@@ -6,8 +6,8 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 )
 
-// Unavailable reports whether the node is not known to be Ready, or is told to
-// reboot. NotReady, Unknown and no condition are one.
+// Unavailable reports whether the node is told to reboot, or is not known to be
+// Ready. For example, a node without a condition Ready is unavailable.
 func Unavailable(node *corev1.Node) bool {
 	ready := readyCondition(node)
 	return ready == nil || ready.Status != corev1.ConditionTrue || protocol.Claimed(node)
@@ -22,8 +22,9 @@ func readyCondition(node *corev1.Node) *corev1.NodeCondition {
 	return nil
 }
 
-// away says why the node is not back after the reboot: its kubelet must report
-// the boot that the agent saw, and be Ready. It is empty if the node is back.
+// away returns why the node is not back after the reboot, or the empty string.
+// It is back when its kubelet reports the boot that the agent has seen, and it
+// is Ready.
 func away(node *corev1.Node, o *protocol.Outcome) string {
 	ready := readyCondition(node)
 	switch {

@@ -10,8 +10,8 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 )
 
-// tooOften says that the node may not reboot once more, and how long that
-// lasts, or "". The reboot of the given epoch does not count.
+// tooOften returns why the node may not reboot once more, and for how long, or
+// the empty string. It does not count the reboot of the given epoch.
 func tooOften(recent []protocol.Told, m api.MaxReboots, epoch int64, now time.Time) (left time.Duration, why string) {
 	count, in := m.Bounds()
 	var times []time.Time
@@ -28,17 +28,18 @@ func tooOften(recent []protocol.Told, m api.MaxReboots, epoch int64, now time.Ti
 		"or raise spec.maxReboots", len(times), stamp(times[0]), stamp(next))
 }
 
-// A Hold is why a node that asks gets no slot even if one is free.
+// A Hold is the reason why a node that requests a reboot gets no slot even if
+// one is free.
 type Hold struct {
-	Why string // empty if nothing holds it
-	// Left is how long that lasts, 0 if nobody knows.
+	Why string // empty if there is no reason
+	// Left is how long it lasts, or 0 if this is not known.
 	Left time.Duration
-	// Lasting says that a person should find out why.
+	// Lasting is true if a person should find the cause.
 	Lasting bool
 }
 
-// HeldBack returns why the node gets no slot even if one is free. Entry is its
-// place in the queue, and barred why its group may not give it one.
+// HeldBack returns why the node gets no slot even if one is free. entry is its
+// entry in the queue. barred is why its group may not give it a slot, or empty.
 func HeldBack(node *corev1.Node, entry api.Waiting, barred string, m api.MaxReboots, now time.Time) Hold {
 	state := protocol.Read(node)
 	left, often := tooOften(state.Recent, m, 0, now)
@@ -61,8 +62,8 @@ func HeldBack(node *corev1.Node, entry api.Waiting, barred string, m api.MaxRebo
 	}
 }
 
-// ended reports whether the last reboot was for the present request, and ended
-// like that.
+// ended reports whether the last reboot was for the present request and had
+// this result.
 func ended(state protocol.State, result string) bool {
 	last := state.Last
 	return last != nil && last.Result == result && state.Needed != nil && *state.Needed == last.Request.Request

@@ -12,29 +12,30 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 )
 
-// The stages of a slot. A deadline is counted from when the controller first
-// saw one.
+// The stages of a slot. Deadlines count from the moment at which the controller
+// first saw the stage.
 const (
 	StageGranted  = "granted"
 	StageDraining = "draining"
 	StageDrained  = "drained"
-	StageTold     = "told"  // the machine
-	StageReady    = "ready" // with the boot and the time at which the node became Ready
+	StageTold     = "told"  // the machine was told to reboot
+	StageReady    = "ready" // the node became Ready; followed by its boot and the time
 )
 
 const (
 	// AcceptTimeout is how long an agent may take to accept.
 	AcceptTimeout = 3 * time.Minute
-	// AnswerTimeout is how long a machine that was told to reboot may seem to be up
-	// before that counts as its answer.
+	// AnswerTimeout is how long a machine that was told to reboot may report
+	// the same boot. After that it counts as not rebooting.
 	AnswerTimeout = 10 * time.Minute
-	// permitTime is how long a permission is valid at most: long enough for the
-	// agent to see and use it.
+	// permitTime is the longest validity of a permission. The agent can see and
+	// use it in that time.
 	permitTime = time.Minute
 )
 
-// mark returns the step by which the ledger notes the stage, unless it has it.
-// A stage that begins in the future was noted by another clock.
+// mark returns the step by which the ledger records the stage, or false if it
+// has done so. A stage that begins in the future was recorded by a different
+// clock, and is recorded again.
 func (s Situation) mark(slot api.Slot, stage string, p *protocol.Progress) (SlotDecision, bool) {
 	heard := slot
 	if p != nil && p.Beat != slot.Beat && s.Now.Sub(slot.HeardAt.Time) >= p.Silence()/4 {
@@ -52,10 +53,11 @@ func (s Situation) mark(slot api.Slot, stage string, p *protocol.Progress) (Slot
 	return SlotDecision{Step: Rewrite, Next: heard, Why: stage}, true
 }
 
-// noted is the time with the precision of the ledger.
+// noted returns the time with the precision of the ledger.
 func (s Situation) noted() metav1.Time { return metav1.Time{Time: s.Now.Truncate(time.Second)} }
 
-// granted is about a grant that the agent has not accepted yet.
+// granted returns the next step for a grant that the agent has not accepted
+// yet.
 func (s Situation) granted(slot api.Slot) SlotDecision {
 	if d, marked := s.mark(slot, StageGranted, nil); marked {
 		return d
@@ -67,8 +69,8 @@ func (s Situation) granted(slot api.Slot) SlotDecision {
 		"its agent has not accepted within %v: does its Pod of the DaemonSet reboot-agent run?", AcceptTimeout)}
 }
 
-// accepted is about a reboot in progress. Until the machine is told to go down, the
-// controller may call it off.
+// accepted returns the next step for a reboot in progress. The controller may
+// call it off until the machine is told to go down.
 func (s Situation) accepted(slot api.Slot, node *corev1.Node, state protocol.State) SlotDecision {
 	p, stage := state.InProgress, StageDraining
 	switch {
@@ -94,8 +96,8 @@ func (s Situation) accepted(slot api.Slot, node *corev1.Node, state protocol.Sta
 	}
 }
 
-// permitSeconds returns how long a permission is valid: permitTime, or less if the
-// maintenance window closes sooner.
+// permitSeconds returns the validity of a permission: permitTime, or less if
+// the maintenance window closes sooner.
 func (s Situation) permitSeconds() int32 {
 	if s.WindowLeft > 0 && s.WindowLeft < permitTime {
 		return max(1, int32(s.WindowLeft/time.Second))
@@ -103,7 +105,8 @@ func (s Situation) permitSeconds() int32 {
 	return int32(permitTime / time.Second)
 }
 
-// deadline says why the reboot is called off, or how long it may still take.
+// deadline returns why the reboot must be called off, or how long it may still
+// take.
 func (s Situation) deadline(slot api.Slot, p *protocol.Progress) (after time.Duration, why string) {
 	for _, d := range deadlines(slot, p) {
 		left := d.from.Add(d.limit).Sub(s.Now)
@@ -122,10 +125,10 @@ type deadline struct {
 	from  time.Time
 	limit time.Duration
 	why   string // a format for the limit
-	more  string // about it
+	more  string // details to append
 }
 
-// deadlines returns those of a reboot that may be called off.
+// deadlines returns the deadlines of a reboot that may be called off.
 func deadlines(slot api.Slot, p *protocol.Progress) []deadline {
 	timeout, since, left := p.DrainTimeout(), slot.StageSince.Time, cmp.Or(p.Left, p.Blocked)
 	var all []deadline
@@ -134,20 +137,21 @@ func deadlines(slot api.Slot, p *protocol.Progress) []deadline {
 	case p.Drained:
 		why := cmp.Or(p.Refused, "its agent has not answered")
 		all = append(all, deadline{since, timeout, "the machine has not been told to reboot within %v", why})
-	case p.Policy == protocol.PolicyForce: // The agent counts the time itself, and from its start.
+	case p.Policy == protocol.PolicyForce: // The agent measures the time itself, from its start.
 		limit := 2*timeout + AcceptTimeout
 		all = append(all, deadline{since, limit, "the drain is not over after %v, although the policy is force", left})
 	default:
 		all = append(all, deadline{since, timeout, "the drain has taken longer than %v", left})
 	}
-	if p.Start != "" { // Agents of an older release give no sign.
+	if p.Start != "" { // Agents of an older release send no beats.
 		all = append(all, deadline{slot.HeardAt.Time, p.Silence(), "its agent has not been heard of for %v", ""})
 	}
 	return all
 }
 
-// told is about a machine that may go down at any time, or has. If its node is
-// Ready long afterwards, its kubelet answers for an agent that does not.
+// told returns the next step for a machine that may go down at any time, or has
+// gone down. If its node is Ready long afterwards, the kubelet's report counts
+// although the agent is silent.
 func (s Situation) told(slot api.Slot, node *corev1.Node, p *protocol.Progress) SlotDecision {
 	if d, marked := s.mark(slot, StageTold, nil); marked {
 		return d
@@ -169,7 +173,7 @@ func (s Situation) told(slot api.Slot, node *corev1.Node, p *protocol.Progress) 
 	}
 }
 
-// progress says how far a reboot is.
+// progress describes how far a reboot is.
 func progress(p *protocol.Progress) string {
 	switch {
 	case p.MayGoDown():

@@ -17,11 +17,11 @@ import (
 const (
 	ConditionValid    = "Valid"    // the spec can be obeyed
 	ConditionWaiting  = "Waiting"  // requests wait; reason and message explain why
-	ConditionStuck    = "Stuck"    // a slot is held longer than it should be
-	ConditionReadable = "Readable" // the annotations of all nodes can be read
+	ConditionStuck    = "Stuck"    // a slot is held for too long
+	ConditionReadable = "Readable" // the annotations of all nodes can be parsed
 	ConditionOverlap  = "Overlap"  // other groups select nodes of this one
 	ConditionDrained  = "Drained"  // no drain is blocked
-	ConditionHeldBack = "HeldBack" // a node is not rebooted until a person looks after it
+	ConditionHeldBack = "HeldBack" // a node waits for a person
 )
 
 // Reasons of the condition Waiting.
@@ -36,36 +36,38 @@ const (
 	ReasonNext    = "NextInLine"
 )
 
-// A Facts is the input of a group's conditions.
+// Facts are the input for a group's conditions.
 type Facts struct {
 	Group *api.RebootGroup
 	// Faults are the errors in the spec.
 	Faults error
-	// Limit is how many nodes may be unavailable, of Nodes that belong to the
-	// group.
+	// Limit is how many nodes may be unavailable, and Nodes how many belong to
+	// the group.
 	Limit, Nodes int
 	// Members are the nodes that the group selects.
 	Members []*corev1.Node
-	// Guests are nodes that have a slot of the group, but that it no longer
+	// Guests are nodes with a slot of the group that the group no longer
 	// selects.
 	Guests []*corev1.Node
-	// Slots and Queue are the ledger as it will be.
+	// Slots and Queue are the new ledger.
 	Slots []api.Slot
 	Queue []api.Waiting
 	// Stuck are the holders that take too long.
 	Stuck []string
-	// Overlaps has, for each node that other groups select too, all their names.
+	// Overlaps contains the names of all groups that select a node, for nodes
+	// that several groups select.
 	Overlaps map[string][]string
-	// Barred says, by the name of a node, why it gets no slot of this group.
+	// Barred contains the reasons why nodes get no slot of this group, by node.
 	Barred map[string]string
-	// Closed says when the next maintenance window opens, Blocked which alert or
-	// command forbids reboots; each is empty while it forbids none.
+	// Closed is when the next maintenance window opens, and Blocked is the
+	// alert or command that forbids reboots. They are empty if reboots are
+	// allowed.
 	Closed, Blocked string
 	Now             time.Time
 }
 
-// Report returns the conditions of a group, without times. The text depends only
-// on the facts, so the same facts are no reason to write.
+// Report returns the conditions of a group, without times. Equal facts have
+// equal texts, so they do not cause a write.
 func Report(f Facts) []metav1.Condition {
 	all := []metav1.Condition{f.valid(), f.waiting(), f.drained(), f.stuck(), f.readable(), f.overlap(), f.held()}
 	for i := range all {
@@ -95,7 +97,7 @@ func (f Facts) waiting() metav1.Condition {
 		fmt.Sprintf("oldest first: %s; %s", some(names), why))
 }
 
-// obstacle says why the queue does not move.
+// obstacle returns why no request in the queue gets a slot.
 func (f Facts) obstacle() (reason, why string) {
 	switch {
 	case f.Faults != nil:
@@ -110,7 +112,7 @@ func (f Facts) obstacle() (reason, why string) {
 		return ReasonBlocked, f.Blocked
 	}
 	var held []string
-	first := "" // of those that only need a slot
+	first := "" // the first node that only needs a slot
 	for _, w := range f.Queue {
 		if reason := f.heldBack(w).Why; reason != "" {
 			held = append(held, w.Node+": "+reason)
@@ -128,8 +130,8 @@ func (f Facts) obstacle() (reason, why string) {
 	return reason, why
 }
 
-// space returns whether the node is next or has to wait, and why. The node is
-// not counted against itself.
+// space returns whether the node is next or must wait, and why. The node does
+// not count as unavailable itself.
 func (f Facts) space(candidate string) (reason, why string) {
 	var others []string
 	for _, n := range f.Members {
@@ -159,7 +161,7 @@ func (f Facts) holders() []string {
 	return all
 }
 
-// heldBack says why a node would not get a slot if one were free.
+// heldBack returns why a node would not get a slot even if one were free.
 func (f Facts) heldBack(w api.Waiting) Hold {
 	for _, n := range f.Members {
 		if n.Name == w.Node {
@@ -169,8 +171,7 @@ func (f Facts) heldBack(w api.Waiting) Hold {
 	return Hold{}
 }
 
-// HeldFast returns the nodes that wait for a person to find out why, with the
-// reason.
+// HeldFast returns the nodes that wait for a person, with the reason.
 func (f Facts) HeldFast() []string {
 	var all []string
 	for _, w := range f.Queue {
@@ -189,7 +190,8 @@ func (f Facts) held() metav1.Condition {
 	return condition(ConditionHeldBack, metav1.ConditionTrue, "RebootsDoNotHelp", some(all))
 }
 
-// drained names the Pods that cannot be evicted.
+// drained returns the condition Drained, which names the Pods that cannot be
+// evicted.
 func (f Facts) drained() metav1.Condition {
 	var blocked []string
 	for _, n := range slices.Concat(f.Members, f.Guests) {

@@ -12,39 +12,41 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 )
 
-// MaxQueue bounds the queue of a ledger, which is one object of the API server.
-// Further requests join it by name as it gets shorter.
+// MaxQueue limits the queue of a ledger, which is one object of the API server.
+// Further requests join it, in the order of their names, when it gets shorter.
 const MaxQueue = 1000
 
-// A Reservation is a ledger after free slots are given out.
+// A Reservation is a ledger after free slots were assigned.
 type Reservation struct {
-	Slots []api.Slot    // the new ones
-	Queue []api.Waiting // all that wait on
+	Slots []api.Slot    // the new slots
+	Queue []api.Waiting // the requests that continue to wait
 	// Joined are the nodes that are new in the queue or in the slots.
 	Joined []string
-	// Full says that a request waits only because of the limit.
+	// Full is true if a request waits only because of the limit.
 	Full bool
-	// After is when to look again although nothing has changed; 0 is never.
+	// After is when to look again even if there are no changes. 0 means never.
 	After time.Duration
 }
 
-// Terms of a reservation, besides ledger and nodes.
+// Terms are the input for a reservation, besides the ledger and the nodes.
 type Terms struct {
-	// Limit is how many nodes may be unavailable, 0 while nothing may start.
+	// Limit is how many nodes may be unavailable. It is 0 while no reboot may
+	// start.
 	Limit int
-	// MaxReboots bounds how often one node is rebooted.
+	// MaxReboots limits how often one node is rebooted.
 	MaxReboots api.MaxReboots
-	// Barred says, by the name of a node, why it gets no slot of this group,
-	// whatever else is the case: other groups select it, too, or one holds a
-	// slot for it.
+	// Barred contains the reasons why nodes get no slot of this group, by node.
+	// For example, several groups select the node, or another group has a slot
+	// for it.
 	Barred map[string]string
 	Now    time.Time
 }
 
-// Reserve gives out free slots, oldest request first. The age of a request is its
-// place in the ledger's queue; requests that were first seen together stand there
-// by name. Members are the nodes that the group selects, read after the ledger; a
-// candidate is not counted against itself, a holder of a slot is counted once.
+// Reserve assigns free slots, oldest request first. The age of a request is its
+// position in the ledger's queue. Requests that were first seen together are
+// sorted by name. members are the nodes that the group selects, read after the
+// ledger. A candidate does not count as unavailable itself, and a holder of a
+// slot counts once.
 func Reserve(ledger *api.RebootGroupStatus, t Terms, members []*corev1.Node) Reservation {
 	byName := map[string]*corev1.Node{}
 	for _, n := range members {
@@ -59,7 +61,7 @@ func Reserve(ledger *api.RebootGroupStatus, t Terms, members []*corev1.Node) Res
 		state := protocol.Read(node)
 		others := unavailable
 		if Unavailable(node) {
-			others-- // not the candidate itself
+			others-- // the candidate itself does not count
 		}
 		full, hold := len(slots)+others >= t.Limit, HeldBack(node, w, t.Barred[w.Node], t.MaxReboots, t.Now)
 		if hold.Why != "" || full {
@@ -78,8 +80,8 @@ func Reserve(ledger *api.RebootGroupStatus, t Terms, members []*corev1.Node) Res
 	return r
 }
 
-// join returns the queue without nodes that no longer ask, and with new ones at its
-// end.
+// join returns the queue without the nodes that no longer request a reboot, and
+// with new ones at its end.
 func join(ledger *api.RebootGroupStatus, members []*corev1.Node, now time.Time, r *Reservation) []api.Waiting {
 	asking := map[string]*corev1.Node{}
 	for _, n := range members {
@@ -116,7 +118,7 @@ func othersUnavailable(slots []api.Slot, members []*corev1.Node) int {
 	return n
 }
 
-// Sooner returns the shorter of two times to wait, of which 0 is forever.
+// Sooner returns the shorter of two durations, where 0 means forever.
 func Sooner(a, b time.Duration) time.Duration {
 	if a == 0 || b != 0 && b < a {
 		return b
@@ -124,7 +126,7 @@ func Sooner(a, b time.Duration) time.Duration {
 	return a
 }
 
-// Holds reports whether the node of that name has one of the slots.
+// Holds reports whether the node with this name has one of the slots.
 func Holds(slots []api.Slot, node string) bool {
 	return slices.ContainsFunc(slots, func(s api.Slot) bool { return s.Node == node })
 }

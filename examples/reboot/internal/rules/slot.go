@@ -14,9 +14,9 @@ import (
 // A SlotStep is the controller's next step for one slot.
 type SlotStep string
 
-// The steps about a slot.
+// The steps for a slot.
 const (
-	// Wait: nothing to do; Why is the reason.
+	// Wait: there is no step to take; Why is the reason.
 	Wait SlotStep = "wait"
 	// Grant: reboot-needed becomes reboot-now.
 	Grant SlotStep = "grant"
@@ -34,50 +34,54 @@ const (
 	Permit SlotStep = "permit"
 	// CallOff: in-progress becomes reboot-needed, and last-reboot says why.
 	CallOff SlotStep = "call off"
-	// GiveUp: the same about a machine that was told to reboot, and reports the
+	// GiveUp: as CallOff, for a machine that was told to reboot but reports the
 	// same boot.
 	GiveUp SlotStep = "give up"
-	// Conclude: in-progress becomes last-reboot, as the agent does not do it.
+	// Conclude: in-progress becomes last-reboot, because the agent does not do it.
 	Conclude SlotStep = "conclude"
 )
 
-// A SlotDecision is the next step about a slot.
+// A SlotDecision is the next step for a slot.
 type SlotDecision struct {
 	Step SlotStep
-	// Next is the new entry for Rewrite.
+	// Next is the new slot for Rewrite.
 	Next api.Slot
-	// NotBefore is when the request of a slot that is released may be tried again.
+	// NotBefore is when the request of a released slot may be tried again.
 	NotBefore metav1.Time
 	// Seconds is how long a permission is valid.
 	Seconds int32
-	// After is when to look again although nothing has changed.
+	// After is when to look again even if there are no changes.
 	After time.Duration
-	// Why is for a person.
+	// Why is the reason, for people.
 	Why string
 }
 
-// A Situation is the input of a slot's next step besides slot and node.
+// A Situation is the input for the next step of a slot, besides the slot and
+// its node.
 type Situation struct {
-	// Closed says why nothing may start in the group: it is paused, invalid,
-	// being deleted, outside its windows. Empty means that it may.
+	// Closed is why no reboot may start in the group: it is paused, invalid,
+	// being deleted or outside of its windows. It is empty if a reboot may
+	// start.
 	Closed string
-	// Shut says that no maintenance window is open, as far as the spec can be
-	// read, and Invalid that it cannot. WindowLeft is how long one will still
-	// be open; 0 is forever.
+	// Shut is true if no maintenance window is open, and Invalid if the windows
+	// are malformed. WindowLeft is how long a window is still open, where 0
+	// means forever.
 	Shut, Invalid bool
 	WindowLeft    time.Duration
-	// Stray says why the node is no longer the group's: its labels or the selectors
-	// have changed. Empty means that it is. A begun reboot continues.
+	// Stray is why the node no longer belongs to the group: its labels or the
+	// selectors have changed. It is empty if the node belongs to the group. A
+	// reboot that has begun continues.
 	Stray string
-	// Over says that the slot is one too many since the limit was lowered.
+	// Over is true if the group has more slots than its limit, which was
+	// lowered, and this slot should go.
 	Over bool
-	// Contended says that other requests wait for a slot.
+	// Contended is true if other requests wait for a slot.
 	Contended bool
 	MinReady  time.Duration
-	// Retry is how long a request waits after it was called off.
+	// Retry is how long a request waits after its reboot was called off.
 	Retry      time.Duration
 	MaxReboots api.MaxReboots
-	// Now is the time by the controller's clock, the only one that is asked.
+	// Now is the time by the controller's clock. No other clock is used.
 	Now time.Time
 }
 
@@ -106,15 +110,16 @@ func ForSlot(s Situation, slot api.Slot, node *corev1.Node) SlotDecision {
 	}
 }
 
-// foreign reports whether the grant of a stray node belongs to another group:
-// the slot cannot be granted any longer, and the grant is of a later epoch.
+// foreign reports whether the grant of a stray node belongs to another group.
+// In this case the grant has a later epoch, and the slot cannot be granted any
+// more.
 func (s Situation) foreign(slot api.Slot, state protocol.State) bool {
 	return s.Stray != "" && state.Spent() >= slot.Epoch && state.Now.Epoch > slot.Epoch
 }
 
-// barred says why no reboot may start on the node, or "".
+// barred returns why no reboot may start on the node, or the empty string.
 func (s Situation) barred(slot api.Slot, state protocol.State) string {
-	epoch := slot.Epoch // does not count against itself
+	epoch := slot.Epoch // the slot's own reboot does not count
 	if state.Spent() >= epoch {
 		epoch = 0
 	}
@@ -137,7 +142,8 @@ func (s Situation) barred(slot api.Slot, state protocol.State) string {
 	}
 }
 
-// afterReboot is about a slot whose epoch has ended, by a reboot or without one.
+// afterReboot returns the next step for a slot whose epoch has ended, by a
+// reboot or without one.
 func (s Situation) afterReboot(slot api.Slot, node *corev1.Node, state protocol.State, barred string) SlotDecision {
 	if state.Last.Result != protocol.Rebooted {
 		return s.unused(slot, node, state, state.Last.Result+": "+state.Last.Why)
@@ -153,9 +159,9 @@ func (s Situation) afterReboot(slot api.Slot, node *corev1.Node, state protocol.
 	return SlotDecision{Step: Release, Why: "rebooted and Ready"}
 }
 
-// back reports whether the node has been back after the reboot for long enough;
-// if not, it returns what to do meanwhile. The time counts from when the
-// controller saw it.
+// back reports whether the node has been back after the reboot for long enough.
+// Otherwise it returns the step until then. The time counts from the moment at
+// which the controller saw the node Ready.
 func (s Situation) back(slot api.Slot, node *corev1.Node, o *protocol.Outcome) (SlotDecision, bool) {
 	if why := away(node, o); why != "" {
 		return SlotDecision{Step: Wait, Why: why}, false
@@ -174,8 +180,8 @@ func (s Situation) back(slot api.Slot, node *corev1.Node, o *protocol.Outcome) (
 	return SlotDecision{}, true
 }
 
-// beforeReboot is about a slot that has not been used: it was not granted yet, or
-// was revoked. A grant of its epoch may be on its way until the epoch is void.
+// beforeReboot returns the next step for a slot that was not granted yet, or
+// was revoked. Until the epoch is void, a late grant for it may still arrive.
 func (s Situation) beforeReboot(slot api.Slot, node *corev1.Node, state protocol.State, barred string) SlotDecision {
 	if state.Needed == nil && barred == "" {
 		barred = "the request was withdrawn"
@@ -195,7 +201,7 @@ func (s Situation) beforeReboot(slot api.Slot, node *corev1.Node, state protocol
 	}
 }
 
-// unused releases a slot, once its node is back from the reboot before.
+// unused releases a slot when its node is back from the previous reboot.
 func (s Situation) unused(slot api.Slot, node *corev1.Node, state protocol.State, why string) SlotDecision {
 	if slot.Verify && state.Last != nil {
 		if d, back := s.back(slot, node, state.Last); !back {
@@ -210,7 +216,7 @@ func (s Situation) unused(slot api.Slot, node *corev1.Node, state protocol.State
 	return d
 }
 
-// rewrite makes the slot one for the request that the node has now.
+// rewrite changes the slot to the node's present request.
 func (s Situation) rewrite(slot api.Slot, state protocol.State, epoch int64) SlotDecision {
 	slot.Request, slot.Epoch = *state.Needed, epoch
 	slot.Since.Time = s.Now

@@ -14,7 +14,7 @@ import (
 
 // The states of a node, for people.
 const (
-	StateIdle      = "Idle" // never rebooted by the operator
+	StateIdle      = "Idle" // the operator has never rebooted it
 	StateRequested = "Requested"
 	StateOverlap   = "Overlap" // requested, and several groups select it
 	StateReserved  = "Reserved"
@@ -24,21 +24,22 @@ const (
 	StateRebooting = "Rebooting"
 	StateVerifying = "Verifying"
 	StateDone      = "Done"
-	StateCalledOff = "CalledOff" // and not asked for since
+	StateCalledOff = "CalledOff" // called off, and not requested since
 	StateFaulty    = "Unreadable"
 )
 
-// A Place is where a node stands among the groups.
+// A Place describes the relation of a node to the groups.
 type Place struct {
-	// Group holds a slot for the node or, if none does, has it; nil if none has.
+	// Group is the group that has a slot for the node, otherwise the group that
+	// selects it, otherwise nil.
 	Group *api.RebootGroup
-	// Held says that Group holds a slot for it.
+	// Held is true if Group has a slot for the node.
 	Held bool
-	// Rivals are the groups that select it, if several do.
+	// Rivals are the groups that select the node, if there are several.
 	Rivals []string
 }
 
-// PlaceOf returns where the node stands among all groups.
+// PlaceOf returns the relation of a node to all groups.
 func PlaceOf(node *corev1.Node, groups []*api.RebootGroup) Place {
 	name, rivals := NewMembership(groups).Group(node)
 	if g := HolderOf(node, groups); g != nil {
@@ -52,7 +53,7 @@ func PlaceOf(node *corev1.Node, groups []*api.RebootGroup) Place {
 	return Place{Rivals: rivals}
 }
 
-// StateOf returns the state of a node that stands there.
+// StateOf returns the state of a node with this place.
 func StateOf(node *corev1.Node, place Place) string {
 	s := protocol.Read(node)
 	switch {
@@ -83,8 +84,8 @@ func StateOf(node *corev1.Node, place Place) string {
 	}
 }
 
-// Why explains where a node is on its way to a reboot, and why it waits: a line for
-// each fact.
+// Why explains the progress of a node's reboot and why it waits, with a line
+// for each fact.
 func Why(node *corev1.Node, place Place, now time.Time) []string {
 	s, group := protocol.Read(node), place.Group
 	var lines []string
@@ -128,7 +129,7 @@ func Why(node *corev1.Node, place Place, now time.Time) []string {
 	return lines
 }
 
-// waits is about a node that asks and is not granted.
+// waits explains why a node's request has not been granted.
 func waits(node *corev1.Node, s protocol.State, place Place, now time.Time) []string {
 	lines, group := []string{fmt.Sprintf("a reboot is requested: %q", *s.Needed)}, place.Group
 	if group == nil {
@@ -143,15 +144,15 @@ func waits(node *corev1.Node, s protocol.State, place Place, now time.Time) []st
 		lines = append(lines, held)
 	}
 	if place.Held && len(place.Rivals) > 0 {
-		return append(lines, fmt.Sprintf("RebootGroup %s gives back the slot that it has reserved for it", group.Name))
+		return append(lines, fmt.Sprintf("RebootGroup %s releases the slot that it has reserved for the node", group.Name))
 	}
 	if place.Held {
-		return append(lines, fmt.Sprintf("RebootGroup %s has reserved a slot for it, and grants it next", group.Name))
+		return append(lines, fmt.Sprintf("RebootGroup %s has reserved a slot for the node, and grants the reboot next", group.Name))
 	}
 	return append(lines, queues(node, group, held == "")...)
 }
 
-// entryOf returns the place of the node in the queue, zero if it has none.
+// entryOf returns the node's entry in the queue, or zero.
 func entryOf(node *corev1.Node, group *api.RebootGroup) api.Waiting {
 	for _, w := range group.Status.Queue {
 		if w.NodeUID == node.UID {
@@ -161,8 +162,8 @@ func entryOf(node *corev1.Node, group *api.RebootGroup) api.Waiting {
 	return api.Waiting{}
 }
 
-// queues is about a node in the queue of its group; free says that it only
-// needs a slot.
+// queues describes the position of a node in its group's queue. free is true if
+// the node only needs a slot.
 func queues(node *corev1.Node, group *api.RebootGroup, free bool) []string {
 	queue := group.Status.Queue
 	place := slices.IndexFunc(queue, func(w api.Waiting) bool { return w.Node == node.Name })
@@ -177,7 +178,7 @@ func queues(node *corev1.Node, group *api.RebootGroup, free bool) []string {
 	return append(lines, fmt.Sprintf("the group waits (%s): %s", c.Reason, c.Message))
 }
 
-// patience says how long a drain may take.
+// patience describes how long a drain may take.
 func patience(p *protocol.Progress) string {
 	switch p.Policy {
 	case protocol.PolicyWait:

@@ -9,18 +9,21 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/api"
 )
 
-// Windows are the maintenance windows of a group. Without any it is always open.
+// Windows are the maintenance windows of a group. Without windows a reboot may
+// always begin.
 type Windows []window
 
 type window struct {
-	days       []time.Weekday // on which it begins; nil is all
+	days       []time.Weekday // the days on which it begins; nil means all
 	start, end int            // minutes of the day
 	zone       *time.Location
 }
 
 const day = 24 * 60 // in minutes
 
-// NewWindows reads the windows of a group. Errors: every field that cannot be read.
+// NewWindows parses the windows of a group.
+//
+// Errors: every malformed field.
 func NewWindows(g *api.RebootGroup) (Windows, error) {
 	var all Windows
 	var errs []error
@@ -73,7 +76,7 @@ func (w Windows) Open(at time.Time) bool {
 	return len(w) == 0 || slices.ContainsFunc(w, func(one window) bool { return one.open(at) })
 }
 
-// open compares the time on the clock.
+// open reports whether the window is open at that time.
 func (w window) open(at time.Time) bool {
 	local := at.In(w.zone)
 	now, today := local.Hour()*60+local.Minute(), local.Weekday()
@@ -87,7 +90,7 @@ func (w window) open(at time.Time) bool {
 func (w window) begins(on time.Weekday) bool { return w.days == nil || slices.Contains(w.days, on) }
 
 // Change returns when the windows next open or close after that time. It
-// returns the zero time if they do not within the next weeks.
+// returns the zero time if they do not do so in the next weeks.
 func (w Windows) Change(after time.Time) time.Time {
 	const most = 500 // edges; 32 windows have 64 a day
 	open := w.Open(after)
@@ -106,12 +109,12 @@ func (w Windows) Change(after time.Time) time.Time {
 	return time.Time{}
 }
 
-// edge returns the next time at which open may change: a clock shows start or
-// end, or it is put forward or back.
+// edge returns the next time at which the window may open or close: the local
+// time is start or end, or the clock is changed.
 func (w window) edge(after time.Time) time.Time {
 	local := after.In(w.zone)
 	_, offset := local.Zone()
-	fixed := time.FixedZone("", offset) // as long as the clock is not changed
+	fixed := time.FixedZone("", offset) // valid until the clock is changed
 	midnight := time.Date(local.Year(), local.Month(), local.Day(), 0, 0, 0, 0, fixed)
 	var next time.Time
 	for _, m := range []int{w.start, w.end, w.start + day, w.end + day} {

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// chaos kills one controller and two agents on the way, and returns their names.
+// chaos kills one controller and two agents during the roll, and returns their
+// names.
 func (r *roll) chaos(ctx context.Context) []string {
 	var killed []string
 	note := func(name string) {
@@ -33,8 +34,8 @@ func (r *roll) chaos(ctx context.Context) []string {
 
 const chaosInterval = 30 * time.Millisecond
 
-// killAgent kills an agent in the middle of a reboot, whose machine is still, or
-// already again, up.
+// killAgent kills an agent in the middle of a reboot. Its machine is still up,
+// or up again.
 func (r *roll) killAgent(killed []string) string {
 	nodes, _ := r.witness.Now()
 	for _, m := range r.machines {

@@ -28,7 +28,7 @@ const (
 	tidyTimeout  = 20 * time.Second
 )
 
-// A cluster is where the roll plays.
+// A cluster is the API server of the roll.
 type cluster struct {
 	config  *rest.Config
 	core    kubernetes.Interface
@@ -37,7 +37,7 @@ type cluster struct {
 
 func newCluster(config *rest.Config) (*cluster, error) {
 	config = rest.CopyConfig(config)
-	config.QPS = -1 // Twelve kubelets share it.
+	config.QPS = -1 // Twelve kubelets share the client.
 	core, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
@@ -61,7 +61,7 @@ func (c *cluster) groups() dynamic.ResourceInterface {
 	})
 }
 
-// install creates the definition and returns when the server serves it.
+// install creates the definition, and returns when the server serves it.
 func (c *cluster) install(ctx context.Context, definition string) error {
 	crd := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal([]byte(definition), &crd.Object); err != nil {
@@ -119,7 +119,7 @@ func (c *cluster) furnish(ctx context.Context, names []string, most int) error {
 	return nil
 }
 
-// ask annotates the node with reboot-needed, as an administrator would.
+// ask sets reboot-needed on the node, as an administrator would.
 func (c *cluster) ask(ctx context.Context, name string) error {
 	nodes := patch.ClusterScoped(c.core.CoreV1().Nodes())
 	_, err := patch.Merge(ctx, nodes, named(name), nil, func(node *corev1.Node) {
@@ -140,12 +140,12 @@ func (c *cluster) report(ctx context.Context, name string, ready corev1.Conditio
 	return err
 }
 
-// named returns a node with nothing but its name: every field that an edit sets is
-// sent, whatever the server has.
+// named returns a node with only a name. A patch from it contains every field
+// that the edit sets.
 func named(name string) *corev1.Node { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}} }
 
-// tidy removes the group and the nodes, while the controllers still run: the
-// group stays until its ledger is empty.
+// tidy deletes the group and the nodes while the controllers still run, because
+// the group exists until its ledger is empty.
 func (c *cluster) tidy(ctx context.Context, names []string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tidyTimeout)
 	defer cancel()

@@ -1,6 +1,9 @@
-// Package roll plays a roll of reboots on an API server, with everything that
-// a cluster adds: machines that go down, kubelets that report late, and processes
-// that die.
+// Package roll plays a roll of reboots on an API server:
+//
+//	verdict, err := roll.Run(ctx, &roll.Options{Kubeconfig: file, Program: program})
+//
+// It plays everything that a cluster adds: machines that go down, kubelets that
+// report late, and processes that die.
 //
 //	API server ◀── controllers (processes) ── one is killed
 //	    ▲  ▲  ▲
@@ -9,12 +12,12 @@
 //	    │             │ boot id file, reboot file
 //	    └── kubelet ── machine (goroutine for each node): runs the agent, goes down, boots
 //
-// What holds:
+// The rules of the play:
 //   - The programs are the real ones. Only the machine is simulated: an agent reads
-//     its boot id from a file and asks for a reboot by making one.
-//   - A machine that goes down takes its agent with it; its kubelet starts another,
-//     and also after a kill.
-//   - Run ends by itself, and no process that it started outlives it.
+//     its boot id from a file, and requests a reboot by creating one.
+//   - A machine that goes down ends its agent. Its kubelet starts another agent
+//     after the boot, and after a kill.
+//   - Run ends by itself, and ends every process that it has started.
 //
-// It knows the operator only by its annotations, its resource and its flags.
+// Of the operator it uses only the annotations, the resource and the flags.
 package roll

@@ -43,7 +43,7 @@ func (r *roll) allReady() bool {
 	return true
 }
 
-// done counts the nodes that are rebooted and have given back their slot.
+// done returns the number of nodes that have rebooted and released their slot.
 func (r *roll) done() int {
 	nodes, ledger := r.witness.Now()
 	count := 0
@@ -58,7 +58,8 @@ func (r *roll) done() int {
 
 func (r *roll) allDone() bool { return r.done() == len(r.machines) }
 
-// judge combines the results of the witness, the machines and the nodes.
+// judge returns a verdict from the results of the witness, the machines and the
+// nodes.
 func (r *roll) judge(took time.Duration, killed []string) Verdict {
 	r.draw()
 	violations, events, err := r.witness.Verdict()

@@ -14,21 +14,21 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// How long the steps of a machine take.
+// The durations of a machine's steps.
 const (
 	shutdownTime   = 300 * time.Millisecond // from the request until the power is off
 	offTime        = 1200 * time.Millisecond
 	offSpread      = 800 * time.Millisecond
 	unknownAfter   = 500 * time.Millisecond // until the node counts as Unknown
 	kubeletLate    = 400 * time.Millisecond // from the boot until the kubelet reports
-	readyLate      = 500 * time.Millisecond // from there until the node is Ready
+	readyLate      = 500 * time.Millisecond // from that report until the node is Ready
 	restartPause   = 1 * time.Second        // before a kubelet starts a dead agent again
 	machinePoll    = 20 * time.Millisecond
 	bootIDFileName = "boot_id"
 	rebootFileName = "reboot"
 )
 
-// A machine is the machine of one node, with its kubelet.
+// A machine simulates the machine of one node and its kubelet.
 type machine struct {
 	name    string
 	dir     string
@@ -53,7 +53,8 @@ func newMachine(name, dir string, c *cluster) (*machine, error) {
 func (m *machine) bootIDFile() string { return filepath.Join(m.dir, bootIDFileName) }
 func (m *machine) rebootFile() string { return filepath.Join(m.dir, rebootFileName) }
 
-// run boots again and again until ctx ends. Nothing of it is left then.
+// run boots the machine again and again until ctx ends. Then it ends all of the
+// machine's goroutines and processes.
 func (m *machine) run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		bootID, err := m.powerOn()
@@ -74,7 +75,7 @@ func (m *machine) run(ctx context.Context) error {
 	return nil
 }
 
-// ctxless is nil for an error that is only the end of ctx.
+// ctxless returns err, or nil if err was caused by the end of ctx.
 func ctxless(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
@@ -82,7 +83,7 @@ func ctxless(ctx context.Context, err error) error {
 	return err
 }
 
-// powerOn writes the id of a new boot.
+// powerOn writes and returns the id of a new boot.
 func (m *machine) powerOn() (string, error) {
 	m.mu.Lock()
 	m.boots++
@@ -98,7 +99,7 @@ func (m *machine) powerOn() (string, error) {
 	return bootID, nil
 }
 
-// live is one boot: from power on to power off.
+// live runs one boot from power on to power off.
 func (m *machine) live(ctx context.Context, bootID string) error {
 	boot, powerOff := context.WithCancel(ctx)
 	var running sync.WaitGroup
@@ -116,7 +117,7 @@ func (m *machine) live(ctx context.Context, bootID string) error {
 	return ctxless(ctx, err)
 }
 
-// awaitReboot returns nil a moment after the agent has asked for a reboot.
+// awaitReboot returns nil a moment after the agent has requested a reboot.
 func (m *machine) awaitReboot(ctx context.Context) error {
 	for {
 		if _, err := os.Stat(m.rebootFile()); err == nil {
@@ -128,7 +129,7 @@ func (m *machine) awaitReboot(ctx context.Context) error {
 	}
 }
 
-// beOff lets the node become Unknown, as the control plane would see to.
+// beOff lets the node become Unknown, as the control plane would.
 func (m *machine) beOff(ctx context.Context) error {
 	if err := pause(ctx, unknownAfter); err != nil {
 		return err
@@ -139,7 +140,8 @@ func (m *machine) beOff(ctx context.Context) error {
 	return pause(ctx, offTime+rand.N(offSpread)-unknownAfter)
 }
 
-// reportReady is the kubelet: late after the boot, and later Ready.
+// reportReady reports the boot and then Ready, each after a delay, as a kubelet
+// would.
 func (m *machine) reportReady(ctx context.Context, bootID string) {
 	for _, step := range []struct {
 		late   time.Duration
@@ -160,7 +162,7 @@ func (m *machine) reportReady(ctx context.Context, bootID string) {
 	}
 }
 
-// keepAgent runs the agent for one boot, and again when it dies.
+// keepAgent runs the agent during one boot, and restarts it when it dies.
 func (m *machine) keepAgent(ctx context.Context) {
 	for ctx.Err() == nil {
 		p, err := m.start(m)
@@ -190,7 +192,7 @@ func (m *machine) state() (boots int, up bool) {
 	return m.boots, m.up
 }
 
-// killAgent kills the agent and leaves the machine alone.
+// killAgent kills only the agent, and reports whether there was one.
 func (m *machine) killAgent() bool {
 	m.mu.Lock()
 	p, up := m.agent, m.up

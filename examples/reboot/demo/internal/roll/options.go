@@ -16,28 +16,30 @@ const (
 	DefaultTimeout     = 5 * time.Minute
 )
 
-// Options of a roll. Kubeconfig and Program must be set; else nil and zero
-// fields mean the defaults.
+// Options configure a roll. Kubeconfig and Program are required. Other nil and
+// zero fields mean the defaults.
 type Options struct {
-	// Kubeconfig is the file that names the cluster, for all processes.
+	// Kubeconfig is the kubeconfig of the cluster, for all processes.
 	Kubeconfig string
-	// Program is the file that is the controller, or the agent, as its first
-	// argument says.
+	// Program is a program that runs as the controller or the agent, depending
+	// on its first argument.
 	Program string
-	// Simulated is that nothing controls the cluster: no disruption controller
-	// looks at budgets.
+	// Simulated is true if the cluster has no controllers of its own. For
+	// example, no disruption controller updates budgets. Defaults to false.
 	Simulated bool
-	// Nodes is how many nodes there are, Max how many of them may be unavailable.
+	// Nodes is the number of nodes, and Max is how many of them may be
+	// unavailable.
 	Nodes, Max int
-	// Controllers is how many run at once, all of them active.
+	// Controllers is the number of controllers that run at once. All of them
+	// are active.
 	Controllers int
-	// Calm leaves every process alone.
+	// Calm runs the roll without killing processes. Defaults to false.
 	Calm bool
-	// Timeout bounds the whole roll.
+	// Timeout limits the duration of the roll.
 	Timeout time.Duration
-	// Out receives the table, or the lines; nothing by default.
+	// Out receives the table or the lines. Defaults to no output.
 	Out io.Writer
-	// Table redraws a table instead of writing lines.
+	// Table redraws a table instead of writing lines. Defaults to false.
 	Table bool
 }
 

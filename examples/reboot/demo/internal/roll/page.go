@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// anyPort lets each controller serve its probes, metrics and page to this
-// machine, at a port that the kernel chooses.
+// anyPort is a loopback address with a port that the kernel chooses. Each
+// controller serves its probes, metrics and page there.
 const anyPort = "127.0.0.1:0"
 
-// served is the line of a log that says which port that is.
+// served matches the line of a log that contains the chosen port.
 var served = regexp.MustCompile(`serving status.*(127\.0\.0\.1:[0-9]+)`)
 
-// announce says where the page of a controller is, as soon as its log does.
+// announce writes the address of a controller's page when its log contains it.
 func (r *roll) announce(ctx context.Context, controller *process) {
 	for pause(ctx, 100*time.Millisecond) == nil {
 		log, err := os.ReadFile(filepath.Join(r.dir, controller.name+".log"))

@@ -18,11 +18,11 @@ const (
 	podNamespace = "reboot-demo"
 	budgetName   = "one-must-stay"
 	inProgress   = "reboot.homeostat.dev/reboot-in-progress"
-	// lookOn is how long a refused eviction is looked at before the budget goes.
+	// lookOn is how long the budget stays after it has refused an eviction.
 	lookOn = 2 * time.Second
 )
 
-// populate runs a Pod on each node; that of the first has a budget in the way.
+// populate runs a Pod on each node. A disruption budget protects the first Pod.
 func (c *cluster) populate(ctx context.Context, nodes []string, simulated bool) error {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: podNamespace}}
 	_, err := c.core.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
@@ -61,10 +61,10 @@ func (c *cluster) populate(ctx context.Context, nodes []string, simulated bool) 
 	return nil
 }
 
-// runPod creates a Pod and says that it runs, as a kubelet would.
+// runPod creates a Pod and reports it as running, as a kubelet would.
 func (c *cluster) runPod(ctx context.Context, app, node string) error {
 	pods := c.core.CoreV1().Pods(podNamespace)
-	grace := int64(0) // Nothing would say that it has ended.
+	grace := int64(0) // No kubelet would report its end.
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: app + "-on-" + node, Labels: map[string]string{"app": app}},
 		Spec: corev1.PodSpec{
@@ -88,18 +88,18 @@ func (c *cluster) runPod(ctx context.Context, app, node string) error {
 }
 
 // endPods removes the terminating Pods of the node, as a kubelet does. The API
-// server removes those without a grace period itself, unless the client that
-// asked for it dies meanwhile.
+// server itself removes Pods without a grace period, unless the client that
+// requested it dies during the call.
 func (c *cluster) endPods(ctx context.Context, node string) {
 	pods := c.core.CoreV1().Pods(podNamespace)
 	for pause(ctx, time.Second) == nil {
 		list, err := pods.List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + node})
 		if err != nil {
-			continue // the next round asks again
+			continue // the next round tries again
 		}
 		for i := range list.Items {
 			if pod := &list.Items[i]; pod.DeletionTimestamp != nil {
-				_ = pods.Delete(ctx, pod.Name, *metav1.NewDeleteOptions(0)) // likewise
+				_ = pods.Delete(ctx, pod.Name, *metav1.NewDeleteOptions(0)) // the next round tries again
 			}
 		}
 	}
@@ -113,7 +113,7 @@ func (c *cluster) awaitRefusal(ctx context.Context, node string) (string, error)
 		}
 		n, err := c.core.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
 		if err == nil {
-			err = json.Unmarshal([]byte(n.Annotations[inProgress]), &progress) // It may not be there yet.
+			err = json.Unmarshal([]byte(n.Annotations[inProgress]), &progress) // The annotation may not exist yet.
 		}
 		if err == nil && progress.Blocked != "" {
 			return progress.Blocked, nil
@@ -124,8 +124,8 @@ func (c *cluster) awaitRefusal(ctx context.Context, node string) (string, error)
 	}
 }
 
-// giveWay is the administrator who deletes the budget, some time after it has
-// refused an eviction. It returns the message about the refusal.
+// giveWay deletes the budget some time after it has refused an eviction, as an
+// administrator would. It returns the message of the refusal.
 func (r *roll) giveWay(ctx context.Context) (string, error) {
 	refused, err := r.cluster.awaitRefusal(ctx, r.machines[0].name)
 	if err != nil {

@@ -13,11 +13,12 @@ import (
 	"time"
 )
 
-// stopGrace is how long a process may drain after SIGTERM.
+// stopGrace is how long a process may run after SIGTERM.
 const stopGrace = 5 * time.Second
 
-// A spawner starts processes that die with this one, also when it is killed: all
-// from one thread, as the kernel binds them to that.
+// A spawner starts processes that die with this process, even if it is killed.
+// It starts all of them from one thread, because the kernel ties them to the
+// thread.
 type spawner struct {
 	dir      string // for the logs
 	requests chan func()
@@ -39,14 +40,14 @@ func newSpawner(ctx context.Context, dir string) *spawner {
 	return s
 }
 
-// A process is a running program of ours.
+// A process is a running program of the roll.
 type process struct {
 	name string
 	cmd  *exec.Cmd
 	done chan struct{} // closed when it has ended
 }
 
-// start starts a program; its output is appended to the log of that name.
+// start starts a program. Its output is appended to the log with its name.
 func (s *spawner) start(name, program string, args ...string) (*process, error) {
 	log, err := os.OpenFile(filepath.Join(s.dir, name+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -62,19 +63,19 @@ func (s *spawner) start(name, program string, args ...string) (*process, error) 
 		return nil, fmt.Errorf("starting %s: %w", name, err)
 	}
 	go func() {
-		_ = p.cmd.Wait() // How it ended is in ProcessState.
+		_ = p.cmd.Wait() // ProcessState has the result.
 		close(p.done)
 	}()
 	return p, nil
 }
 
-// kill ends the process without a warning.
+// kill ends the process without a warning, and waits for its end.
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill() // It may have ended already.
 	<-p.done
 }
 
-// stop lets the process drain.
+// stop sends SIGTERM, and waits for the end of the process.
 func (p *process) stop() error {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // It may have ended already.
 	select {

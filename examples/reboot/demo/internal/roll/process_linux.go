@@ -2,8 +2,8 @@ package roll
 
 import "syscall"
 
-// attributes puts a child into its own group, so that only we get an interrupt
-// from the terminal, and ends it when we end.
+// attributes puts a child into its own process group, so that an interrupt from
+// the terminal reaches only this process. The child dies with this process.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

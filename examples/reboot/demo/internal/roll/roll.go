@@ -17,11 +17,12 @@ import (
 
 const (
 	frameInterval = 100 * time.Millisecond
-	// afterglow is how long is watched on after the last release.
+	// afterglow is how long the witness continues to watch after the last
+	// release.
 	afterglow = 2 * time.Second
 )
 
-// A roll is one run.
+// A roll is the state of one run.
 type roll struct {
 	options     Options
 	dir         string
@@ -37,8 +38,10 @@ type roll struct {
 	faults    []string
 }
 
-// Run plays a roll and returns its verdict. Errors: it could not be played, or
-// ctx has ended. The logs of all processes are kept after a bad verdict.
+// Run plays a roll and returns its verdict. The logs of all processes are kept
+// after a bad verdict.
+//
+// Errors: the roll could not be played, or ctx has ended.
 func Run(ctx context.Context, o *Options) (verdict Verdict, err error) {
 	options := o.withDefaults()
 	if err := options.validate(); err != nil {
@@ -68,7 +71,7 @@ func Run(ctx context.Context, o *Options) (verdict Verdict, err error) {
 	}
 }
 
-// prepare makes everything but processes.
+// prepare returns a roll with its machines, before processes are started.
 func prepare(o Options, dir string) (*roll, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", o.Kubeconfig)
 	if err != nil {
@@ -112,7 +115,7 @@ func (r *roll) play(ctx context.Context) (verdict Verdict, err error) {
 	spawning, stopSpawning := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopSpawning()
 	r.spawner = newSpawner(spawning, r.dir)
-	if !r.options.Simulated { // it serves them as it is
+	if !r.options.Simulated { // the simulated server serves them already
 		if err := r.cluster.install(ctx, deploy.Manifest("crd.yaml")); err != nil {
 			return verdict, err
 		}
@@ -156,7 +159,8 @@ func (r *roll) startControllers() error {
 	return nil
 }
 
-// ask waits until all nodes are up, asks for the reboots, and waits for the end.
+// ask waits until all nodes are up, requests the reboots, and waits for the
+// end.
 func (r *roll) ask(ctx context.Context) (Verdict, error) {
 	r.show.say("waiting for %d nodes to be Ready", r.options.Nodes)
 	if err := r.until(ctx, r.allReady); err != nil {
@@ -200,14 +204,14 @@ func (r *roll) ask(ctx context.Context) (Verdict, error) {
 		r.fault("Pods that were not evicted: %v, %v", left, err)
 	}
 	if ctx.Err() == nil {
-		_ = pause(ctx, afterglow) // The end of ctx is judged with the rest.
+		_ = pause(ctx, afterglow) // The verdict reports the end of ctx.
 	}
 	verdict := r.judge(took, victims)
 	verdict.Refused = text
 	return verdict, nil
 }
 
-// until draws frames until the condition holds.
+// until draws frames until the condition is true.
 func (r *roll) until(ctx context.Context, condition func() bool) error {
 	for {
 		r.draw()
@@ -220,8 +224,8 @@ func (r *roll) until(ctx context.Context, condition func() bool) error {
 	}
 }
 
-// end stops everything: first it deletes the group and the nodes, which needs a
-// controller.
+// end deletes the group and the nodes, which requires a controller, and then
+// stops all processes.
 func (r *roll) end(ctx context.Context) error {
 	err := r.cluster.tidy(ctx, r.names())
 	var alive []*process

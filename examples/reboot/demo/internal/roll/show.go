@@ -12,7 +12,7 @@ import (
 
 const keptLines = 8
 
-// show displays the roll: in a table that is redrawn, or in lines.
+// show displays the roll in a table that is redrawn, or in lines.
 type show struct {
 	out     io.Writer
 	table   bool
@@ -41,12 +41,12 @@ func (s *show) say(format string, args ...any) {
 	s.lines = s.lines[max(0, len(s.lines)-keptLines):]
 }
 
-func (s *show) write(text string) { _, _ = io.WriteString(s.out, text) } // A closed terminal is no fault of the roll.
+func (s *show) write(text string) { _, _ = io.WriteString(s.out, text) } // The roll does not depend on its output.
 
-// A row is one node as shown.
+// A row is one node in the table.
 type row struct{ name, state, machine, ready, slot string }
 
-// A frame is everything as shown at one time.
+// A frame is the whole table at one time.
 type frame struct {
 	rows             []row
 	slots, max, done int
@@ -85,7 +85,7 @@ func (s *show) text(f frame) string {
 	return b.String()
 }
 
-// changes writes a line for each node with a new state.
+// changes writes a line for each node whose state has changed.
 func (s *show) changes(f frame) {
 	for _, r := range f.rows {
 		s.mu.Lock()
@@ -98,7 +98,7 @@ func (s *show) changes(f frame) {
 	}
 }
 
-// stateOf words where a node is.
+// stateOf describes the state of a node.
 func stateOf(n witness.Node, hasSlot bool, boots int, up bool) string {
 	switch {
 	case n.Rebooting && !up:

@@ -11,19 +11,21 @@ import (
 
 // Verdict is the result of a roll.
 type Verdict struct {
-	// Nodes were to be rebooted, Rebooted have been, each once.
+	// Nodes is the number of nodes, and Rebooted is how many of them have
+	// rebooted exactly once.
 	Nodes, Rebooted int
-	// MostSlots is the largest number of slots that were held at once, of Max.
+	// MostSlots is the largest number of slots that were held at once. Max is
+	// the limit.
 	MostSlots, Max int
-	// Took is from the first request to the last release.
+	// Took is the time from the first request to the last release.
 	Took time.Duration
-	// Events is how many the witness checked.
+	// Events is the number of events that the witness has checked.
 	Events int
-	// Killed are the processes that were killed on the way.
+	// Killed are the names of the killed processes.
 	Killed []string
-	// Refused is the eviction that a disruption budget has refused for a while.
+	// Refused is the eviction that a disruption budget refused.
 	Refused string
-	// Faults are the broken promises; none if all were kept.
+	// Faults are the broken promises.
 	Faults []string
 }
 

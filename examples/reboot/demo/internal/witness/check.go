@@ -10,7 +10,7 @@ import (
 // Invariants returns the names of the checks.
 func Invariants() []string { return []string{"I1", "I2", "I3", "I4", "I5"} }
 
-// A Violation is a promise that was broken.
+// A Violation is a broken promise.
 type Violation struct {
 	Invariant string
 	Version   int64
@@ -21,8 +21,8 @@ func (v Violation) String() string {
 	return fmt.Sprintf("%s at version %d: %s", v.Invariant, v.Version, v.What)
 }
 
-// Check goes through a history of one group and its nodes in the order of the
-// versions, and returns every violation.
+// Check checks a history of one group and its nodes, which must be in the order
+// of the versions. It returns all violations.
 func Check(history []Event) []Violation {
 	sorted := slices.Clone(history)
 	slices.SortStableFunc(sorted, func(a, b Event) int { return cmp.Compare(a.Version, b.Version) })
@@ -45,12 +45,12 @@ func Check(history []Event) []Violation {
 	return r.found
 }
 
-// seen is a node with its history so far.
+// seen is a node and its history so far.
 type seen struct {
 	Node
-	down     bool            // because of us, and not back yet
-	accepted map[int64]bool  // epochs
-	boots    map[string]bool // but the first
+	down     bool            // rebooted by the operator, and not back yet
+	accepted map[int64]bool  // by epoch
+	boots    map[string]bool // all boots except the first
 	first    string
 }
 
@@ -58,8 +58,8 @@ type referee struct {
 	version int64
 	nodes   map[string]*seen
 	ledger  *Ledger
-	// moments are the unavailable nodes after each event since the ledger's
-	// last one.
+	// moments contains the unavailable nodes after each event since the last
+	// change of the ledger.
 	moments [][]string
 	found   []Violation
 }
@@ -96,7 +96,7 @@ func (r *referee) node(n *Node) {
 	}
 }
 
-// replaced checks the additions of a new state of the ledger.
+// replaced checks the slots that a new state of the ledger adds.
 func (r *referee) replaced(l *Ledger) {
 	before := r.ledger
 	if before == nil {
@@ -120,7 +120,7 @@ func (r *referee) replaced(l *Ledger) {
 }
 
 // fits reports whether there was room for the added slots, one after the other,
-// while those nodes were unavailable.
+// while these nodes were unavailable.
 func fits(before *Ledger, added []Slot, most int64, unavailable []string) bool {
 	held := map[string]bool{}
 	for _, s := range before.Slots {
@@ -141,7 +141,7 @@ func fits(before *Ledger, added []Slot, most int64, unavailable []string) bool {
 	return true
 }
 
-// always holds after every event.
+// always checks the invariants that hold after every event.
 func (r *referee) always() {
 	for _, name := range slices.Sorted(maps.Keys(r.nodes)) {
 		n := r.nodes[name]

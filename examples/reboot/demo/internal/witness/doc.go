@@ -1,23 +1,27 @@
-// Package witness watches a roll of reboots from outside and says whether the
-// operator kept its promises.
+// Package witness watches a roll of reboots from outside, and reports whether the
+// operator has kept its promises:
 //
-// A referee must not ask the players: this package shares no code with the
-// operator. It has its own watches and its own reading of annotations and ledger,
-// and knows of the cluster only what the API server says.
+//	w, err := witness.New(config, "demo")
+//	go w.Run(ctx, started)
+//	violations, events, err := w.Verdict()
+//
+// A referee must not ask the players. So this package shares no code with the
+// operator. It has its own watches, parses annotations and ledger itself, and
+// knows about the cluster only what the API server sends.
 //
 //	watch nodes ────────┐
 //	                    ├─▶ one history, by resourceVersion ──▶ I1–I5 after every event ──▶ verdict
 //	watch rebootgroups ─┘
 //
-// What holds:
+// The invariants:
 //   - I1: a ledger never has more slots than its group allows.
 //   - I2: a node that is told to reboot, or is rebooting, has a slot for its UID.
-//   - I3: a node that is down because of us has a slot until it is back.
+//   - I3: a node that the operator has rebooted has a slot until it is back.
 //   - I4: at some moment between a ledger and the one that replaces it with a new
 //     slot, slots and other unavailable nodes together were fewer than the limit.
 //   - I5: a node boots at most once for each reboot that its agent accepted.
 //
-// The history is exact when all resources share one etcd, as resourceVersions are
-// comparable then. A watch that breaks is resumed; a gap that cannot be closed is
-// a failure, because then not every event was seen.
+// The history is exact if all resources share one etcd, because resourceVersions
+// are comparable then. A broken watch is resumed. A gap in the history is a
+// failure, because some events were not seen.
 package witness

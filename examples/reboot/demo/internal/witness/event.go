@@ -10,8 +10,7 @@ import (
 
 const prefix = "reboot.homeostat.dev/"
 
-// An Event is one thing that the API server said: a node or a ledger as of a
-// version.
+// An Event is a state of a node or a ledger that the API server has sent.
 type Event struct {
 	Version int64
 	Node    *Node
@@ -19,21 +18,21 @@ type Event struct {
 	Deleted bool
 }
 
-// A Node is a node as the witness sees it.
+// A Node contains the fields of a node that the witness checks.
 type Node struct {
 	Name, UID     string
 	Needed        bool
-	Told          bool  // reboot-now is there
-	Rebooting     bool  // reboot-in-progress is there
-	Epoch         int64 // of the one of the two that is set
+	Told          bool  // has reboot-now
+	Rebooting     bool  // has reboot-in-progress
+	Epoch         int64 // the epoch in reboot-now or reboot-in-progress
 	Done          int64 // the epoch of last-reboot
 	NewBoot       string
 	Ready         string // the status of the condition; empty without one
-	Boot          string // as the kubelet reports it
+	Boot          string // the boot id in the node's status
 	Unschedulable bool
 }
 
-// A Ledger is a RebootGroup as the witness sees it.
+// A Ledger contains the fields of a RebootGroup that the witness checks.
 type Ledger struct {
 	Name  string
 	Max   int64
@@ -43,7 +42,7 @@ type Ledger struct {
 // A Slot is one entry of a ledger.
 type Slot struct{ Node, UID string }
 
-// Read reads an object of either kind.
+// Read parses a node or a RebootGroup.
 func Read(u *unstructured.Unstructured, deleted bool) (Event, error) {
 	version, err := strconv.ParseInt(u.GetResourceVersion(), 10, 64)
 	if err != nil {
@@ -102,13 +101,13 @@ func readLedger(u *unstructured.Unstructured) (*Ledger, error) {
 	var found bool
 	var err error
 	if l.Max, found, err = unstructured.NestedInt64(u.Object, "spec", "maxUnavailable"); err != nil || !found {
-		return nil, fmt.Errorf("reading maxUnavailable of RebootGroup %q: the witness understands numbers only", l.Name)
+		return nil, fmt.Errorf("reading maxUnavailable of RebootGroup %q: must be a number", l.Name)
 	}
-	slots, _, _ := unstructured.NestedSlice(u.Object, "status", "slots") // None at first.
+	slots, _, _ := unstructured.NestedSlice(u.Object, "status", "slots") // The status is empty at first.
 	for _, s := range slots {
 		m, ok := s.(map[string]any)
 		if !ok {
-			return nil, fmt.Errorf("reading the slots of RebootGroup %q: an entry is no object", l.Name)
+			return nil, fmt.Errorf("reading the slots of RebootGroup %q: an entry is not an object", l.Name)
 		}
 		node, _ := m["node"].(string)
 		uid, _ := m["nodeUID"].(string)

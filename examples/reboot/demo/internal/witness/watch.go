@@ -16,14 +16,14 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// settle is how old an event must be until those before it are taken to be
-// there too.
+// settle is the age of an event at which all earlier events are assumed to have
+// arrived.
 const settle = time.Second
 
 const retryPause = 200 * time.Millisecond
 
-// A Witness keeps the history of one RebootGroup and of all nodes. It is safe for
-// concurrent use.
+// A Witness records the history of one RebootGroup and of all nodes. It is safe
+// for concurrent use.
 type Witness struct {
 	client dynamic.Interface
 	group  string
@@ -36,7 +36,7 @@ type Witness struct {
 	broken  error // why the history is not complete
 }
 
-// New returns a witness of the group of that name. It has not started.
+// New returns a witness of the group with this name. It does not start it.
 func New(config *rest.Config, group string) (*Witness, error) {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
@@ -45,8 +45,8 @@ func New(config *rest.Config, group string) (*Witness, error) {
 	return &Witness{client: client, group: group, nodes: map[string]*Node{}}, nil
 }
 
-// Run watches until ctx ends. Started is called once both watches have their first
-// list: all later events are seen.
+// Run watches until ctx ends. It calls started when both watches have their
+// first list, so that all later events will be seen.
 func (w *Witness) Run(ctx context.Context, started func()) {
 	var listed, running sync.WaitGroup
 	for _, resource := range []schema.GroupVersionResource{
@@ -91,7 +91,8 @@ func (w *Witness) follow(ctx context.Context, client dynamic.ResourceInterface, 
 	}
 }
 
-// consume reads a watch to its end and returns the last version that it brought.
+// consume reads a watch to its end, and returns the last version that it has
+// sent.
 func (w *Witness) consume(ctx context.Context, stream watch.Interface, version string) string {
 	defer stream.Stop()
 	for {
@@ -103,7 +104,7 @@ func (w *Witness) consume(ctx context.Context, stream watch.Interface, version s
 				return version
 			}
 			u, isObject := e.Object.(*unstructured.Unstructured)
-			if !isObject { // but a Status
+			if !isObject { // it is a Status
 				if err := apierrors.FromObject(e.Object); apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 					w.fail(fmt.Errorf("the watch missed events: %w", err))
 				}
@@ -169,8 +170,8 @@ func (w *Witness) Now() (map[string]Node, Ledger) {
 	return nodes, *w.ledger
 }
 
-// Violations checks the events so far, except the last second: an event of the
-// other watch may still be on its way.
+// Violations checks the events so far. It leaves out the last second, because
+// an event of the other watch may still arrive.
 func (w *Witness) Violations() []Violation {
 	w.mu.Lock()
 	n := 0
@@ -182,8 +183,10 @@ func (w *Witness) Violations() []Violation {
 	return Check(history)
 }
 
-// Verdict checks the whole history and returns how many events it has. Errors: the
-// history is not complete.
+// Verdict checks the whole history. It returns the violations and the number of
+// events.
+//
+// Errors: the history is incomplete.
 func (w *Witness) Verdict() (violations []Violation, events int, err error) {
 	w.mu.Lock()
 	history, broken := slices.Clip(w.history), w.broken
