@@ -181,7 +181,7 @@ var optionTypes = map[string]optionType{
 		good: status.Options{},
 		wrong: map[string]any{
 			"Controllers": []*reconcile.Controller{nil},
-			"Live":        map[string]func() error{"a": nil}, "Ready": map[string]func() error{"": func() error { return nil }},
+			"Liveness": map[string]func() error{"a": nil}, "Readiness": map[string]func() error{"": func() error { return nil }},
 		},
 		taken: "Gatherer Authorize Profiles Problems ReadyWithoutCaches",
 	},
@@ -213,7 +213,7 @@ var optionTypes = map[string]optionType{
 		refuse: explore,
 		good:   reconciletest.Options{Budget: time.Nanosecond},
 		wrong: map[string]any{
-			"Budget": -1, "Steps": -1, "Rest": -1, "Lag": -1, "Seeds": -1, "Known": []string{""}, "Shards": -1, "Shard": 1,
+			"Budget": -1, "Steps": -1, "Rest": -1, "Lag": -1, "Seeds": -1, "KnownFindings": []string{""}, "Shards": -1, "Shard": 1,
 		},
 		taken: "SkipDrift",
 	},

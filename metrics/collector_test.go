@@ -111,12 +111,12 @@ controller_runtime_max_concurrent_reconciles{controller="test"} 1
 # HELP homeostat_queue_lane_depth Keys that wait for a worker, by lane.
 # TYPE homeostat_queue_lane_depth gauge
 homeostat_queue_lane_depth{lane="background",name="test"} 2
-homeostat_queue_lane_depth{lane="live",name="test"} 0
+homeostat_queue_lane_depth{lane="normal",name="test"} 0
 homeostat_queue_lane_depth{lane="retrying",name="test"} 0
 # HELP homeostat_queue_lane_oldest_seconds For how long the next key has waited, by lane.
 # TYPE homeostat_queue_lane_oldest_seconds gauge
 homeostat_queue_lane_oldest_seconds{lane="background",name="test"} 5
-homeostat_queue_lane_oldest_seconds{lane="live",name="test"} 0
+homeostat_queue_lane_oldest_seconds{lane="normal",name="test"} 0
 homeostat_queue_lane_oldest_seconds{lane="retrying",name="test"} 0
 # HELP workqueue_depth Keys that wait for a worker.
 # TYPE workqueue_depth gauge

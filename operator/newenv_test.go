@@ -57,7 +57,7 @@ func TestTheEnvironmentOfATestHasMetricsAndEvents(t *testing.T) {
 			}
 			return err
 		},
-	}, &reconciletest.Options{Seeds: 5, Known: []string{"the program writes nothing"}})
+	}, &reconciletest.Options{Seeds: 5, KnownFindings: []string{"the program writes nothing"}})
 	g.Expect(r.Failure).To(BeEmpty())
 	g.Expect(r.Covered()).To(BeTrue())
 }

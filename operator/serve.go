@@ -183,7 +183,7 @@ func (f *front) show(controllers ...*reconcile.Controller) error {
 		ReadyWithoutCaches: f.server.ReadyWithoutCaches,
 	}
 	if len(controllers) == 0 {
-		options.Ready = map[string]func() error{"start": f.starting}
+		options.Readiness = map[string]func() error{"start": f.starting}
 	}
 	handler, err := status.New(options)
 	if err == nil {

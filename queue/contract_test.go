@@ -34,7 +34,7 @@ func TestContract(t *testing.T) {
 		"If it was added meanwhile, it is dispatched again when its item has ended.":                  drawn(addedMeanwhile),
 		"The earliest deadline of a delayed key wins, and an addition without a delay beats a timer.": held(nil, deadlines),
 		"A timer can be replaced by a later one, and cancelled.":                                      held(nil, replaced),
-		"Live keys go before retries, and retries before background keys.":                            drawn(lanes),
+		"Normal keys go before retries, and retries before background keys.":                          drawn(lanes),
 		"While a key waits in lane Retrying, one in every 8 dispatches comes from there; while one waits in Background, " +
 			"one in every 16.": held(nil, ageing),
 		"With Options.Group, the groups of a lane take turns: the n-th key of a group is dispatched after at most n·g " +
@@ -338,13 +338,13 @@ func rests(b *fixture) {
 }
 
 func ends(b *fixture) {
-	for _, lane := range []queue.Lane{queue.Live, queue.Retrying, queue.Background} {
+	for _, lane := range []queue.Lane{queue.Normal, queue.Retrying, queue.Background} {
 		b.AddWithOptions(lane.String(), queue.AddOptions{Lane: lane})
 	}
 	b.AddWithOptions("later", queue.AddOptions{After: time.Second})
 	b.Drain()
 	b.Add("late")
-	for _, key := range []string{"live", "retrying", "background"} {
+	for _, key := range []string{"normal", "retrying", "background"} {
 		b.expectNext(key, 0).Retry()
 	}
 	b.expectStopped()

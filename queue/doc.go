@@ -31,7 +31,7 @@
 //   - The earliest deadline of a delayed key wins, and an addition without a
 //     delay beats a timer. A timer can be replaced by a later one, and
 //     cancelled.
-//   - Live keys go before retries, and retries before background keys. While a
+//   - Normal keys go before retries, and retries before background keys. While a
 //     key waits in lane Retrying, one in every 8 dispatches comes from there;
 //     while one waits in Background, one in every 16.
 //   - With Options.Group, the groups of a lane take turns: the n-th key of a

@@ -128,14 +128,14 @@ func (l *lanes[K]) pop() (n uint32, e *entry[K]) {
 // unless a lower lane has been skipped as often as its share allows. Background
 // is chosen one dispatch early, because Retrying may be due at the same time.
 func (l *lanes[K]) choose() Lane {
-	live, retrying, background := &l.rings[Live], &l.rings[Retrying], &l.rings[Background]
+	live, retrying, background := &l.rings[Normal], &l.rings[Retrying], &l.rings[Background]
 	switch {
 	case retrying.waiting > 0 && retrying.skipped >= retryingShare-1:
 		return Retrying
 	case background.waiting > 0 && background.skipped >= backgroundShare-2:
 		return Background
 	case live.waiting > 0:
-		return Live
+		return Normal
 	case retrying.waiting > 0:
 		return Retrying
 	default:

@@ -16,15 +16,15 @@ func TestLanes(t *testing.T) {
 		"a key that is added to a higher lane moves up": func(b *fixture) {
 			b.AddWithOptions("b1", in(queue.Background))
 			b.AddWithOptions("b2", in(queue.Background))
-			b.AddWithOptions("l", in(queue.Live))
-			b.AddWithOptions("b2", in(queue.Live))
+			b.AddWithOptions("l", in(queue.Normal))
+			b.AddWithOptions("b2", in(queue.Normal))
 			for _, key := range []string{"l", "b2", "b1"} {
 				b.expectNext(key, 0).Done()
 			}
 			b.expectNothing()
 		},
 		"a key that is added to a lower lane stays": func(b *fixture) {
-			b.AddWithOptions("a", in(queue.Live))
+			b.AddWithOptions("a", in(queue.Normal))
 			b.AddWithOptions("r", in(queue.Retrying))
 			b.AddWithOptions("a", in(queue.Background))
 			for _, key := range []string{"a", "r"} {
@@ -33,7 +33,7 @@ func TestLanes(t *testing.T) {
 		},
 		"a delayed addition to a higher lane raises a key that waits already": func(b *fixture) {
 			b.AddWithOptions("b", in(queue.Background))
-			b.AddWithOptions("b", queue.AddOptions{Lane: queue.Live, After: time.Second})
+			b.AddWithOptions("b", queue.AddOptions{Lane: queue.Normal, After: time.Second})
 			b.AddWithOptions("r", in(queue.Retrying))
 			for _, key := range []string{"b", "r"} {
 				b.expectNext(key, 0).Done()
@@ -41,7 +41,7 @@ func TestLanes(t *testing.T) {
 		},
 		"a delayed key waits in its lane when its time has come": func(b *fixture) {
 			b.AddWithOptions("b", queue.AddOptions{Lane: queue.Background, After: time.Second})
-			b.AddWithOptions("l", queue.AddOptions{Lane: queue.Live, After: time.Second})
+			b.AddWithOptions("l", queue.AddOptions{Lane: queue.Normal, After: time.Second})
 			b.wait(time.Second)
 			for _, key := range []string{"l", "b"} {
 				b.expectNext(key, time.Second).Done()
@@ -73,7 +73,7 @@ func TestLanes(t *testing.T) {
 		"an addition during a back-off leaves the key in lane Retrying": func(b *fixture) {
 			b.Add("a")
 			b.take().RetryAfter(time.Second)
-			b.AddWithOptions("a", in(queue.Live))
+			b.AddWithOptions("a", in(queue.Normal))
 			b.wait(time.Second)
 			b.Expect(b.Stats().Lanes[queue.Retrying].Depth).To(Equal(1))
 		},
@@ -109,7 +109,7 @@ func TestLanes(t *testing.T) {
 	}
 }
 
-// A worker that takes a millisecond an item never sees lane Live empty: a new
+// A worker that takes a millisecond an item never sees lane Normal empty: a new
 // live key comes for each one that is done.
 func TestEndlessLiveKeysDoNotStarveLowerLanes(t *testing.T) {
 	inVirtualTime(t, nil, func(b *fixture) {
@@ -138,7 +138,7 @@ func TestEndlessLiveKeysDoNotStarveLowerLanes(t *testing.T) {
 			b.Expect(served).To(HaveKeyWithValue(fmt.Sprintf("background-%d", i),
 				And(BeNumerically(">", 0), BeNumerically("<=", (i+1)*backgroundShare))))
 		}
-		b.Expect(b.Stats().Lanes[queue.Live].Dispatched).To(BeNumerically("==", 200-2*each))
+		b.Expect(b.Stats().Lanes[queue.Normal].Dispatched).To(BeNumerically("==", 200-2*each))
 	})
 }
 

@@ -334,7 +334,7 @@ func (c *comparison) get() {
 	c.Expect(c.model.ready(k)).To(BeTrue(), "%s is not ready", item.Key())
 	c.Expect(item.Attempt()).To(Equal(k.failures + 1))
 	for l, share := range map[queue.Lane]int{
-		queue.Live: 1 << 30, queue.Retrying: retryingShare, queue.Background: backgroundShare,
+		queue.Normal: 1 << 30, queue.Retrying: retryingShare, queue.Background: backgroundShare,
 	} {
 		if c.model.passed[l]++; l == k.lane || depths[l] == 0 {
 			c.model.passed[l] = 0
@@ -394,7 +394,7 @@ func (c *comparison) compare() {
 			next := c.model.when(k)
 			want[name] = view{queue.Delayed, k.lane, k.failures, next - c.model.now, next == k.backoff}
 		case k.later != 0:
-			want[name] = view{queue.Delayed, queue.Live, k.failures, max(k.later, c.model.when(k)) - c.model.now, false}
+			want[name] = view{queue.Delayed, queue.Normal, k.failures, max(k.later, c.model.when(k)) - c.model.now, false}
 		}
 	}
 	delayed := 0

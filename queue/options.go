@@ -97,8 +97,8 @@ type Lane uint8
 
 // The lanes, most urgent first.
 const (
-	// Live is for changes of objects.
-	Live Lane = iota
+	// Normal is for changes of objects.
+	Normal Lane = iota
 	// Retrying is for keys that are dispatched again without a change: after a
 	// failure, or because the reconciler asked for it.
 	Retrying
@@ -112,7 +112,7 @@ const (
 // String returns the name of the lane in lower case.
 func (l Lane) String() string {
 	if l < laneCount {
-		return [...]string{"live", "retrying", "background"}[l]
+		return [...]string{"normal", "retrying", "background"}[l]
 	}
 	return fmt.Sprintf("lane(%d)", uint8(l))
 }

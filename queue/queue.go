@@ -82,7 +82,7 @@ func (q *Queue[K]) unlock() {
 	q.mu.Unlock()
 }
 
-// Add makes key wait in lane Live, unless it is already waiting there.
+// Add makes key wait in lane Normal, unless it is already waiting there.
 func (q *Queue[K]) Add(key K) { q.AddWithOptions(key, AddOptions{}) }
 
 // AddWithOptions makes key wait in the lane and after the delay that a gives.

@@ -167,7 +167,7 @@ func TestNewNamesEveryWrongOption(t *testing.T) {
 
 func TestLanesAndStatesHaveNames(t *testing.T) {
 	for value, name := range map[fmt.Stringer]string{
-		queue.Live: "live", queue.Retrying: "retrying", queue.Background: "background", queue.Lane(3): "lane(3)",
+		queue.Normal: "normal", queue.Retrying: "retrying", queue.Background: "background", queue.Lane(3): "lane(3)",
 		queue.State(0): "unknown", queue.Waiting: "waiting", queue.Delayed: "delayed", queue.Held: "held",
 		queue.State(4): "unknown",
 	} {

@@ -25,8 +25,8 @@ func TestStats(t *testing.T) {
 		b.Expect(s.Added).To(BeNumerically("==", 5))
 		b.Expect(s.Merged).To(BeNumerically("==", 1))
 		b.Expect(s.Delayed).To(Equal(1))
-		b.Expect(s.Lanes[queue.Live].Depth).To(Equal(1))
-		b.Expect(s.Lanes[queue.Live].Oldest).To(Equal(2 * time.Second))
+		b.Expect(s.Lanes[queue.Normal].Depth).To(Equal(1))
+		b.Expect(s.Lanes[queue.Normal].Oldest).To(Equal(2 * time.Second))
 		b.Expect(s.Lanes[queue.Retrying]).To(Equal(queue.LaneStats{}))
 		b.Expect(s.Lanes[queue.Background].Depth).To(Equal(2))
 		b.Expect(s.Lanes[queue.Background].Oldest).To(Equal(2 * time.Second))
@@ -38,9 +38,9 @@ func TestStats(t *testing.T) {
 		b.Expect(s.Held).To(Equal(2))
 		b.Expect(s.OldestHeld).To(Equal(time.Second))
 		b.Expect(s.HeldTime).To(Equal(2 * time.Second))
-		b.Expect(s.Lanes[queue.Live].Dispatched).To(BeNumerically("==", 1))
-		b.Expect(s.Lanes[queue.Live].Waited).To(Equal(2 * time.Second))
-		b.Expect(s.Lanes[queue.Live].Oldest).To(BeZero())
+		b.Expect(s.Lanes[queue.Normal].Dispatched).To(BeNumerically("==", 1))
+		b.Expect(s.Lanes[queue.Normal].Waited).To(Equal(2 * time.Second))
+		b.Expect(s.Lanes[queue.Normal].Oldest).To(BeZero())
 
 		first.Done()
 		second.Retry()
@@ -152,7 +152,7 @@ func TestWaitsAreCountedByTheirLength(t *testing.T) {
 			b.Add("a")
 			b.wait(wait)
 			b.take().Done()
-			lane := b.Stats().Lanes[queue.Live]
+			lane := b.Stats().Lanes[queue.Normal]
 			waits := lane.Waits
 			for bucket, count := range waits {
 				above := bucket == 0 || wait >= lane.WaitBound(bucket-1)
@@ -232,6 +232,6 @@ func TestEntriesOfGroups(t *testing.T) {
 			b.Add(fmt.Sprintf("b%d", i))
 		}
 		b.Expect(b.Entries(100)).To(HaveLen(6))
-		b.Expect(b.Stats().Lanes[queue.Live].Depth).To(Equal(6))
+		b.Expect(b.Stats().Lanes[queue.Normal].Depth).To(Equal(6))
 	})
 }

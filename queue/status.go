@@ -217,7 +217,7 @@ func (l *listing[K]) addDelayed(now int64) {
 		status := l.describe(e, Delayed, e.causes)
 		status.Next = l.time(t.due)
 		if r := l.retries.of(e.retry); r != nil && e.pending == nothing {
-			status.Lane, status.Next = Live, l.time(max(t.due, r.earliest()))
+			status.Lane, status.Next = Normal, l.time(max(t.due, r.earliest()))
 		} else if r != nil {
 			status.BackingOff = r.backoff > now && r.backoff == e.at
 			status.OnHold = r.hold > now && r.hold == e.at

@@ -15,9 +15,8 @@ import (
 	"github.com/homeostat/homeostat/internal/slots"
 )
 
-// referenced is a cache of references as a source. Its parts are keys and no
-// namespaces: each key waits for what it refers to, so it is synced as soon as
-// it runs.
+// referenced is a source for a cache of references. It is synced as soon as it
+// runs, because each key waits for its own references and not for a namespace.
 type referenced[O informer.Object] struct{ *informer.References[O] }
 
 var _ source = referenced[informer.Object]{}
@@ -77,8 +76,8 @@ func (s referenced[O]) observe(f func(before, after metav1.Object)) (remove func
 	return s.Handle(observing[O](f))
 }
 
-// observing returns a handler that calls f with the object before and after an
-// event, nil if there is none.
+// observing returns a handler that calls f with the old and new object of an
+// event. A missing object is nil.
 func observing[O informer.Object](f func(before, after metav1.Object)) func(informer.Event[O]) {
 	return func(e informer.Event[O]) {
 		switch e.Type {
@@ -99,19 +98,19 @@ func (p referencedParts) Validate() error { return p.cache.Validate() }
 
 func (p referencedParts) Mapping() (meta.RESTMapping, error) { return p.cache.Mapping() }
 
-// InScope reports whether something refers to key.
+// InScope reports whether an object refers to key.
 func (p referencedParts) InScope(key types.NamespacedName) bool { return p.cache.Holds(key) }
 
-// Shards is not called: see sources.caches.
+// Shards is not called, see sources.caches.
 func (referencedParts) Shards() slots.Cache { return nil }
 
-// OnSeen is not called: see onSeen.
+// OnSeen is not called, see onSeen.
 func (referencedParts) OnSeen(_, _ string, f func()) (cancel func()) {
 	f()
 	return func() {}
 }
 
-// HandleUnreadable is not called: that an object is unreadable is a State.
+// HandleUnreadable is not called, because State reports unreadable objects.
 func (referencedParts) HandleUnreadable(func(types.NamespacedName)) (remove func()) { return func() {} }
 
 func (p referencedParts) RunWhole(ctx context.Context, joined func()) error {

@@ -19,26 +19,29 @@ import (
 	"github.com/homeostat/homeostat/queue"
 )
 
-// References says what the controller's own objects refer to: f returns the
-// keys of the objects of in, made with informer.Referenced, to which an object
-// of type T refers. For example:
+// References returns a trigger for objects to which the controller's own
+// objects refer. f returns the keys to which an object of type T refers, and in
+// is a cache made with informer.Referenced. For example:
 //
 //	reconcile.References(secrets, func(w *v1.Website) []reconcile.Key {
 //		return []reconcile.Key{{Namespace: w.Namespace, Name: w.Spec.SecretName}}
 //	})
 //
-// Three things follow from it. These objects are cached, and no others: while a
-// key of this replica refers to them, and for a minute after that. A change of
-// one of them, also its creation and its deletion, reconciles all that refer to
-// it. And an object is not reconciled before it is known of each key whether
-// there is such an object, so that Get has two answers there. If that cannot be
-// known, for example because the list is forbidden, the keys that refer to it
-// fail with an error that names it, until it can; others are not affected.
+// The cache keeps only the objects of these keys: while a key of this replica
+// refers to them, and for a minute after that. Every change of such an object
+// reconciles all keys that refer to it, also its creation and its deletion.
 //
-// f must be quick and depend on nothing but the object and the caches of
-// references of triggers before its own in Options.Triggers, which are known by
-// then: so references may form chains. It must not modify the object. Keys
-// without a name are ignored. If f panics, the key fails and is retried.
+// A key is reconciled only when it is known whether each object exists to which
+// it refers. So if Get finds no object, there is none. If this cannot be known,
+// for example because the list is forbidden, the keys that refer to the object
+// fail with an error that names it. They are reconciled when it is known. Other
+// keys are not affected.
+//
+// f must be quick and must not modify the object. It may depend only on the
+// object, and on the caches of references that come earlier in
+// Options.Triggers, whose objects are known by then. So references can form
+// chains. Keys without a name are ignored. If f panics, the key fails and is
+// retried.
 func References[T, O informer.Object](in *informer.References[O], f func(object T) []Key) Trigger {
 	return references[T, O]{in, f}
 }
@@ -48,12 +51,12 @@ type references[T, O informer.Object] struct {
 	f  func(T) []Key
 }
 
-// referring is a Trigger made by References.
+// referring is a Trigger that References has made.
 type referring interface {
 	Trigger
 	// ownerType is the type of the objects that refer to others.
 	ownerType() reflect.Type
-	// refersTo returns what an object of that type refers to.
+	// refersTo returns the keys to which an object of that type refers.
 	refersTo(object metav1.Object) []Key
 }
 
@@ -67,8 +70,8 @@ func (t references[T, O]) ownerType() reflect.Type { return reflect.TypeFor[T]()
 
 func (t references[T, O]) refersTo(object metav1.Object) []Key { return t.f(object.(T)) }
 
-// attach enqueues the keys that refer to a changed object in the goroutine of
-// the watch: nothing there waits.
+// attach enqueues the keys that refer to a changed object. It does so in the
+// goroutine of the watch, and does not block.
 func (t references[T, O]) attach(c *intake) binding {
 	feed := &feed[O]{in: t.in, compare: comparedFields(reflect.TypeFor[O]())}
 	source := c.sources.indexOf(referenced[O]{t.in})
@@ -82,27 +85,27 @@ func (t references[T, O]) attach(c *intake) binding {
 }
 
 // errReferencesUnknown is why a key waits.
-var errReferencesUnknown = errors.New("it is not known yet whether what its object refers to exists")
+var errReferencesUnknown = errors.New("the states of the object's references are not known yet")
 
-// referrers are the keys of a controller and what their objects refer to. The
-// methods of a nil *referrers do nothing.
+// referrers are the keys of a controller, and the objects to which their
+// objects refer. The methods of a nil *referrers have no effect.
 type referrers struct {
 	functions []reference
 	owns      func(Key) bool
-	object    func(Key) metav1.Object // in the cache; nil if it has none
+	object    func(Key) metav1.Object // the cached object, or nil
 	queue     *queue.Queue[Key]
 	enqueue   func(Key, string)
 
 	mu     sync.Mutex // guards the fields below
-	turn   uint64     // counts looks at the cache
+	turn   uint64     // the number of looks at the cache
 	owners map[Key]*referrer
-	back   map[objectRef]map[Key]int // how often each owner refers to an object
-	// parked keys wait until what they refer to is known, and failed ones until
-	// that can be known.
+	back   map[objectRef]map[Key]int // the number of references from each owner to an object
+	// parked contains the keys that wait until their references are known, and
+	// failed contains the keys whose references cannot be known at present.
 	parked, failed map[Key]struct{}
 }
 
-// reference is a function and the cache of that to which it leads.
+// reference is a function of References and its cache.
 type reference struct {
 	referring
 	source int
@@ -110,13 +113,14 @@ type reference struct {
 	kind   func() string
 }
 
-// referrer is what one object refers to.
+// referrer contains the keys to which one object refers.
 type referrer struct {
-	turn uint64  // when it was looked at
+	turn uint64  // the look that found the keys
 	keys [][]Key // by function
 }
 
-// referrersOf returns nil if no trigger is made by References.
+// referrersOf returns the referrers of c, or nil if c has no trigger of
+// References.
 func referrersOf(c *Controller) *referrers {
 	r := &referrers{
 		queue: c.queue, enqueue: c.enqueue,
@@ -137,7 +141,8 @@ func referrersOf(c *Controller) *referrers {
 	return r
 }
 
-// attach follows the states of what is referred to, until detach is called.
+// attach handles the states of the objects that are referred to, until detach
+// is called.
 func (r *referrers) attach() (detach func()) {
 	if r == nil {
 		return func() {}
@@ -156,8 +161,8 @@ func (r *referrers) attach() (detach func()) {
 	}
 }
 
-// changed lets keys go on whose object refers to one of which it may be known
-// now whether it exists.
+// changed continues with the keys that refer to an object, after its state has
+// become known or has changed.
 func (r *referrers) changed(of objectRef) {
 	for _, owner := range r.ownersOf(of) {
 		r.updateChain(owner)
@@ -172,8 +177,7 @@ func (r *referrers) changed(of objectRef) {
 	}
 }
 
-// ownersOf returns the keys that refer to an object, in an order that is always
-// the same.
+// ownersOf returns the keys that refer to an object, always in the same order.
 func (r *referrers) ownersOf(of objectRef) []Key {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -181,7 +185,7 @@ func (r *referrers) ownersOf(of objectRef) []Key {
 }
 
 // sorted returns the keys that wanted accepts, sorted by namespace and name.
-// A map's order differs each time; what is done for its keys must not.
+// The order of a map is random, and work must not be done in a random order.
 func sorted(keys iter.Seq[Key], wanted func(Key) bool) (all []Key) {
 	for key := range keys {
 		if wanted(key) {
@@ -196,7 +200,8 @@ func sorted(keys iter.Seq[Key], wanted func(Key) bool) (all []Key) {
 
 func everyKey(Key) bool { return true }
 
-// look begins a look at the cache: what is found by a later one counts.
+// look begins a look at the cache. The results of a later look replace the
+// results of an earlier one.
 func (r *referrers) look() (turn uint64) {
 	if r == nil {
 		return 0
@@ -207,9 +212,9 @@ func (r *referrers) look() (turn uint64) {
 	return r.turn
 }
 
-// update notes what the cached object of a key refers to, if the key is one of
-// this replica, and lets the key go on if it waits for something else. Its
-// errors are those of the next reconcile of the key.
+// update records the references of the cached object of a key, if the key
+// belongs to this replica. It unparks the key unless its references are
+// unknown. Errors are returned by the next reconcile of the key.
 func (r *referrers) update(key Key) {
 	if r == nil || !r.owns(key) {
 		return
@@ -222,14 +227,15 @@ func (r *referrers) update(key Key) {
 	}
 }
 
-// updateChain is update after a change of what the object of key refers to.
+// updateChain calls update after the objects have changed to which the object
+// of key refers.
 func (r *referrers) updateChain(key Key) {
 	if len(r.functions) > 1 {
 		r.update(key)
 	}
 }
 
-// noteCached notes what the cached object of a key refers to.
+// noteCached records the references of the cached object of a key.
 func (r *referrers) noteCached(key Key) (current bool, err error) {
 	for {
 		turn := r.look()
@@ -241,10 +247,10 @@ func (r *referrers) noteCached(key Key) (current bool, err error) {
 	}
 }
 
-// note notes what an object, nil if there is none, refers to: each function in
-// its turn is asked when everything is known to which those before it lead. It
-// returns errReferencesUnknown if that must be waited for, and current is false
-// if a later look has found something already.
+// note records the references of an object, or of a missing object if it is
+// nil. It calls each function after the objects are known to which the earlier
+// functions lead. It returns errReferencesUnknown if an object is not known
+// yet. current is false if a later look has already recorded references.
 func (r *referrers) note(key Key, object metav1.Object, turn uint64) (current bool, err error) {
 	for n, f := range r.functions {
 		var keys []Key
@@ -263,7 +269,8 @@ func (r *referrers) note(key Key, object metav1.Object, turn uint64) (current bo
 	return true, nil
 }
 
-// call returns to what an object refers. A panic is an error.
+// call returns the keys to which an object refers. It returns a panic as an
+// error.
 func (f *reference) call(object metav1.Object) (keys []Key, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -278,7 +285,8 @@ func (f *reference) call(object metav1.Object) (keys []Key, err error) {
 	return keys, nil
 }
 
-// states returns nil if all is known, and otherwise why not.
+// states returns nil if the states of all keys are known, errReferencesUnknown
+// if some are not known yet, and otherwise an unreadableReferenceError.
 func (f *reference) states(keys []Key) error {
 	var errs []error
 	waits := false
@@ -298,21 +306,22 @@ func (f *reference) states(keys []Key) error {
 	return nil
 }
 
-// unreadableReferenceError is why it cannot be known what a key refers to.
+// unreadableReferenceError is why the state of a reference cannot be known at
+// present.
 type unreadableReferenceError struct{ error }
 
 func (e unreadableReferenceError) Unwrap() error { return e.error }
 
-// set notes that the n-th function leads from an object to keys, unless a later
-// look has noted something.
+// set records that the n-th function leads from an object to keys, unless a
+// later look has recorded other keys.
 func (r *referrers) set(owner Key, n int, keys []Key, turn uint64, deleted bool) (current bool) {
 	f := r.functions[n]
-	for _, key := range keys { // before those of last time are released
+	for _, key := range keys { // hold them before the previous keys are released
 		f.cache.Hold(key)
 	}
 	released := keys
 	defer func() {
-		for _, key := range released { // which may call handlers
+		for _, key := range released { // not under mu, because Release may call handlers
 			f.cache.Release(key)
 		}
 	}()
@@ -342,7 +351,8 @@ func (r *referrers) set(owner Key, n int, keys []Key, turn uint64, deleted bool)
 	return true
 }
 
-// count adds to the number of times that owner refers to an object. mu is held.
+// count adds more to the number of references from owner to an object. mu must
+// be held.
 func (r *referrers) count(of objectRef, owner Key, more int) {
 	owners := r.back[of]
 	if owners == nil {
@@ -357,7 +367,7 @@ func (r *referrers) count(of objectRef, owner Key, more int) {
 	}
 }
 
-// forget drops what some keys refer to.
+// forget removes the references of the keys that which accepts.
 func (r *referrers) forget(which func(Key) bool) {
 	if r == nil {
 		return
@@ -386,9 +396,11 @@ func (r *referrers) forget(which func(Key) bool) {
 	}
 }
 
-// admit notes what the object of key, nil if there is none, refers to.
+// admit records the references of the object of key, or of a missing object if
+// it is nil.
 //
-// Errors: errReferencesUnknown; one that waits for a change, if it cannot be known.
+// Errors: errReferencesUnknown; a terminal error if a reference cannot be known
+// at present.
 func (r *referrers) admit(key Key, object metav1.Object, turn uint64) (current bool, err error) {
 	current, err = r.note(key, object, turn)
 	if _, unreadable := errors.AsType[unreadableReferenceError](err); !unreadable {
@@ -397,28 +409,28 @@ func (r *referrers) admit(key Key, object metav1.Object, turn uint64) (current b
 	r.mu.Lock()
 	r.failed[key] = struct{}{}
 	r.mu.Unlock()
-	if _, again := r.noteCached(key); again == nil { // it has healed before the key was in failed
+	if _, again := r.noteCached(key); again == nil { // the reference became known before the key was in failed
 		return false, nil
 	}
 	return current, Terminal(fmt.Errorf("reading what the object refers to: %w", err))
 }
 
-// park puts a key back until what its object refers to is known.
+// park puts a key back until its references are known.
 func (r *referrers) park(key Key, putBack func()) {
 	r.mu.Lock()
 	r.parked[key] = struct{}{}
 	r.mu.Unlock()
 	putBack()
-	r.update(key) // it may have become known before the key was held
+	r.update(key) // the references may have become known before the key was held
 	r.mu.Lock()
 	_, parked := r.parked[key]
 	r.mu.Unlock()
 	if !parked {
-		r.queue.Release(key) // also if that was done too early
+		r.queue.Release(key) // an earlier Release may have come before putBack
 	}
 }
 
-// unpark lets a key go on that has been put back.
+// unpark releases a key that was put back.
 func (r *referrers) unpark(key Key) {
 	r.mu.Lock()
 	_, parked := r.parked[key]
@@ -429,10 +441,12 @@ func (r *referrers) unpark(key Key) {
 	}
 }
 
-// lookUpWithReferences is lookUp for an object whose references are known.
+// lookUpWithReferences returns an object whose references are known, as lookUp
+// does.
 //
-// Errors: those of lookUp; errReferencesUnknown; a terminal one that names what
-// cannot be read, since the change that mends it leads to the key again.
+// Errors: the errors of lookUp; errReferencesUnknown; a terminal error that
+// names the reference that cannot be known, since the change that fixes it
+// enqueues the key again.
 func lookUpWithReferences[T informer.Object](
 	ctx context.Context, in *informer.Informer[T], key Key, references *referrers,
 ) (object T, ok bool, err error) {
@@ -447,7 +461,7 @@ func lookUpWithReferences[T informer.Object](
 			found = object
 		}
 		current, err := references.admit(key, found, turn)
-		if references.object(key) != found { // or a later look may have found it deleted already
+		if references.object(key) != found { // the cache has changed
 			references.update(key)
 		}
 		if current || err != nil {
@@ -456,8 +470,8 @@ func lookUpWithReferences[T informer.Object](
 	}
 }
 
-// referencesOf returns the methods of a cache of references, nil for other
-// informers.
+// referencesOf returns the methods of a cache of references. It returns nil for
+// other informers.
 func referencesOf(s source) parts.References {
 	if r, ok := s.(interface{ references() parts.References }); ok {
 		return r.references()
@@ -465,8 +479,8 @@ func referencesOf(s source) parts.References {
 	return nil
 }
 
-// renewReferences makes what is referred to unknown until the caches are as new
-// as the server is now.
+// renewReferences makes all references unknown until their caches are as new as
+// the server is now.
 func (all sources) renewReferences() {
 	for _, s := range all {
 		if r := referencesOf(s); r != nil {
@@ -475,8 +489,8 @@ func (all sources) renewReferences() {
 	}
 }
 
-// onSeen calls f when a cache has seen everything up to a resourceVersion of
-// the object of key.
+// onSeen calls f when a cache has seen all changes of the object of key up to a
+// resourceVersion.
 func onSeen(s source, key Key, version string, f func()) (cancel func()) {
 	if r := referencesOf(s); r != nil {
 		return r.OnSeen(key, version, f)

@@ -127,7 +127,7 @@ func (f *feed[O]) addition(e informer.Event[O]) queue.AddOptions {
 			f.name = name
 		}
 	}
-	addition := queue.AddOptions{Lane: queue.Live, Cause: causeOf(name, e), ResetBackoff: f.resetsBackoff(e)}
+	addition := queue.AddOptions{Lane: queue.Normal, Cause: causeOf(name, e), ResetBackoff: f.resetsBackoff(e)}
 	if e.Initial {
 		addition.Lane = queue.Background
 	}

@@ -38,7 +38,7 @@ func TestContract(t *testing.T) {
 			testNotReady(t)
 			TestReadyzNamesTheMissingPermissionAndToleratesTheOutsideSystem(t)
 		},
-		"A failing sweep is named, and leaves the process ready: Options.Ready may be " +
+		"A failing sweep is named, and leaves the process ready: Options.Readiness may be " +
 			"stricter.": TestReadyzNamesTheMissingPermissionAndToleratesTheOutsideSystem,
 		"A problem of one member (an object, a namespace, a cluster) is named with [!], and leaves the process " +
 			"ready.": TestAProblemIsNamedAndLeavesTheProcessReady,

@@ -22,7 +22,7 @@
 //   - A standby is ready. A controller is not ready if it has not been run, if
 //     its caches are incomplete or if the writes of nearly all its keys have
 //     been refused for a minute. A failing sweep is named, and leaves the
-//     process ready: Options.Ready may be stricter.
+//     process ready: Options.Readiness may be stricter.
 //   - A problem of one member (an object, a namespace, a cluster) is named with
 //     [!], and leaves the process ready.
 //   - /debug/homeostat is one HTML document that needs no scripts and no
@@ -49,9 +49,9 @@
 // fail /livez: work that continues long after its leadership ended; a request
 // for the Lease that never returned; an API server that has answered 401 for
 // five minutes to a watch that worked before; workers that are all held by
-// calls that ignore their context; and a failing check in Options.Live.
+// calls that ignore their context; and a failing check in Options.Liveness.
 //
-// To fail readiness because of an outside system, use Options.Ready. It then
+// To fail readiness because of an outside system, use Options.Readiness. It then
 // fails for every replica at once.
 //
 // # Access

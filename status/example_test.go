@@ -21,7 +21,7 @@ import (
 // The program's own checks are shown beside the checks of its controllers.
 func ExampleNew() {
 	handler, err := status.New(&status.Options{
-		Ready: map[string]func() error{"dns": func() error { return errors.New("the zone is locked") }},
+		Readiness: map[string]func() error{"dns": func() error { return errors.New("the zone is locked") }},
 	})
 	if err != nil {
 		fmt.Println(err)

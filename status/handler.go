@@ -34,8 +34,8 @@ func New(o *Options) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a status handler: %w", err)
 	}
-	live := checksOf(options.Controllers, ofEach, (*reconcile.Controller).Healthy, options.Live)
-	ready := checksOf(options.Controllers, ofLeader, options.leaderReady, options.Ready)
+	live := checksOf(options.Controllers, ofEach, (*reconcile.Controller).Healthy, options.Liveness)
+	ready := checksOf(options.Controllers, ofLeader, options.leaderReady, options.Readiness)
 	mux := http.NewServeMux()
 	mux.Handle("GET /livez", probe{"livez", func() []finding { return askAll(live) }})
 	mux.Handle("GET /readyz", probe{"readyz", func() []finding {

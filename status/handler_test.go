@@ -78,7 +78,7 @@ func TestReadyzNamesWhatIsNotReadyAndWhy(t *testing.T) {
 }
 
 func TestReadyzVerboseNamesEveryCheck(t *testing.T) {
-	o := &status.Options{Ready: map[string]func() error{"volumes": func() error { return nil }}}
+	o := &status.Options{Readiness: map[string]func() error{"volumes": func() error { return nil }}}
 	inScenario(t, o, func(c client, _ *fixture) {
 		_, body := c.get("/readyz?verbose")
 		c.Expect(strings.Split(strings.TrimSpace(body), "\n")).To(HaveExactElements(
@@ -119,7 +119,7 @@ func TestAProcessWithoutControllersIsReady(t *testing.T) {
 
 func TestChecksThatFailAreNamed(t *testing.T) {
 	g := NewWithT(t)
-	handler, err := status.New(&status.Options{Live: map[string]func() error{
+	handler, err := status.New(&status.Options{Liveness: map[string]func() error{
 		"disk":  func() error { return errors.New("full\n[+] forged: ok") },
 		"logic": func() error { panic("boom") },
 	}})
@@ -135,7 +135,7 @@ func TestProbesShowNoValues(t *testing.T) {
 	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "Secret"}, "token", field.ErrorList{
 		field.Invalid(field.NewPath("data"), secret, "not like this"),
 	})
-	handler, err := status.New(&status.Options{Ready: map[string]func() error{
+	handler, err := status.New(&status.Options{Readiness: map[string]func() error{
 		"fails":  func() error { return invalid },
 		"panics": func() error { panic(invalid) },
 	}})
@@ -154,7 +154,7 @@ func TestProbesDoNotWaitForChecksThatHang(t *testing.T) {
 			<-hang
 			return nil
 		}
-		handler, err := status.New(&status.Options{Ready: map[string]func() error{
+		handler, err := status.New(&status.Options{Readiness: map[string]func() error{
 			"a": stuck, "b": func() error { <-hang; return nil }, "c": func() error { return nil },
 		}})
 		g.Expect(err).NotTo(HaveOccurred())
@@ -248,7 +248,7 @@ func TestOnlyGetAndHeadAreServed(t *testing.T) {
 // A load balancer may send a HEAD.
 func TestAHeadIsAnsweredWithTheStatusAndNoBody(t *testing.T) {
 	g := NewWithT(t)
-	handler, err := status.New(&status.Options{Ready: map[string]func() error{"a": func() error { return errors.New("no") }}})
+	handler, err := status.New(&status.Options{Readiness: map[string]func() error{"a": func() error { return errors.New("no") }}})
 	g.Expect(err).NotTo(HaveOccurred())
 	server := httptest.NewServer(handler)
 	defer server.Close()
@@ -280,14 +280,14 @@ func TestFaultyOptionsAreAllNamed(t *testing.T) {
 		same := newFixture(t).controllers[0]
 		_, err := status.New(&status.Options{
 			Controllers: []*reconcile.Controller{same, nil, same},
-			Live:        map[string]func() error{"x": nil},
-			Ready:       map[string]func() error{"": func() error { return nil }},
+			Liveness:    map[string]func() error{"x": nil},
+			Readiness:   map[string]func() error{"": func() error { return nil }},
 		})
 		g.Expect(err).To(MatchError(And(
 			ContainSubstring("Options.Controllers[1] is nil"),
 			ContainSubstring(`Options.Controllers[2] is "rollout": must not have the name of another`),
-			ContainSubstring(`Options.Live["x"] is nil`),
-			ContainSubstring(`Options.Ready[""] is set: must have a name`),
+			ContainSubstring(`Options.Liveness["x"] is nil`),
+			ContainSubstring(`Options.Readiness[""] is set: must have a name`),
 		)))
 	})
 }

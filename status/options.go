@@ -45,12 +45,12 @@ type Options struct {
 	// concurrent use. Defaults to a registry of the controllers, the requests
 	// of client-go, the Go runtime and the process.
 	Gatherer prometheus.Gatherer
-	// Live and Ready are additional checks of /livez and /readyz, by name. A
-	// check that does not return within half a second counts as failed, and is
-	// not called again until it has returned. Its error is shown to every
-	// client that can connect, so it must not contain secrets. The checks must
-	// be safe for concurrent use. Defaults to no additional checks.
-	Live, Ready map[string]func() error
+	// Liveness and Readiness are additional checks of /livez and /readyz, by
+	// name. A check that does not return within half a second counts as failed,
+	// and is not called again until it has returned. Its error is shown to
+	// every client that can connect, so it must not contain secrets. The checks
+	// must be safe for concurrent use. Defaults to no additional checks.
+	Liveness, Readiness map[string]func() error
 	// Problems returns the problems of the program in spite of which it keeps
 	// working, for example an optional cluster that it cannot reach; see
 	// [inspect.Problem]. /readyz names them after the controllers' problems,
@@ -129,7 +129,7 @@ func (o *Options) validate() error {
 		check.That(!names[c.Name()], field, c.Name(), "must not have the name of another controller")
 		names[c.Name()] = true
 	}
-	for field, checks := range map[string]map[string]func() error{"Live": o.Live, "Ready": o.Ready} {
+	for field, checks := range map[string]map[string]func() error{"Liveness": o.Liveness, "Readiness": o.Readiness} {
 		for _, name := range slices.Sorted(maps.Keys(checks)) {
 			key := fmt.Sprintf("%s[%q]", field, name)
 			check.That(name != "", key, option.Set, "must have a name")

@@ -71,7 +71,7 @@ func TestDeploymentEndsAsOnTheRealServer(t *testing.T) {
 			return nil
 		},
 	}
-	o := &reconciletest.Options{Budget: time.Nanosecond, Known: []string{"the Goal holds without the program"}}
+	o := &reconciletest.Options{Budget: time.Nanosecond, KnownFindings: []string{"the Goal holds without the program"}}
 	if r := reconciletest.Search(t, c, o); r.Failure != "" {
 		t.Fatal(r.Failure)
 	}

@@ -12,5 +12,5 @@
 //   - ShutDown is Drain of the queue. ShutDownWithDrain also waits until every
 //     waiting or held key is done, or ShutDown is called.
 //
-// Everything enters lane Live, in order of arrival, and has no causes.
+// Everything enters lane Normal, in order of arrival, and has no causes.
 package workqueue

@@ -106,7 +106,7 @@ func TestWhatIsDeclaredIsFree(t *testing.T) {
 		{"batches", "d2.twice", counted, []string{"secrets *"}, nil},
 		{
 			"a Pod that has a minute to end", "", drains(time.Minute), nil,
-			&reconciletest.Options{Known: []string{"a cluster kills it"}, Seeds: 10, Budget: breeding.Budget},
+			&reconciletest.Options{KnownFindings: []string{"a cluster kills it"}, Seeds: 10, Budget: breeding.Budget},
 		},
 	} {
 		t.Run(d.name, func(t *testing.T) {

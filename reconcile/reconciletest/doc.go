@@ -38,7 +38,7 @@
 //
 // Its token replays this run, with all logs if you like: see [Replay]. Fix the
 // program, keep that test, and explore again: a case stops at its first
-// finding, and [Options].Known skips those that you cannot fix now.
+// finding, and [Options].KnownFindings skips those that you cannot fix now.
 //
 // In continuous integration a case fails unless every single deviation was
 // tried. If that takes too long on one machine, RECONCILETEST_SHARD divides the

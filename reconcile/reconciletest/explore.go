@@ -108,9 +108,9 @@ func unused(x *explorer) []string {
 			add("Case.Unneeded", rule)
 		}
 	}
-	for _, part := range x.o.Known {
+	for _, part := range x.o.KnownFindings {
 		if !x.used[part] {
-			add("Options.Known", part)
+			add("Options.KnownFindings", part)
 		}
 	}
 	return all
@@ -187,7 +187,7 @@ func (x *explorer) try(p plan.Plan) bool {
 
 // fail puts the counter-example into the report, made as small as possible.
 func (x *explorer) fail(p plan.Plan, out *outcome) {
-	runs, known := x.report.Runs, x.report.Known
+	runs, known := x.report.Runs, x.report.KnownFindings
 	e := smallest(example{x: x, p: p, out: out})
 	r, f := x.report, e.out.finding
 	if r.Chance == "" && f.Oracle != report.Stop && f.Oracle != report.Vain { // does the token replay?
@@ -195,7 +195,7 @@ func (x *explorer) fail(p plan.Plan, out *outcome) {
 		e.x.compare(e.x.play(e.p, setting{seed: 1}))
 		r.Chance = e.x.report.Chance
 	}
-	x.report.Runs, x.report.Known = runs, known
+	x.report.Runs, x.report.KnownFindings = runs, known
 	r.Token = plan.Token(e.p, e.out.hash(), e.x.less)
 	r.Oracle, r.Reason, r.Trace = f.Oracle, string(f.Reason), f.Trace(e.out.lines)
 	what := words(e.p) + f.Text + "\n  replay: " + r.Token

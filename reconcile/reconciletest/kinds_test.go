@@ -271,7 +271,7 @@ func TestEachDeviationFindsItsBug(t *testing.T) {
 			c := breeding.Case(breeding.Right)
 			b.change(c)
 			c.Goal = anything
-			o := &reconciletest.Options{Known: []string{"the program writes nothing"}} // some write only with a fault
+			o := &reconciletest.Options{KnownFindings: []string{"the program writes nothing"}} // some write only with a fault
 			lines, found := reconciletest.TraceOf(t, c, o, b.plan)
 			t.Logf("%s\n%s", found, strings.Join(lines, "\n"))
 			g.Expect(found).To(gomega.ContainSubstring(b.want))

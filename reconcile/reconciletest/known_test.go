@@ -32,16 +32,16 @@ func TestWhatIsKnownDoesNotHideTheRest(t *testing.T) {
 	} {
 		t.Run(k.name, func(t *testing.T) {
 			g := gomega.NewWithT(t)
-			r := reconciletest.Search(t, c, &reconciletest.Options{Known: k.known, Budget: breeding.Budget, Seeds: 1})
+			r := reconciletest.Search(t, c, &reconciletest.Options{KnownFindings: k.known, Budget: breeding.Budget, Seeds: 1})
 			g.Expect(r.Failure).To(gomega.HavePrefix(k.wants))
 			if k.wants == "" {
 				g.Expect(r.Failure).To(gomega.BeEmpty())
 				g.Expect(r.Covered()).To(gomega.BeTrue())
 			}
 			if k.name == "the deviation" || k.name == "what is wrong" {
-				g.Expect(r.Known).To(gomega.BeNumerically(">", 0))
+				g.Expect(r.KnownFindings).To(gomega.BeNumerically(">", 0))
 			} else {
-				g.Expect(r.Known).To(gomega.BeZero())
+				g.Expect(r.KnownFindings).To(gomega.BeZero())
 			}
 		})
 	}
@@ -60,7 +60,7 @@ func TestWhatIsKnownWithoutFaultsDoesNotHideTheRest(t *testing.T) {
 	c.Run = leaky
 	o := &reconciletest.Options{Budget: breeding.Budget}
 	g.Expect(reconciletest.Search(t, c, o).Oracle).To(gomega.Equal("stop"))
-	o.Known = []string{"goroutines that it started are still there"}
+	o.KnownFindings = []string{"goroutines that it started are still there"}
 	g.Expect(reconciletest.Search(t, c, o).Oracle).To(gomega.Equal("state"))
 }
 
@@ -96,10 +96,10 @@ func TestWhatIsDeclaredInVainIsReported(t *testing.T) {
 		{"nothing", breeding.Right, func(*reconciletest.Case, *reconciletest.Options) {}, nil},
 		{"what is not there", breeding.Right, func(c *reconciletest.Case, o *reconciletest.Options) {
 			c.Ignore, c.Unneeded = []string{"secrets data.token", "status.lastProbeTime"}, []string{"delete pods"}
-			c.Unwatched, o.Known = []string{"secrets", "pods"}, []string{"caches that begin"}
+			c.Unwatched, o.KnownFindings = []string{"secrets", "pods"}, []string{"caches that begin"}
 		}, []string{
 			`Case.Ignore "secrets data.token"`, `Case.Ignore "status.lastProbeTime"`, `Case.Unwatched "secrets"`,
-			`Case.Unwatched "pods"`, `Case.Unneeded "delete pods"`, `Options.Known "caches that begin"`,
+			`Case.Unwatched "pods"`, `Case.Unneeded "delete pods"`, `Options.KnownFindings "caches that begin"`,
 		}},
 		{"what is needed", func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 			_, err := b.Client.CoreV1().Namespaces().Get(ctx, p.Namespace, metav1.GetOptions{})
@@ -107,7 +107,7 @@ func TestWhatIsDeclaredInVainIsReported(t *testing.T) {
 		}, func(c *reconciletest.Case, o *reconciletest.Options) {
 			c.Unwatched = []string{"namespaces"}
 			c.Ignore = []string{"configmaps metadata.annotations.ready", "data.x"}
-			o.Known = []string{"- secrets d/", "0 children"}
+			o.KnownFindings = []string{"- secrets d/", "0 children"}
 		}, nil},
 	} {
 		t.Run(d.name, func(t *testing.T) {

@@ -342,8 +342,8 @@ func TestAPartThatFindsItDoneIsDeclared(t *testing.T) {
 	c.Run = relieved
 	o := &reconciletest.Options{Budget: 20 * time.Second, Seeds: 1, SkipDrift: true}
 	g.Expect(reconciletest.Search(t, c, o).Oracle).To(gomega.Equal("retry"))
-	o.Known = []string{"as it is told (429"}
+	o.KnownFindings = []string{"as it is told (429"}
 	r := reconciletest.Search(t, c, o)
 	g.Expect(r.Failure).To(gomega.BeEmpty())
-	g.Expect(r.Known).To(gomega.BeNumerically(">", 0))
+	g.Expect(r.KnownFindings).To(gomega.BeNumerically(">", 0))
 }

@@ -64,12 +64,12 @@ type Options struct {
 	// Seeds is the number of runs in a random order, each with a few random
 	// deviations, that follow the planned ones. Defaults to 50.
 	Seeds int
-	// Known lists findings to tolerate, each as a substring of [Report].Failure
-	// before its token, such as "caches that begin" or "500 instead of call". A
-	// run with such a finding counts as survived, and the exploration
-	// continues. A finding that cuts the run without faults short is not
-	// tolerated. Defaults to none.
-	Known []string
+	// KnownFindings lists findings to tolerate, each as a substring of
+	// [Report].Failure before its token, such as "caches that begin" or "500
+	// instead of call". A run with such a finding counts as survived, and the
+	// exploration continues. A finding that cuts the run without faults short
+	// is not tolerated. Defaults to none.
+	KnownFindings []string
 	// Shards divides the exploration among processes, of which this one is
 	// number Shard, from 0. Each makes the runs without faults, and its share
 	// of the others; together they make the runs that one process would. Each
@@ -148,8 +148,8 @@ func (o *Options) validate() error {
 	check.That(o.Seeds >= 0, "Seeds", o.Seeds, option.Negative)
 	check.That(o.Shards >= 0, "Shards", o.Shards, option.Negative)
 	check.That(o.Shard >= 0 && o.Shard < o.Shards, "Shard", o.Shard, "must be from 0 to %d", o.Shards-1)
-	for i, text := range o.Known {
-		check.That(text != "", fmt.Sprintf("Known[%d]", i), text, "must not be empty, which is in every finding")
+	for i, text := range o.KnownFindings {
+		check.That(text != "", fmt.Sprintf("KnownFindings[%d]", i), text, "must not be empty, which is in every finding")
 	}
 	return check.Err()
 }

@@ -321,7 +321,7 @@ func TestEachReasonHasItsProgram(t *testing.T) {
 			row.change(t, c)
 			o := &reconciletest.Options{Steps: 2000, Budget: breeding.Budget}
 			if row.match != "" {
-				o.Known = []string{"the program writes nothing"}
+				o.KnownFindings = []string{"the program writes nothing"}
 			}
 			reasons := reconciletest.Reasons(t, c, o, row.match, row.reason)
 			gomega.NewWithT(t).Expect(reasons).To(gomega.ContainElement(row.reason))

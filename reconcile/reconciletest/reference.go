@@ -72,13 +72,13 @@ func (o *outcome) unwatched(allowed []string) {
 // that only errs, and one that does nothing that the case asks for: no fault
 // could make it worse. A finding that is known does not hide the others.
 func (x *explorer) checkWork(o *outcome) {
-	before := x.report.Known
+	before := x.report.KnownFindings
 	for _, f := range append(o.failing(), x.idle(o)...) {
 		o.finding = f
 		if !x.withdrawKnown(nil, o) {
 			return
 		}
-		x.report.Known = before + 1 // one run, whatever is known of it
+		x.report.KnownFindings = before + 1 // one run, whatever is known of it
 	}
 }
 
@@ -112,7 +112,7 @@ func (x *explorer) idle(o *outcome) []*report.Finding {
 		}
 		text = "the program writes nothing, and the Goal holds without the program: nothing shows that it works. " +
 			"If Goal reads what the program keeps in memory, put that into Case.Outside. If it must not write, " +
-			"Options.Known puts this on record: \"the Goal holds without the program\""
+			"Options.KnownFindings puts this on record: \"the Goal holds without the program\""
 	}
 	if x.report.Failing != "" {
 		text += "; its first error: " + x.report.Failing
@@ -142,7 +142,7 @@ func (o *outcome) failing() []*report.Finding {
 				all = append(all, &report.Finding{
 					Oracle: report.Vain, Reason: report.OnlyFails, UpTo: i + 1, Text: "the program ends in errors, " +
 						"again and again, and no write follows: " + text +
-						"\n  If it has to: a part of this text in Options.Known puts it on record.",
+						"\n  If it has to: a part of this text in Options.KnownFindings puts it on record.",
 				})
 			}
 			seen[like] = seen[like] || isError

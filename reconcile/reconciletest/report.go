@@ -20,8 +20,9 @@ type Report struct {
 	Planned, Tried int
 	// Pairs is the number of runs with two deviations.
 	Pairs int
-	// Known is the number of runs with a finding of [Options].Known.
-	Known int
+	// KnownFindings is the number of runs with a finding of
+	// [Options].KnownFindings.
+	KnownFindings int
 	// Kills is the number of kills of package live.
 	Kills int
 	// Calls, Writes and Deliveries are those of the run without faults: API
@@ -72,10 +73,10 @@ type Report struct {
 	// broken, or nothing was found.
 	Reason string
 	// Unused lists declarations of the case and the options that no run needed:
-	// an Ignore that matched nothing, a Known that was not found, an Unwatched
-	// resource that the run without faults did not need, an Unneeded rule that
-	// is needed. It is empty until one process without Shards has made all
-	// runs. [Explore] also prints it to stderr.
+	// an Ignore that matched nothing, a KnownFindings that was not found, an
+	// Unwatched resource that the run without faults did not need, an Unneeded
+	// rule that is needed. It is empty until one process without Shards has
+	// made all runs. [Explore] also prints it to stderr.
 	Unused []string
 	// Failing is the first error that the program logged without faults, or empty.
 	Failing string
@@ -94,8 +95,8 @@ func (r *Report) String() string {
 	text := fmt.Sprintf("%d runs: %d of %d single deviations (%d %%), %d pairs; "+
 		"without faults: %d calls, %d writes, %d deliveries",
 		r.Runs, r.Tried, r.Planned, 100*r.Tried/max(r.Planned, 1), r.Pairs, r.Calls, r.Writes, r.Deliveries)
-	if r.Known > 0 {
-		text += fmt.Sprintf("; %d runs with known findings", r.Known)
+	if r.KnownFindings > 0 {
+		text += fmt.Sprintf("; %d runs with known findings", r.KnownFindings)
 	}
 	if r.Failing != "" {
 		text += "; an error even so: " + r.Failing

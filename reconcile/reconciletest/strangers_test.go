@@ -127,7 +127,7 @@ func TestACacheMayEndBeforeItsProcess(t *testing.T) {
 				Workload: []reconciletest.Step{
 					reconciletest.Create(breeding.Parent("b")), reconciletest.Patch("configmaps", "d/a", `{"data":{"x":"1"}}`),
 				},
-			}, &reconciletest.Options{Known: []string{"the program writes nothing"}, Seeds: 1, Budget: breeding.Budget})
+			}, &reconciletest.Options{KnownFindings: []string{"the program writes nothing"}, Seeds: 1, Budget: breeding.Budget})
 			g.Expect(r.Oracle).To(gomega.Equal(c.want), "%s", r.Failure)
 		})
 	}
@@ -193,7 +193,7 @@ func TestACustomResourceIsEdited(t *testing.T) {
 			c := ofWidgets(widgeter)
 			c.Workload = nil
 			change(c)
-			o := &reconciletest.Options{Known: []string{"does not watch them"}}
+			o := &reconciletest.Options{KnownFindings: []string{"does not watch them"}}
 			_, found := reconciletest.TraceOf(t, c, o, "e1")
 			g.Expect(found).To(gomega.ContainSubstring("+ widgets.example.com d/made: spec.size = 2"))
 		})
@@ -245,7 +245,7 @@ func TestSeriesOfEventsAreNoHang(t *testing.T) {
 	r := reconciletest.Search(t, &reconciletest.Case{
 		Objects: []runtime.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "d"}}, breeding.Parent("a")},
 		Run:     announcing, Unwatched: []string{"configmaps"},
-	}, &reconciletest.Options{Known: []string{"the program writes nothing"}, Seeds: 1, Budget: breeding.Budget})
+	}, &reconciletest.Options{KnownFindings: []string{"the program writes nothing"}, Seeds: 1, Budget: breeding.Budget})
 	g.Expect(r.Failure).To(gomega.BeEmpty())
 	g.Expect(r.Rules).To(gomega.ContainElement(gomega.HaveField("Verbs", gomega.ContainElement("patch"))))
 }

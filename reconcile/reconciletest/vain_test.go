@@ -72,7 +72,7 @@ func TestNothingPassesInVain(t *testing.T) {
 		known  []string
 		want   string // in the failure; empty: there is none
 	}{
-		{"every reconcile fails", failing, withoutGoal, nil, `no write follows: .*no such luck(.*\n)*.*Options\.Known puts`},
+		{"every reconcile fails", failing, withoutGoal, nil, `no write follows: .*no such luck(.*\n)*.*Options\.KnownFindingsFindings puts`},
 		{"every reconcile fails, and the goal is negative", failing, negative, nil, "no write follows: .*no such luck"},
 		{"it begins, and fails", halfway, withoutGoal, nil, "no write follows: .*no such luck"},
 		{"it fails at last", picky(retried), last, nil, "no write follows: .*no data, please"},
@@ -102,7 +102,7 @@ func TestNothingPassesInVain(t *testing.T) {
 		{"it does nothing, and has a cache", nothing, watching, nil, "writes nothing, and the case has no Goal"},
 		{
 			"it does nothing, and the goal is negative", nothing, negative, nil,
-			`the Goal holds without the program.*Options\.Known`,
+			`the Goal holds without the program.*Options\.KnownFindingsFindings`,
 		},
 		{"it must not write, as is known", nothing, negative, []string{"the Goal holds without the program"}, ""},
 		{
@@ -115,7 +115,7 @@ func TestNothingPassesInVain(t *testing.T) {
 			g := gomega.NewWithT(t)
 			c := breeding.Case(v.breed)
 			v.change(c)
-			r := reconciletest.Search(t, c, &reconciletest.Options{Known: v.known, Seeds: 1, Budget: time.Nanosecond})
+			r := reconciletest.Search(t, c, &reconciletest.Options{KnownFindings: v.known, Seeds: 1, Budget: time.Nanosecond})
 			if v.want == "" {
 				g.Expect(r.Failure).To(gomega.BeEmpty())
 				return
@@ -182,10 +182,10 @@ func TestAKnownErrorIsInTheSummary(t *testing.T) {
 	c := breeding.Case(failing)
 	c.Goal, c.Workload = anything, nil
 	r := reconciletest.Search(t, c, &reconciletest.Options{
-		Seeds: 1, Budget: time.Nanosecond, Known: []string{"no such luck", "the Goal holds without the program"},
+		Seeds: 1, Budget: time.Nanosecond, KnownFindings: []string{"no such luck", "the Goal holds without the program"},
 	})
 	g.Expect(r.Failure).To(gomega.BeEmpty())
-	g.Expect(r.Known).To(gomega.Equal(1))
+	g.Expect(r.KnownFindings).To(gomega.Equal(1))
 	g.Expect(r.String()).To(gomega.ContainSubstring("no such luck"))
 }
 
@@ -201,7 +201,7 @@ func TestAnErrorOfTheStopIsNotInTheSummary(t *testing.T) {
 		return err
 	}
 	r := reconciletest.Search(t, c, &reconciletest.Options{
-		Seeds: 1, Budget: time.Nanosecond, Known: []string{"the Goal holds without the program"},
+		Seeds: 1, Budget: time.Nanosecond, KnownFindings: []string{"the Goal holds without the program"},
 	})
 	g.Expect(r.Failing).To(gomega.BeEmpty())
 }

@@ -14,13 +14,13 @@ import (
 // assess judges a run, except for known findings: they neither hide others, nor
 // count.
 func (x *explorer) assess(p plan.Plan, out *outcome) {
-	before := x.report.Known
+	before := x.report.KnownFindings
 	if x.withdrawKnown(p, out) && !out.whole {
 		return // there is no more of it
 	}
 	x.judge(p, out)
 	if x.withdrawKnown(p, out) {
-		x.report.Known = before + 1 // one run, whatever is known of it
+		x.report.KnownFindings = before + 1 // one run, whatever is known of it
 	}
 }
 
@@ -115,14 +115,14 @@ func (x *explorer) withdrawKnown(p plan.Plan, out *outcome) bool {
 	}
 	text := words(p) + out.finding.Text
 	known := false
-	for _, part := range x.o.Known {
+	for _, part := range x.o.KnownFindings {
 		if strings.Contains(text, part) {
 			known, x.used[part] = true, true
 		}
 	}
 	if known {
 		out.finding = nil
-		x.report.Known++
+		x.report.KnownFindings++
 	}
 	return known
 }

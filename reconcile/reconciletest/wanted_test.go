@@ -305,7 +305,7 @@ func TestWhatWasMissed(t *testing.T) {
 	} {
 		t.Run(b.name, func(t *testing.T) {
 			g := gomega.NewWithT(t)
-			o := &reconciletest.Options{Budget: breeding.Budget, Seeds: 1, Known: []string{"the program writes nothing"}}
+			o := &reconciletest.Options{Budget: breeding.Budget, Seeds: 1, KnownFindings: []string{"the program writes nothing"}}
 			r := reconciletest.Search(t, b.bug, o)
 			g.Expect(r.Failure).To(gomega.ContainSubstring(b.want))
 			g.Expect(r.Oracle).To(gomega.Equal(b.oracle))

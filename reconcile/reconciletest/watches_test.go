@@ -49,7 +49,7 @@ func TestATraceSaysWhichInformerADeliveryIsFor(t *testing.T) {
 				Objects: []runtime.Object{breeding.Parent("a")}, Run: watchingAll(row.selectors...),
 				Workload: []reconciletest.Step{reconciletest.Create(breeding.Parent("b"))},
 			}
-			o := &reconciletest.Options{Known: []string{"the program writes nothing"}}
+			o := &reconciletest.Options{KnownFindings: []string{"the program writes nothing"}}
 			lines, _ := reconciletest.TraceOf(t, c, o, "j1")
 			gomega.NewWithT(t).Expect(lines).To(gomega.ContainElements(row.want...))
 		})

@@ -114,7 +114,7 @@ func TestMappersAreHeardBeforeATurnBegins(t *testing.T) {
 		}
 	}
 	c.Goal = anything
-	o := &reconciletest.Options{Known: []string{"the Goal holds without the program"}}
+	o := &reconciletest.Options{KnownFindings: []string{"the Goal holds without the program"}}
 	lines, found := reconciletest.TraceOf(t, c, o, "")
 	g.Expect(found).To(gomega.BeEmpty())
 	boot, _, _ := strings.Cut(strings.Join(lines, "\n"), "others ")

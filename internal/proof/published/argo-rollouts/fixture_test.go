@@ -115,5 +115,5 @@ func explored(t *testing.T, c *reconciletest.Case, known ...string) *reconcilete
 	c.Run, c.Definitions = start, definitions()
 	c.Actors = []reconciletest.Actor{actors.Deployments(), actors.Kubelet(nil)}
 	return results.Search(t, experiments.NewController, c,
-		&reconciletest.Options{Budget: time.Hour, SkipDrift: true, Known: known})
+		&reconciletest.Options{Budget: time.Hour, SkipDrift: true, KnownFindings: known})
 }

@@ -25,7 +25,7 @@ var past = []string{"caches that begin"}
 
 // Expectations expire after five minutes: from then on the controllers believe
 // caches that are behind.
-var slowWatch = reconciletest.Options{Lag: 6 * time.Minute, Rest: 8 * time.Minute, Known: past, SkipDrift: true}
+var slowWatch = reconciletest.Options{Lag: 6 * time.Minute, Rest: 8 * time.Minute, KnownFindings: past, SkipDrift: true}
 
 // expired is when it is too late for them, and the cache is still behind.
 const expired = 5*time.Minute + 30*time.Second
@@ -74,7 +74,7 @@ func TestPairDaemonSetWhoseExpectationsExpire(t *testing.T) {
 // counts a finished Pod.
 func TestPairJobThatIsBehind(t *testing.T) {
 	(&published.Bug{
-		Of: job.NewController, Fixed: "v1.36.0", Options: reconciletest.Options{Known: past, SkipDrift: true},
+		Of: job.NewController, Fixed: "v1.36.0", Options: reconciletest.Options{KnownFindings: past, SkipDrift: true},
 		Case: &reconciletest.Case{
 			Run: published.Wire(jobs).Program, Objects: []runtime.Object{published.Job(2, 1)},
 			Actors: []reconciletest.Actor{actors.Kubelet(nil), published.Ending()},
@@ -113,7 +113,7 @@ func TestPairHeadlessServiceWithoutPorts(t *testing.T) {
 			},
 		},
 		// The slice is there, and right: a version with the repair writes nothing.
-		Options: reconciletest.Options{Known: []string{"the Goal holds without the program"}},
+		Options: reconciletest.Options{KnownFindings: []string{"the Goal holds without the program"}},
 		Oracle:  "tail", Says: `a restart wrote again: update endpointslices.discovery.k8s.io d/web-`,
 	}).Told(t)
 }

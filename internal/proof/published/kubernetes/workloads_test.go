@@ -26,7 +26,7 @@ func explored(t *testing.T, controller any, c *reconciletest.Case, o reconcilete
 	c.Actors = append(c.Actors, actors.Kubelet(nil))
 	o.Budget = published.Budget
 	r := results.Search(t, controller, c, &o)
-	o.Known = append(o.Known, past...)
+	o.KnownFindings = append(o.KnownFindings, past...)
 	t.Run("ToTheEnd", func(t *testing.T) {
 		rest := results.Search(t, controller, c, &o)
 		g := gomega.NewWithT(t)
@@ -80,7 +80,7 @@ func TestDeployment(t *testing.T) {
 				`{"spec":{"template":{"spec":{"terminationGracePeriodSeconds":5}}}}`),
 		},
 		Ignore: []string{"pods metadata.name"},
-	}, reconciletest.Options{Known: []string{
+	}, reconciletest.Options{KnownFindings: []string{
 		"- replicasets.apps d/web-5b7df8b546 = there", "status.conditions[Progressing].message = ReplicaSet",
 		"metadata.annotations.deployment.kubernetes.io/revision", // and revision-history
 	}})

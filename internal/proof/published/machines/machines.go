@@ -136,5 +136,5 @@ func world(run func(env *reconciletest.Env) error, objects ...string) *reconcile
 // Options let a slow watch be slower than the controller waits for its cache,
 // ten seconds. Old MachineSets, which others delete, are not made again.
 func Options(known ...string) *reconciletest.Options {
-	return &reconciletest.Options{Budget: time.Hour, Lag: 15 * time.Second, SkipDrift: true, Known: known}
+	return &reconciletest.Options{Budget: time.Hour, Lag: 15 * time.Second, SkipDrift: true, KnownFindings: known}
 }

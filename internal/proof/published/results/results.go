@@ -65,7 +65,7 @@ func Search(
 	t.Logf("%s %s: %v in %v\n%s", module, version, r, r.Elapsed.Round(time.Second/10), r.Failure)
 	keep(t, &Result{
 		Test: t.Name(), Module: module, Version: version,
-		Calls: r.Calls, Runs: r.Runs, Planned: r.Planned, Tried: r.Tried, Pairs: r.Pairs, Known: r.Known,
+		Calls: r.Calls, Runs: r.Runs, Planned: r.Planned, Tried: r.Tried, Pairs: r.Pairs, Known: r.KnownFindings,
 		Ended: r.Elapsed < o.Budget, Elapsed: tenths(r.Elapsed), Processor: tenths(used),
 		Oracle: r.Oracle, Lines: len(r.Trace), Failure: r.Failure,
 	})

@@ -28,7 +28,7 @@ var hints = map[Reason]string{
 		"needs another attempt",
 	LeftBehind: "Run has to wait for every goroutine that it starts, and to end only with its context",
 	EndedLate: "work that Run does after its context has ended needs a deadline of its own; a Pod that needs longer " +
-		"says so by terminationGracePeriodSeconds, and its case by Options.Known",
+		"says so by terminationGracePeriodSeconds, and its case by Options.KnownFindings",
 	NoControllers: "is there a kube-controller-manager? It ends namespaces and collects garbage; envtest has none",
 	WakesItself: "a reconciler that writes every time wakes itself: compare before you write; " +
 		"two that want different things of one field never stop",
