@@ -130,13 +130,13 @@ func (s shards[T]) ServerResourceVersion(ctx context.Context) (string, error) {
 	i := s.informer
 	source := i.feed.currentSources()[0]
 	if source.list == nil {
-		return "", fmt.Errorf("asking for the resourceVersion of %s: %w", i.Name(), errWrapped)
+		return "", fmt.Errorf("reading the resourceVersion of %s: %w", i.Name(), errWrapped)
 	}
 	ctx, cancel := context.WithTimeout(ctx, catchUpTimeout)
 	defer cancel()
 	page, err := source.list(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {
-		return "", fmt.Errorf("asking for the resourceVersion of %s: %w", i.Name(), err)
+		return "", fmt.Errorf("reading the resourceVersion of %s: %w", i.Name(), err)
 	}
 	list, err := meta.ListAccessor(page)
 	if err != nil {

@@ -68,7 +68,7 @@ func (a asker) check(ctx context.Context, needs []permission) error {
 	return each(slices.Sorted(maps.Keys(byCluster)), func(name string) error {
 		c, timeout := a.clusters[name], a.timeout
 		if c == nil {
-			return fmt.Errorf("asking for permissions: %w", errNoCluster)
+			return fmt.Errorf("checking permissions: %w", errNoCluster)
 		}
 		if a.optional(name) {
 			timeout = min(timeout, answerWithin)

@@ -25,13 +25,13 @@ import (
 // it forgets any of them, which costs one needless request.
 const maxRemembered = 1 << 17
 
-// maxLate is how long an Applier explains an older resourceVersion in the cache
-// by a cache that is late. After that the server may have gone back, as it does
-// when etcd is restored from a backup.
+// maxLate is how long an older resourceVersion in the cache is attributed to a
+// stale cache. After that the server may have gone back, as it does when etcd is
+// restored from a backup.
 const maxLate = time.Minute
 
 // An Applier applies configurations of type C to objects of type T,
-// server-side, and does not repeat a request that cannot change anything. It is
+// server-side, and does not repeat a request that would have no effect. It is
 // safe for concurrent use.
 type Applier[C any, T informer.Object] struct {
 	of    func(namespace string) applyClient[C, T]
@@ -70,8 +70,8 @@ func NewApplier[K interface {
 }
 
 // Apply makes the field manager own exactly the fields in config, and returns
-// the object as the server then has it. cached is the cached object, or nil if
-// there is none. The UID of cached is a precondition, so that a recreated
+// the object as the server then has it. cached is the cached object, or nil if it
+// is not cached. The UID of cached is a precondition, so that a recreated
 // object is refused. It is added to the request, not to config.
 //
 // Apply sends one request. It sends none, and returns cached itself, if the
@@ -180,7 +180,7 @@ func (a *Applier[C, T]) forget(to endpoint) {
 	delete(a.memory, to)
 }
 
-// done reports whether the request would change nothing on the server.
+// done reports whether the request would have no effect on the server.
 func (a *Applier[C, T]) done(to endpoint, cached T, request [sha256.Size]byte, manager string) bool {
 	if bound.IsNil(cached) {
 		return false

@@ -42,9 +42,10 @@ func ownedBy(obj informer.Object, manager string) ([sha256.Size]byte, bool) {
 	return [sha256.Size]byte(h.Sum(nil)), content != nil
 }
 
-// contentOf returns obj as JSON has it, with only those members of the metadata
-// that can be applied. It returns nil if obj cannot be converted. The result
-// shares memory with an unstructured obj; do not modify it.
+// contentOf returns obj in the form of its JSON. Of the metadata it contains
+// only the members that can be applied. It returns nil if obj cannot be
+// converted. The result shares memory with an unstructured obj; do not modify
+// it.
 func contentOf(obj informer.Object) map[string]any {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 	if err != nil {

@@ -241,8 +241,8 @@ func checkIdentity(cached, edited informer.Object, rv string) error {
 
 // withoutManagedFields returns a shallow copy of cached without managed fields.
 // Only the server writes them, and they are often the larger half of the
-// metadata. It returns cached itself if it has none, or if its metadata is not
-// a Go struct.
+// metadata. It returns cached itself if it has no managed fields, or if its
+// metadata is not a Go struct.
 func withoutManagedFields[T informer.Object](cached T) T {
 	shared := metadataOf(cached)
 	if shared == nil || len(shared.ManagedFields) == 0 {

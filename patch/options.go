@@ -96,8 +96,8 @@ func (o *Options) validateApply() error {
 }
 
 // lockIf returns o, with the lock if it is needed and cached has a
-// resourceVersion. All objects of a real server have one; those of fakes may
-// not.
+// resourceVersion. Objects of a real server always have one, but objects of
+// fakes may not.
 func lockIf(o Options, cached metav1.Object, needed bool) Options {
 	o.Lock = o.Lock || needed && cached.GetResourceVersion() != ""
 	return o

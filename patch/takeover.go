@@ -108,7 +108,7 @@ func encodeFields(fields fieldTree) *metav1.FieldsV1 {
 	return metav1.NewFieldsV1(string(data))
 }
 
-// withhold removes from fields those that are not taken over, and returns them.
+// withhold removes the fields that are not taken over, and returns them.
 func withhold(fields fieldTree) fieldTree {
 	meta, _ := fields["f:metadata"].(fieldTree)
 	withheld := fieldTree{}

@@ -97,8 +97,8 @@ func (f failures) Error() string {
 func (f failures) Unwrap() []error { return f }
 
 // summed returns one error for all errs. If some are refusals of stale objects
-// and others are not, it leaves the refusals out: the next reconcile cures
-// those, and patch.IsStale would report true for the sum.
+// and others are not, it leaves the refusals out, because the next reconcile
+// resolves them, and patch.IsStale would report true for the sum.
 func summed(errs ...error) error {
 	var stale, others failures
 	for _, err := range errs {

@@ -228,7 +228,7 @@ func TestAnAnswerThatProvesNothingDeletesNoOrphans(t *testing.T) {
 			proxy := kubernetes.NewForConfigOrDie(page.Config())
 			set := children.New(ownerKind, proxy.CoreV1().ConfigMaps, w.secrets, w.client.CoreV1().Secrets, byLabel)
 			err := set.DeleteOrphans(w.t.Context(), key("site"))
-			w.Expect(err).To(MatchError(ContainSubstring("asking whether it is deleted")), page.Name)
+			w.Expect(err).To(MatchError(ContainSubstring("checking whether it is deleted")), page.Name)
 			w.Expect(w.where()).To(Equal([]string{"a"}))
 		}
 	})

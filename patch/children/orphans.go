@@ -59,7 +59,7 @@ func (s *Set[T]) deleteOrphans(ctx context.Context, owner types.NamespacedName) 
 	switch live, err := read(ctx); {
 	case s.absent(err, owner):
 	case err != nil:
-		return fmt.Errorf("asking whether it is deleted: %w", err)
+		return fmt.Errorf("checking whether it is deleted: %w", err)
 	default:
 		alive = live.GetUID()
 	}

@@ -68,7 +68,7 @@ func (c *call[T]) deleteOthers(ctx context.Context, except map[string]bool) (lim
 // resourceVersion that the cached child has.
 func (s *Set[T]) deleteAll(ctx context.Context, children []T) error {
 	errs, done := sideBySide(ctx, len(children), s.options.Parallel, func(i int) error {
-		locked := children[i].GetResourceVersion() != "" // fakes have none
+		locked := children[i].GetResourceVersion() != "" // empty with fakes
 		return patch.Delete(ctx, s.of, children[i], &patch.Options{Lock: locked})
 	})
 	if !done {

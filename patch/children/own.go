@@ -67,8 +67,8 @@ func mayOwn(owner metav1.Object, kind schema.GroupVersionKind, namespace string)
 	}
 }
 
-// free returns an error that names the other owner of child, or nil if it has
-// none.
+// free returns an error that names the other owner of child, or nil if child has
+// no other owner.
 func free(owner metav1.Object, kind schema.GroupVersionKind, child metav1.Object) error {
 	refusal := &patch.ForeignError{Kind: kindOf(child), Key: bound.KeyOf(child)}
 	is := metav1.GetControllerOfNoCopy(child)

@@ -43,11 +43,11 @@ type Set[T informer.Object] struct {
 	byOwner *informer.Index[T, string] // by the values of ownersIn
 	of      func(namespace string) client[T]
 	options Options
-	err     error // of the arguments of New
+	err     error // the mistakes in the arguments of New
 
 	mu    sync.Mutex // guards the fields below
 	notes map[types.UID]note
-	kept  int // number of notes after those of deleted owners were last dropped
+	kept  int // number of notes after the notes of deleted owners were last dropped
 }
 
 // readOwner reads an owner from the server.
@@ -109,8 +109,8 @@ func New[K interface {
 
 // Ensure makes wanted the complete set of owner's children. It creates children
 // that do not exist, patches children that differ, and then deletes the others.
-// It deletes none in a namespace in which a wanted child failed or is being
-// deleted. It returns the wanted children as the server then has them, in the
+// In a namespace in which a wanted child failed or is being deleted, it deletes
+// no children. It returns the wanted children as the server then has them, in the
 // given order.
 //
 // Ensure sends at most one request for each child that is created or patched,

@@ -6,12 +6,13 @@ import (
 	"github.com/homeostat/homeostat/informer"
 )
 
-// Problem is something that one member of a program cannot do, although the
-// others go on. See [informer.Problem] for how to report one.
+// Problem describes something that one part of a program cannot do while the
+// other parts continue. See [informer.Problem] for how to report one.
 type Problem = informer.Problem
 
-// Problems returns those of the controllers and of their informers, each with the
-// name of its check. It never waits for either. C is *reconcile.Controller.
+// Problems returns the problems of the controllers and of their informers. Each
+// problem has the name of its check. Problems never waits for a controller or
+// an informer. C is *reconcile.Controller.
 func Problems[C interface {
 	Informers() []InformerStatus
 	Problems() []Problem

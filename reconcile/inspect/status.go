@@ -18,49 +18,50 @@ type Phase string
 // The phases of a controller, in this order. Standby and Working alternate.
 const (
 	Created  Phase = "created"  // Run has not been called
-	Syncing  Phase = "syncing"  // until every informer has its first list
-	Standby  Phase = "standby"  // until this replica leads
+	Syncing  Phase = "syncing"  // informers are waiting for their first lists
+	Standby  Phase = "standby"  // this replica does not lead
 	Working  Phase = "working"  // keys are reconciled
-	Stopping Phase = "stopping" // reconciles in flight may finish
+	Stopping Phase = "stopping" // reconciles in flight are finishing
 	Stopped  Phase = "stopped"
 )
 
 // Status describes what a controller is doing.
 type Status struct {
 	Name  string
-	Kind  string // of the objects that are reconciled
+	Kind  string // the kind of the reconciled objects
 	Phase Phase
 	// Optional reports whether the process is ready while the controller waits
 	// for its caches.
 	Optional bool
 	// Elects reports whether there is a Leader, or Shards.
 	Elects bool
-	// LeaderName says which replica leads, or why none does; empty if the Leader or
-	// the Shards do not implement [Elector].
+	// LeaderName describes which replica leads, or why none does. It is empty
+	// if the Leader or the Shards do not implement [Elector].
 	LeaderName string
-	// LeaseName is the name of the Leader's Lease; empty if it does not implement
-	// [LeaseNamer].
+	// LeaseName is the name of the Leader's Lease. It is empty if the Leader
+	// does not implement [LeaseNamer].
 	LeaseName string
-	// Slots are the owners of the slots, by number; nil unless Options.Shards
-	// is of package shard or ranges, or a [Slots].
+	// Slots are the owners of the slots, by number. It is nil unless
+	// Options.Shards is from package shard or ranges, or implements [Slots].
 	Slots []SlotStatus
-	// Imbalance is how many objects the replica with the most has, relative to
-	// the mean of all: 1.5 is half more. It is zero while they are balanced,
-	// and while that is not known.
+	// Imbalance is the number of objects of the busiest replica, divided by the
+	// mean of all replicas. For example, 1.5 means half more than the mean. It
+	// is zero while the replicas are balanced, and while this is not known.
 	Imbalance float64
-	// Triggers lead to reconciles; the primary informer comes first.
+	// Triggers are the sources of reconciles. The primary informer is the first
+	// one.
 	Triggers []TriggerStatus
 	// Outputs are the kinds that reconciles have written, sorted.
 	Outputs []string
 	// Keys lists the keys that are held, delayed or waiting, in the order of
-	// queue.Entries, and then those that rest after a terminal error.
+	// queue.Entries, followed by the keys that rest after a terminal error.
 	Keys []KeyStatus
 }
 
 // TriggerStatus describes an informer and how its objects are mapped to keys.
 type TriggerStatus struct {
-	Informer string // its name, or that of an external trigger
-	Kind     string // of its objects; empty for an external trigger
+	Informer string // the name of the informer or of the external trigger
+	Kind     string // the kind of the objects; empty for an external trigger
 	Type     string // "primary", "owned", "mapped" or "external"
 
 	// Identity is equal to that of the informer's [InformerStatus], and nil for an
@@ -103,22 +104,22 @@ const (
 // SlotStatus describes the owner of one slot, as this replica sees it.
 type SlotStatus struct {
 	State string
-	Owner string    // empty if there is none
+	Owner string    // empty for a slot without an owner
 	Since time.Time // when this replica saw the slot's record change
-	// Weight is the slot's share of all objects, from 0 to 1, by which slots
-	// are assigned; zero if they are not weighed.
+	// Weight is the slot's share of all objects, from 0 to 1. Slots are
+	// assigned by weight. It is zero if they are not weighed.
 	Weight float64
-	// Heavy is a namespace of the slot that has more objects than a replica's
-	// fair share; empty if there is none.
+	// Heavy is a namespace in the slot that has more objects than a replica's
+	// fair share, or the empty string.
 	Heavy string
 }
 
-// Slots is implemented by a caller's own reconcile.Shards that know the owners
-// of their slots.
+// Slots is implemented by a program's own reconcile.Shards if it knows the
+// owners of its slots.
 type Slots interface {
 	// Owners returns the values of [Status].Slots and [Status].Imbalance. It
 	// may be called at any time, from any goroutine. It must not send requests,
-	// since it is called on every scrape.
+	// because every scrape calls it.
 	Owners() (slots []SlotStatus, imbalance float64)
 }
 
@@ -129,7 +130,7 @@ type Elector interface {
 	fmt.Stringer // which replica leads, or why none does
 
 	// Ready returns nil if this replica leads or stands by as it should, and
-	// otherwise what is wrong.
+	// otherwise the problem.
 	Ready() error
 	// Healthy returns nil, or why only a restart of the process helps.
 	Healthy() error
@@ -147,11 +148,11 @@ type Outcome uint8
 
 // The outcomes of a reconcile.
 const (
-	Succeeded  Outcome = iota // the invariant holds
-	Requeued                  // with After
-	Conflicted                // with a conflict: repeated quietly
-	Failed                    // with an error or a panic: will be retried
-	GaveUp                    // with a terminal error
+	Succeeded  Outcome = iota // it returned no error
+	Requeued                  // it returned After
+	Conflicted                // it failed with a conflict, and is retried quietly
+	Failed                    // it failed with an error or a panic, and is retried
+	GaveUp                    // it failed with a terminal error
 	outcomes
 )
 
@@ -164,8 +165,8 @@ func (o Outcome) String() string {
 type Stats struct {
 	// Reconciles by Outcome.
 	Reconciles [outcomes]uint64
-	// Panics counts panics of reconciles, which also count as Failed, and those of
-	// Options.Group.
+	// Panics counts panics of reconciles, which also count as Failed, and
+	// panics of Options.Group.
 	Panics uint64
 	// Stuck counts calls (of reconcilers, mappers, external triggers and hooks)
 	// that have not returned although their context has ended.
@@ -196,19 +197,19 @@ type Stats struct {
 // how it ended. Its slices are shared; do not modify them.
 type Attempt struct {
 	Key types.NamespacedName
-	// Number is 1 plus the number of failures in a row before.
+	// Number is 1 plus the number of failures in a row before this attempt.
 	Number int
 	Start  time.Time
 	Took   time.Duration
-	// Causes of the reconcile; see reconcile.Controller.History for when they are
-	// recorded.
+	// Causes are the causes of the reconcile. See reconcile.Controller.History
+	// for when they are recorded.
 	Causes []queue.Cause
-	// Writes are the first 10.
+	// Writes are the first 10 writes.
 	Writes []Write
 	// MoreWrites counts the writes after the first 10.
 	MoreWrites int
-	// Seen is when the caches had seen all writes; zero until then, and for writes
-	// of kinds that the controller does not watch.
+	// Seen is when the caches had seen all writes. It is zero until then, and
+	// for writes of kinds that the controller does not watch.
 	Seen time.Time
 	// Overdue reports whether the reconcile began before the caches had seen the
 	// key's last writes.
@@ -221,7 +222,7 @@ type Attempt struct {
 // Write is an object that a reconcile created, changed or deleted.
 type Write struct {
 	Kind, Namespace, Name string
-	ResourceVersion       string // as the server answered
+	ResourceVersion       string // in the server's answer
 	Deleted               bool
 }
 
@@ -233,10 +234,11 @@ type InformerStatus struct {
 
 	// Controllers are the names of the controllers that use it.
 	Controllers []string
-	// Optional reports whether all of them are: the process is ready without it.
+	// Optional reports whether all of these controllers are optional, so that the
+	// process is ready without the informer.
 	Optional bool
-	// Resource is the one that it watches; empty as far as its client does not
-	// tell.
+	// Resource is the watched resource. Parts that the client does not show are
+	// empty.
 	Resource schema.GroupResource
 	// Identity is equal for two statuses of one informer.
 	Identity any

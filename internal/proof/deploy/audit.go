@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// auditPolicy records the requests of all service accounts; those of the
-// control plane are users.
+// auditPolicy records the requests of all service accounts. It leaves out the
+// control plane, whose components are users.
 const auditPolicy = `
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -29,7 +29,7 @@ rules:
   - level: None
 `
 
-// record is a request, as the audit log has it.
+// record is a request in the audit log.
 type record struct {
 	Verb string `json:"verb"`
 	URI  string `json:"requestURI"`
@@ -52,7 +52,7 @@ func (r record) String() string {
 
 func (r record) forbidden() bool { return r.Annotations["authorization.k8s.io/decision"] == "forbid" }
 
-// recordsOf are the requests of a service account.
+// recordsOf returns the requests of a service account.
 func recordsOf(log, username string) ([]record, error) {
 	content, err := os.ReadFile(log)
 	if err != nil {
@@ -71,7 +71,7 @@ func recordsOf(log, username string) ([]record, error) {
 	return all, nil
 }
 
-// permission is the smallest part of a role.
+// permission is one verb on one resource in a role.
 type permission struct {
 	verb, group, resource, name string
 	namespace                   string // empty for all
@@ -91,7 +91,7 @@ func (p permission) String() string {
 	return text
 }
 
-// covers reports whether the request needs this permission, or would do with it.
+// covers reports whether the permission allows the request.
 func (p permission) covers(r record) bool {
 	resource := r.Object.Resource
 	if r.Object.Subresource != "" {
@@ -101,8 +101,8 @@ func (p permission) covers(r record) bool {
 		(p.name == "" || p.name == r.Object.Name) && (p.namespace == "" || p.namespace == r.Object.Namespace)
 }
 
-// grantedTo returns all permissions of a service account, by the roles that are
-// bound to it by name.
+// grantedTo returns all permissions of a service account, from the roles that
+// bindings give it by name.
 func grantedTo(ctx context.Context, client kubernetes.Interface, namespace, name string) ([]permission, error) {
 	var all []permission
 	clusterwide, err := client.RbacV1().ClusterRoleBindings().List(ctx, metav1.ListOptions{})
@@ -162,8 +162,10 @@ func split(rules []rbacv1.PolicyRule, namespace string) []permission {
 	return all
 }
 
-// judge compares the calls of an account with its permissions. Unused
-// permissions that are in seldom are not an error.
+// judge compares the calls of an account with its permissions. An unused
+// permission in seldom is not an error. S namespace                   string //
+// empty for all ==> namespace                   string // empty for all
+// namespaces
 func judge(granted []permission, calls []record, seldom map[string]string) (faults, spared []string) {
 	forbidden := map[string]bool{}
 	for _, r := range calls {

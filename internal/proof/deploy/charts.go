@@ -18,11 +18,11 @@ import (
 	"github.com/homeostat/homeostat/internal/test/e2e"
 )
 
-// A chartTrial is a chart, and one of its values that an upgrade changes.
+// A chartTrial is a chart and a value of it that an upgrade changes.
 type chartTrial struct {
 	name, deployment, set string
 	changed               func(*appsv1.Deployment) bool
-	crd                   string // which stays, if the chart has one
+	crd                   string // the CRD that stays after uninstalling, if the chart has one
 }
 
 var chartTrials = []chartTrial{
@@ -37,9 +37,9 @@ var chartTrials = []chartTrial{
 	},
 }
 
-// tryCharts installs each chart with helm in a namespace of its own, upgrades
-// it with a value, and uninstalls it: on another control plane than the
-// manifests, since helm takes over no objects of others.
+// tryCharts installs each chart with helm in its own namespace, upgrades it
+// with a value, and uninstalls it. It uses a different control plane than the
+// manifests, because helm does not take over objects of other clients.
 func tryCharts(ctx context.Context, root, helm string) error {
 	cluster, err := e2e.Start(ctx, &e2e.Options{Progress: os.Stderr})
 	if err != nil {

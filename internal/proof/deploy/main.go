@@ -22,10 +22,10 @@ import (
 	"github.com/homeostat/homeostat/internal/test/e2e"
 )
 
-// patience is how long anything may take on a busy machine.
+// patience is the time limit of each step on a busy machine.
 const patience = 90 * time.Second
 
-// node is the only one, on which all Pods are.
+// node is the name of the only node, on which all Pods run.
 const node = "worker"
 
 // errGivenUp ends eventually.
@@ -45,14 +45,14 @@ func main() {
 	}
 }
 
-// A stage is the control plane on which everything happens.
+// A stage is the control plane of the trials.
 type stage struct {
 	*e2e.Cluster
 	admin        kubernetes.Interface
 	dynamic      dynamic.Interface
 	root, images string
-	folder, log  string // temporary; of audit
-	reader       string // token that may get the page
+	folder, log  string // a temporary folder, and the audit log in it
+	reader       string // a token that may read the page
 }
 
 func verify(ctx context.Context, root, images, helm string, only []string) error {
@@ -84,7 +84,7 @@ func verify(ctx context.Context, root, images, helm string, only []string) error
 	return errors.Join(errs...)
 }
 
-// open starts the control plane, with an audit log, a node, and an account that
+// open starts the control plane with an audit log, a node, and an account that
 // may read the page.
 func open(ctx context.Context, root, images string) (*stage, error) {
 	images, err := filepath.Abs(images)
@@ -162,8 +162,8 @@ func (s *stage) try(ctx context.Context, t trial) error {
 	return errors.Join(errs...)
 }
 
-// placed waits for a Pod with that name as its label, and puts it on the node,
-// as a scheduler does.
+// placed waits for a Pod whose label is name, and binds it to the node, as a
+// scheduler does.
 func (s *stage) placed(ctx context.Context, namespace, name string) (pod *corev1.Pod, err error) {
 	err = eventually(ctx, func() error {
 		pods, err := s.admin.CoreV1().Pods(namespace).List(ctx,
@@ -221,7 +221,7 @@ func (s *stage) judge(ctx context.Context, t trial, c *container) error {
 	return nil
 }
 
-// eventually tries until it succeeds, for as long as patience lasts.
+// eventually calls try until it succeeds or patience is over.
 func eventually(ctx context.Context, try func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -24,15 +24,15 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// account is where a container finds its token.
+// account is the directory in which a container finds its token.
 const account = "var/run/secrets/kubernetes.io/serviceaccount"
 
 // A container runs the first container of a Pod as the kubelet would.
 type container struct {
 	pod     *corev1.Pod
-	root    string // its files
-	program string // within them
-	address string // of its probes
+	root    string // the directory with its files
+	program string // the path of the program in root
+	address string // the address of its probes
 	command []string
 	env     []string
 
@@ -97,12 +97,12 @@ func contain(
 	return c, listener.Close()
 }
 
-// mount makes a volume, or adds its files. The directory of a host path is the
-// trial's to fill.
+// mount creates a volume, or adds its files. The trial fills the directory of a
+// host path.
 func (c *container) mount(
 	ctx context.Context, admin kubernetes.Interface, path string, volume corev1.Volume, files map[string]string,
 ) error {
-	if path == "/"+account { // identity makes it
+	if path == "/"+account { // identity creates it
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Join(c.root, path), 0o755); err != nil {
@@ -128,7 +128,7 @@ func (c *container) mount(
 	}
 }
 
-// identity adds the token of the Pod, and where the API server is.
+// identity adds the token of the Pod and the address of the API server.
 func (c *container) identity(
 	ctx context.Context, admin kubernetes.Interface, config *rest.Config, files map[string]string,
 ) error {
@@ -159,7 +159,7 @@ func (c *container) identity(
 	return nil
 }
 
-// commandLine is that of the Pod, but for the address, which has to be free.
+// commandLine sets the command of the Pod, with an address that is free.
 func (c *container) commandLine() {
 	spec := c.pod.Spec.Containers[0]
 	listen := "--listen-addr=" + c.address
@@ -185,8 +185,8 @@ func (c *container) commandLine() {
 	}
 }
 
-// start runs the program within its files and as its user, and returns when it
-// is ready.
+// start runs the program in its root directory and as its user. It returns when
+// the program is ready.
 func (c *container) start(ctx context.Context) error {
 	c.process = exec.Command(c.command[0], c.command[1:]...) //nolint:noctx // it ends by stop
 	c.process.Err, c.process.Path = nil, c.command[0]        // within the new root
@@ -222,7 +222,7 @@ func (c *container) start(ctx context.Context) error {
 	return nil
 }
 
-// get asks for a path and wants that answer.
+// get requests a path, and returns an error unless the status is want.
 func (c *container) get(path, token string, want int) error {
 	request, err := http.NewRequest(http.MethodGet, "http://"+c.address+path, http.NoBody) //nolint:noctx // local
 	if err != nil {
@@ -241,7 +241,8 @@ func (c *container) get(path, token string, want int) error {
 	return errors.Join(err, response.Body.Close())
 }
 
-// stop ends the program as the kubelet does. It has to end well.
+// stop ends the program as the kubelet does. It returns an error if the program
+// fails or does not end.
 func (c *container) stop() error {
 	if err := c.process.Process.Signal(syscall.SIGTERM); err != nil {
 		return fmt.Errorf("stopping: %w\n%s", err, c.log.String())
@@ -253,12 +254,12 @@ func (c *container) stop() error {
 		}
 		return nil
 	case <-time.After(patience):
-		_ = c.process.Process.Kill() // the error says it all
+		_ = c.process.Process.Kill() // the returned error is enough
 		return fmt.Errorf("it did not end within %v\n%s", patience, c.log.String())
 	}
 }
 
-// kill ends the program whatever it does.
+// kill ends the program at once.
 func (c *container) kill() {
 	if c.process != nil {
 		_ = c.process.Process.Kill() // it may have ended

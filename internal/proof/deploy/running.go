@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// running holds the containers of a trial, and the tools of its exercise. After
-// the first failed step, the others do nothing.
+// running contains the containers of a trial, and the steps of its exercise.
+// After the first failed step, the other steps have no effect.
 type running struct {
 	*stage
 	namespace  string
@@ -25,19 +25,19 @@ type running struct {
 	err        error
 }
 
-// step does something unless a step has failed before.
+// step calls do, unless a step has failed.
 func (r *running) step(do func() error) {
 	if r.err == nil {
 		r.err = do()
 	}
 }
 
-// await does something until it succeeds.
+// await calls try until it succeeds.
 func (r *running) await(ctx context.Context, try func() error) {
 	r.step(func() error { return eventually(ctx, try) })
 }
 
-// apply acts as a user of kubectl.
+// apply applies manifests, as a user of kubectl would.
 func (r *running) apply(ctx context.Context, manifests ...string) {
 	r.step(func() error { return r.Apply(ctx, manifests...) })
 }
@@ -74,7 +74,7 @@ func (r *running) logs() string {
 	return all.String()
 }
 
-// without does something while nothing runs.
+// without calls do while the programs are stopped.
 func (r *running) without(ctx context.Context, do func()) {
 	r.step(r.stop)
 	do()
@@ -99,7 +99,7 @@ func (r *running) pages(t trial) error {
 	return nil
 }
 
-// at is where objects of a resource are, such as configmaps or
+// at returns a client for a resource, such as configmaps or
 // websites.web.homeostat.dev/v1.
 func (r *running) at(resource, namespace string) dynamic.ResourceInterface {
 	resource, version, ok := strings.Cut(resource, "/")
@@ -114,8 +114,8 @@ func (r *running) at(resource, namespace string) dynamic.ResourceInterface {
 	return all.Namespace(namespace)
 }
 
-// may waits until the server has learned that the account of an example may do
-// something in a namespace.
+// may waits until the server knows that the account of an example has a
+// permission in a namespace.
 func (r *running) may(ctx context.Context, example, namespace string, what authorizationv1.ResourceAttributes) {
 	what.Namespace = namespace
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
@@ -130,7 +130,7 @@ func (r *running) may(ctx context.Context, example, namespace string, what autho
 	})
 }
 
-// has waits until an object has a text in its JSON.
+// has waits until the JSON of an object contains text.
 func (r *running) has(ctx context.Context, resource, namespace, name, text string) {
 	r.await(ctx, func() error {
 		o, err := r.at(resource, namespace).Get(ctx, name, metav1.GetOptions{})
@@ -173,7 +173,7 @@ func (r *running) remove(ctx context.Context, resource, name string) {
 	r.step(func() error { return r.at(resource, metav1.NamespaceDefault).Delete(ctx, name, metav1.DeleteOptions{}) })
 }
 
-// uid is that of an object that exists.
+// uid returns the UID of an object that exists.
 func (r *running) uid(ctx context.Context, resource, namespace, name string) (uid types.UID) {
 	r.step(func() error {
 		o, err := r.at(resource, namespace).Get(ctx, name, metav1.GetOptions{})
@@ -195,7 +195,7 @@ func (r *running) logged(ctx context.Context, text string) {
 	})
 }
 
-// warned waits for an event of that reason about an object.
+// warned waits for an Event with this reason.
 func (r *running) warned(ctx context.Context, namespace, reason string) {
 	r.await(ctx, func() error {
 		all, err := r.at("events.events.k8s.io", namespace).List(ctx, metav1.ListOptions{})

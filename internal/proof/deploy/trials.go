@@ -17,14 +17,14 @@ import (
 
 // trial is one install.yaml and the exercise of its programs.
 type trial struct {
-	name        string // of the folder
-	namespace   string // by default, the name
+	name        string // the name of the folder
+	namespace   string // defaults to name
 	programs    []string
 	withoutPage bool
-	flags       map[string][]string // further ones, by program: they replace what this machine cannot do
+	flags       map[string][]string // more flags by program, for features that this machine does not have
 	exercise    func(ctx context.Context, r *running)
-	// seldom are permissions that a healthy program need not use, and why it
-	// has them.
+	// seldom contains permissions that a healthy program need not use, and why
+	// it has them.
 	seldom map[string]string
 }
 
@@ -37,7 +37,7 @@ func (t trial) programsOf() []string {
 	return []string{t.name}
 }
 
-// notFound is nil for the error that says so.
+// notFound returns nil for a not-found error, and other errors unchanged.
 func notFound(err error) error {
 	if apierrors.IsNotFound(err) {
 		return nil

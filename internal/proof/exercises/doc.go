@@ -1,7 +1,7 @@
-// Package exercises has the code of docs/exercises.md: twelve controllers with
-// a bug, as their users describe it, and the fixed version of each. Its tests
-// find every bug by an exploration of at most 20 lines, and nothing in the
-// fixed ones.
+// Package exercises contains the code of docs/exercises.md: twelve controllers
+// with a bug, as their users describe it, and the fixed version of each. Its
+// tests find every bug by an exploration of at most 20 lines, and find no bug
+// in the fixed versions.
 //
 // # The shop
 //

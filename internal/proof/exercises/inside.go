@@ -15,7 +15,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// keep gives an app its Secret of that name.
+// keep writes the Secret with this name for an app.
 func keep(ctx context.Context, s *shop, app *corev1.ConfigMap, name string, edit func(*corev1.Secret)) error {
 	secret, ok := s.secrets.Get(reconcile.Key{Namespace: app.Namespace, Name: name})
 	if !ok {
@@ -84,7 +84,7 @@ func newNameAndNoOther(ctx context.Context, s *shop, key reconcile.Key, app *cor
 		}
 		live, ok, err := names.Live(ctx, s.client.CoreV1().ConfigMaps(key.Namespace), key.Name)
 		if err != nil || !ok || live.Data["name"] == secret.Name {
-			return err // the cache is late: that is the name again
+			return err // the cache is stale: the Secret has the current name
 		}
 		if err := patch.Delete(ctx, s.client.CoreV1().Secrets, secret, nil); err != nil {
 			return err
@@ -116,8 +116,8 @@ func sweepByServer(ctx context.Context, s *shop, key reconcile.Key, app *corev1.
 	return patch.Delete(ctx, s.client.CoreV1().Secrets, secret, nil) // this one, by its UID
 }
 
-// ofItsName reconciles the app of a Secret's name, even if missing: then the
-// Secret has to be deleted.
+// ofItsName reconciles the app with a Secret's name, even if there is no such
+// app, so that the Secret is deleted.
 func ofItsName(s *shop) reconcile.Trigger {
 	return reconcile.Mapped(s.secrets, func(_ context.Context, old, new *corev1.Secret) ([]reconcile.Key, error) {
 		secret := cmp.Or(new, old)
@@ -125,7 +125,7 @@ func ofItsName(s *shop) reconcile.Trigger {
 	})
 }
 
-// unownedSecret keeps a Secret that outlives its app, until the controller
+// unownedSecret writes a Secret that outlives its app until the controller
 // deletes it.
 func unownedSecret(ctx context.Context, s *shop, app *corev1.ConfigMap) error {
 	_, err := patch.Ensure(ctx, s.client.CoreV1().Secrets,
@@ -168,7 +168,7 @@ func notePrice(ctx context.Context, s *shop, key reconcile.Key, app *corev1.Conf
 	return note(ctx, s, app, "price", string(prices.Data["price"]))
 }
 
-// prices looks at every app when the prices have changed.
+// prices reconciles every app when the prices have changed.
 func prices(s *shop) reconcile.Trigger {
 	return reconcile.Mapped(s.secrets, func(_ context.Context, old, new *corev1.Secret) (keys []reconcile.Key, _ error) {
 		if cmp.Or(new, old).Name != "prices" {
@@ -188,7 +188,7 @@ func editTheCache(ctx context.Context, s *shop, _ reconcile.Key, app *corev1.Con
 	if app.Annotations == nil {
 		app.Annotations = map[string]string{}
 	}
-	app.Annotations["size"] = app.Data["size"] // app is the object of the cache
+	app.Annotations["size"] = app.Data["size"] // app is the cached object
 	_, err := s.client.CoreV1().ConfigMaps(app.Namespace).Update(ctx, app, metav1.UpdateOptions{})
 	return err
 }

@@ -33,7 +33,7 @@ func chargeByToken(ctx context.Context, s *shop, _ reconcile.Key, app *corev1.Co
 	if app == nil || app.Annotations["charged"] != "" {
 		return nil
 	}
-	s.charge(string(app.UID)) // again and again: the bank knows the token
+	s.charge(string(app.UID)) // it may be repeated, because the bank knows the token
 	return note(ctx, s, app, "charged", "yes")
 }
 
@@ -48,9 +48,9 @@ func mailAndRemember() step {
 	}
 }
 
-// noteAndMail may lose a mail, but never sends one twice: of two writers with
-// the same resourceVersion only one succeeds, and after a lost reply it is not
-// known whether the write did.
+// noteAndMail may lose a mail, but never sends one twice. If two writers have
+// the same resourceVersion, only one of them succeeds. After a lost reply it is
+// not known whether the write succeeded, and no mail is sent.
 func noteAndMail(ctx context.Context, s *shop, _ reconcile.Key, app *corev1.ConfigMap) error {
 	if app == nil || app.Annotations["mailed"] != "" {
 		return nil
@@ -87,7 +87,7 @@ func cleanOnce(ctx context.Context, s *shop, key reconcile.Key, app *corev1.Conf
 	})
 }
 
-// withBucket keeps a bucket for each app, and clean deletes it.
+// withBucket creates a bucket for each app, and clean deletes it.
 func withBucket(
 	ctx context.Context, s *shop, key reconcile.Key, app *corev1.ConfigMap,
 	clean func(context.Context, *corev1.ConfigMap) error,
@@ -103,7 +103,7 @@ func withBucket(
 	}
 	live, ok, err := names.Live(ctx, s.client.CoreV1().ConfigMaps(key.Namespace), key.Name)
 	if err != nil || !ok || live.UID != app.UID || live.DeletionTimestamp != nil {
-		return err // the cache is late
+		return err // the cache is stale
 	}
 	s.createBucket(key.Name)
 	return nil

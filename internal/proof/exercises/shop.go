@@ -14,7 +14,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// shop has a controller's tools.
+// shop contains the tools of a controller.
 type shop struct {
 	client  kubernetes.Interface
 	apps    *informer.Informer[*corev1.ConfigMap]
@@ -26,10 +26,10 @@ type shop struct {
 // it was deleted.
 type step func(ctx context.Context, s *shop, key reconcile.Key, app *corev1.ConfigMap) error
 
-// program is a case's program.
+// program is the program of a case.
 type program = func(*reconciletest.Env) error
 
-// run returns the program that takes a step for each app.
+// run returns the program that calls a step for each app.
 func run(newStep func() step, more ...func(*shop) reconcile.Trigger) program {
 	return func(env *reconciletest.Env) error {
 		s, take := &shop{client: env.Client()}, newStep()
@@ -52,12 +52,12 @@ func run(newStep func() step, more ...func(*shop) reconcile.Trigger) program {
 	}
 }
 
-// always is a program whose step remembers nothing from one reconcile to the next.
+// always returns a program whose step has no memory of earlier reconciles.
 func always(s step, more ...func(*shop) reconcile.Trigger) program {
 	return run(func() step { return s }, more...)
 }
 
-// outside is the world outside of the cluster.
+// outside is the state outside of the cluster.
 type outside struct {
 	mu      sync.Mutex // guards the fields below
 	charges []string
@@ -65,8 +65,8 @@ type outside struct {
 	buckets map[string]bool
 }
 
-// charge charges a customer. A bank does so once for each token; without one,
-// for each call.
+// charge charges a customer. The bank does so once for each token, and for each
+// call without a token.
 func (o *outside) charge(token string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -106,7 +106,7 @@ func (o *outside) deleteBucket(name string) error {
 	return nil
 }
 
-// owned returns the metadata of something that an app owns.
+// owned returns the metadata of an object that an app owns.
 func owned(app *corev1.ConfigMap, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: app.Namespace, Name: name, OwnerReferences: []metav1.OwnerReference{
 		*metav1.NewControllerRef(app, corev1.SchemeGroupVersion.WithKind("ConfigMap")),

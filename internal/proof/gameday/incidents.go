@@ -19,11 +19,12 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// incident is something that goes wrong.
+// incident is a failure to be played.
 type incident struct {
 	name, does string
-	limit      time.Duration // for which an alert is awaited
-	// breaks lets it happen. It returns how a person mends it.
+	limit      time.Duration // how long to wait for an alert
+	// breaks causes the failure. It returns a function that fixes it as a
+	// person would.
 	breaks func(ctx context.Context, w *world) (heal func(context.Context) error, err error)
 }
 
@@ -56,13 +57,13 @@ func stopped(_ context.Context, w *world) (func(context.Context) error, error) {
 	return func(context.Context) error { return errors.Join(w.start(w.replicas[0]), w.start(w.replicas[1])) }, nil
 }
 
-// during does something again and again, until it is mended.
+// during calls do again and again until the incident is fixed.
 func during(ctx context.Context, pace time.Duration, do func() error) func(context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	var going sync.WaitGroup
 	going.Go(func() {
 		for pause(ctx, pace) == nil {
-			_ = do() // another time
+			_ = do() // it is called again
 		}
 	})
 	return func(context.Context) error {

@@ -24,7 +24,7 @@ import (
 	"time"
 )
 
-// patience is how long anything may take on a busy machine.
+// patience is the time limit of each step on a busy machine.
 const patience = 8 * time.Minute
 
 func main() {
@@ -71,16 +71,17 @@ func play(ctx context.Context, root, program, out string, only []string) (err er
 	return nil
 }
 
-// report is what was seen of an incident.
+// report contains the observations during one incident.
 type report struct {
 	name, does string
-	alert      string        // its name and its text; "" if none has fired
-	after      time.Duration // in the time of the rules
+	alert      string        // the alert's name and text, or empty if none fired
+	after      time.Duration // until the alert, in the time of the rules
 	line, page string
 	healed     time.Duration
 }
 
-// play lets one incident happen, looks, and waits until all is well.
+// play causes one incident, observes it, and waits until the system is healthy
+// again.
 func (w *world) play(ctx context.Context, i incident) (report, error) {
 	r := report{name: i.name, does: i.does}
 	w.mark()
@@ -117,7 +118,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// eventually tries until it succeeds, for as long as patience lasts.
+// eventually calls try until it succeeds or patience is over.
 func eventually(ctx context.Context, try func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// page is docs/gameday.md.
+// page returns the text of docs/gameday.md.
 func page(seen []report) string {
 	var b strings.Builder
 	b.WriteString(`# Game day
@@ -37,11 +37,11 @@ that is wrong, a forbidden namespace, and a connection that swallows packets.
 	return b.String()
 }
 
-// varying are parts of a message that differ from run to run: addresses, and
-// the parameters of requests.
+// varying matches parts of a message that differ from run to run: addresses,
+// and the parameters of requests.
 var varying = regexp.MustCompile(`127\.0\.0\.1:\d+|\?\w+=[^"]*`)
 
-// cell is a text as a cell of a table.
+// cell returns a text as a cell of a table.
 func cell(text string) string {
 	const most = 220
 	text = varying.ReplaceAllString(text, "…")

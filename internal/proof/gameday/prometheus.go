@@ -17,21 +17,22 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// scale is by how much the times of the rules are shortened. Those of Leases
-// are not: with more, a takeover would last longer than a rule waits for a
-// leader.
+// scale is the factor by which the times of the rules are shortened. The
+// durations of Leases are not shortened. With a larger scale, a takeover would
+// last longer than a rule waits for a leader.
 const scale = 5
 
-// prometheus is a process.
+// prometheus is a running Prometheus.
 type prometheus struct {
 	address string
 	process *exec.Cmd
 }
 
-// duration is one in a rule: of a range, or how long it has to hold.
+// duration matches a duration in a rule: the range of a query, or the time for
+// which it must hold.
 var duration = regexp.MustCompile(`(?m)(\[|^\s*for: )(\d+)([smh])`)
 
-// shortened returns rules whose times are shorter by scale.
+// shortened returns rules whose durations are divided by scale.
 func shortened(rules string) string {
 	seconds := map[string]int{"s": 1, "m": 60, "h": 3600}
 	return duration.ReplaceAllStringFunc(rules, func(text string) string {
@@ -86,8 +87,8 @@ func (p *prometheus) stop() error {
 	return nil
 }
 
-// firing is the most severe alert that fires, with its text, or what keeps it
-// from being known; "" if none does.
+// firing returns the most severe firing alert with its text, or the error of
+// the query. It returns the empty string if no alert fires.
 func (w *world) firing(ctx context.Context) string {
 	text, err := get(ctx, "http://"+w.prometheus.address+"/api/v1/alerts")
 	var answer struct {

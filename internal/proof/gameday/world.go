@@ -28,20 +28,20 @@ const (
 	source = "registry-password" // the Secret that it copies, as examples/mirror/deploy/sample.yaml says
 )
 
-// world is the cluster, the program's replicas and Prometheus.
+// world is the cluster with the program's replicas and Prometheus.
 type world struct {
 	*e2e.Cluster
 	admin      kubernetes.Interface
 	root       string
-	folder     string // temporary
+	folder     string // a temporary folder
 	program    string
-	kubeconfig string // of its account
+	kubeconfig string // for the program's account
 	replicas   []*replica
 	prometheus *prometheus
-	values     int // of the source
+	values     int // the number in the source's value
 }
 
-// replica is a process, or none at the moment.
+// replica is a replica of the program. Its process may be stopped.
 type replica struct {
 	address, identity string
 	process           *exec.Cmd
@@ -126,7 +126,7 @@ func (w *world) login(ctx context.Context) error {
 	}, w.kubeconfig)
 }
 
-// tenants makes the source, and the namespaces that get a copy.
+// tenants creates the source, and the namespaces that get a copy.
 func (w *world) tenants(ctx context.Context) error {
 	manifests := []string{
 		`{apiVersion: v1, kind: Namespace, metadata: {name: platform}}`,
@@ -156,7 +156,7 @@ func (w *world) start(r *replica) error {
 	return r.process.Start()
 }
 
-// stop kills a replica, as a node that does not come back.
+// stop kills a replica, as if its node had failed.
 func (r *replica) stop() {
 	if r.process == nil {
 		return
@@ -177,7 +177,7 @@ func (w *world) close() error {
 	return errors.Join(err, w.Stop(), os.RemoveAll(w.folder))
 }
 
-// set gives the source another value.
+// set changes the value of the source.
 func (w *world) set(ctx context.Context) error {
 	w.values++
 	_, err := w.admin.CoreV1().Secrets("platform").Patch(ctx, source, types.MergePatchType,
@@ -185,8 +185,8 @@ func (w *world) set(ctx context.Context) error {
 	return err
 }
 
-// well waits until a change of the source is everywhere, both replicas are
-// ready, and no alert fires.
+// well waits until a change of the source has reached all copies, both replicas
+// are ready, and no alert fires.
 func (w *world) well(ctx context.Context) error {
 	if err := eventually(ctx, func() error { return w.set(ctx) }); err != nil {
 		return err
@@ -214,7 +214,7 @@ func (w *world) well(ctx context.Context) error {
 	})
 }
 
-// mark forgets the lines so far.
+// mark forgets the log lines so far.
 func (w *world) mark() {
 	for _, r := range w.replicas {
 		r.mu.Lock()
@@ -223,7 +223,7 @@ func (w *world) mark() {
 	}
 }
 
-// lastError is the last error in the log of a replica since mark.
+// lastError returns the last error in a replica's log since mark.
 func (w *world) lastError() string {
 	last, at := "", ""
 	for _, r := range w.replicas {
@@ -240,7 +240,7 @@ func (w *world) lastError() string {
 	return last
 }
 
-// notReady are the lines of /readyz that are not ok.
+// notReady returns the lines of /readyz that are not ok.
 func (w *world) notReady(ctx context.Context) string {
 	var lines []string
 	for _, r := range w.replicas {
@@ -260,7 +260,7 @@ func (w *world) notReady(ctx context.Context) string {
 	return lines[0]
 }
 
-// rewrite lets a tenant change his copy.
+// rewrite changes a copy, as a tenant would.
 func (w *world) rewrite(namespace, value string) error {
 	_, err := w.admin.CoreV1().Secrets(namespace).Patch(context.Background(), source, types.MergePatchType,
 		fmt.Appendf(nil, `{"stringData":{"is":%q}}`, value), metav1.PatchOptions{})

@@ -10,7 +10,7 @@ import (
 // lines of a site's key, and a paragraph that begins with "because".
 const equivalentsFile = "testdata/equivalent.txt"
 
-// equivalents reads such a list. Lines before the first mutant that begin with
+// equivalents parses such a list. Lines before the first mutant that begin with
 // # are comments.
 func equivalents(source string) (map[string]string, error) {
 	known := map[string]string{}

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// finder collects the sites of a file.
+// finder collects the mutation sites of a file.
 type finder struct {
 	fset   *token.FileSet
 	path   string
@@ -15,7 +15,7 @@ type finder struct {
 	in     string
 	fn     *ast.FuncDecl
 	found  []*site
-	zeros  map[string]bool // variables of the function that are never anything but zero
+	zeros  map[string]bool // variables of the function that are always zero
 }
 
 // swaps maps operators to their replacements.
@@ -29,8 +29,8 @@ var swaps = map[token.Token]string{
 // literals maps constants to their replacements.
 var literals = map[string]string{"0": "1", "1": "0", "true": "false", "false": "true"}
 
-// function finds the sites of a function's body. Function literals in it have
-// results of their own.
+// function finds the sites in a function's body. Function literals in it have
+// their own results.
 func (f *finder) function(of *ast.FuncType, body ast.Node) {
 	f.zeros = zerosOf(body)
 	ast.Inspect(body, func(n ast.Node) bool {
@@ -111,7 +111,8 @@ func (f *finder) literal(n ast.Expr, text string) {
 	}
 }
 
-// results makes each result of a return zero that does not look so.
+// results adds a mutation that makes a returned value zero, for each value that
+// is not obviously zero.
 func (f *finder) results(of *ast.FuncType, n *ast.ReturnStmt) {
 	var types []string
 	if of.Results != nil {
@@ -134,8 +135,8 @@ func (f *finder) results(of *ast.FuncType, n *ast.ReturnStmt) {
 	}
 }
 
-// zerosOf returns the variables that are declared without a value and used for
-// nothing but to be returned.
+// zerosOf returns the variables that are declared without a value and only
+// returned.
 func zerosOf(body ast.Node) map[string]bool {
 	uses, declared := map[string]int{}, map[string]bool{}
 	ast.Inspect(body, func(n ast.Node) bool {
@@ -172,8 +173,8 @@ func (f *finder) negate(conditions ...ast.Expr) {
 	}
 }
 
-// blank returns a statement that computes the expressions and uses their values
-// for nothing.
+// blank returns a statement that evaluates the expressions and discards their
+// values.
 func (f *finder) blank(list []ast.Expr) string {
 	var left, right []string
 	for _, e := range list {
@@ -202,7 +203,8 @@ func isText(e ast.Expr) bool {
 	return ok && literal.Kind == token.STRING
 }
 
-// logs reports whether a call writes to a log, which no test has to see.
+// logs reports whether a call writes to a log. Tests need not detect changes of
+// such calls.
 func logs(call *ast.CallExpr) bool {
 	method, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok || method.Sel.Name != "Info" && method.Sel.Name != "Error" {

@@ -17,11 +17,12 @@ import (
 	"github.com/homeostat/homeostat/internal/test/overlay"
 )
 
-// numberVariable is the environment variable with the number of the mutant in a
-// test program; 0 for none.
+// numberVariable is the environment variable with the number of the mutant that
+// a test program runs. 0 means no mutant.
 const numberVariable = "MUTANT"
 
-// number is the file that reads it, for a package's name.
+// number is the text of a file that reads the variable, with the package's name
+// as a parameter.
 const number = `package %s
 
 import (
@@ -32,14 +33,14 @@ import (
 var mutant, _ = strconv.Atoi(os.Getenv("` + numberVariable + `"))
 `
 
-// mutant is a site with the text that it gets.
+// mutant is a site with one of its replacement texts.
 type mutant struct {
 	*site
 	number int // From 1.
 	text   int // The index of the site's text.
 }
 
-// alone returns the file of the mutant with no other mutant in it.
+// alone returns the file with only this mutant.
 func (m *mutant) alone() overlay.Files { return overlay.Files{m.file: m.mutated(m.text)} }
 
 // copyOf is a mutant's copy of its function in a joint file.
@@ -48,9 +49,9 @@ type copyOf struct {
 	first, last int // Lines of the joint file.
 }
 
-// joint returns the file of mutants, all of one file, with all of them in it.
-// Each has a copy of its function, which the function calls in place of its
-// body when the mutant's number is set.
+// joint returns one file with several mutants of that file. Each mutant has a
+// copy of its function. The function calls the copy instead of its body when
+// the mutant's number is set.
 func joint(mutants []*mutant) ([]byte, []copyOf) {
 	source := mutants[0].source
 	byFunction := map[*ast.FuncDecl][]*mutant{}
@@ -86,8 +87,8 @@ func joint(mutants []*mutant) ([]byte, []copyOf) {
 	return slices.Concat(file.Bytes(), tail.Bytes()), copies
 }
 
-// head is a function without its body, with a name for each parameter, and the
-// call with these.
+// head is a function without its body, in which each parameter has a name, and
+// the call with these names.
 type head struct{ receiver, types, parameters, results, on, typeArguments, arguments string }
 
 func headOf(fn *ast.FuncDecl, source []byte) *head {
@@ -111,7 +112,8 @@ func (h *head) of(name string) string {
 	return fmt.Sprintf("func %s%s%s(%s) %s", h.receiver, name, h.types, h.parameters, h.results)
 }
 
-// call ends the function with the results of one with the same head.
+// call returns a statement that returns the results of the function with this
+// name.
 func (h *head) call(name string) string {
 	call := fmt.Sprintf("%s%s%s(%s)", h.on, name, h.typeArguments, h.arguments)
 	if h.results == "" {
@@ -120,8 +122,8 @@ func (h *head) call(name string) string {
 	return "return " + call
 }
 
-// named returns a list of parameters in which each has a name, and these names
-// as arguments.
+// named returns a list of parameters in which each has a name, and the names as
+// arguments.
 func named(list *ast.FieldList, unnamed string, source []byte) (parameters, arguments string) {
 	var each, names []string
 	for _, field := range list.List {
@@ -144,17 +146,17 @@ func named(list *ast.FieldList, unnamed string, source []byte) (parameters, argu
 	return strings.Join(each, ", "), strings.Join(names, ", ")
 }
 
-// textOf returns the source of a node of a file that was parsed alone:
-// positions are offsets, from 1.
+// textOf returns the source of a node of a file that was parsed alone, so that
+// positions are offsets from 1.
 func textOf(n ast.Node, source []byte) string { return string(source[n.Pos()-1 : n.End()-1]) }
 
-// broken finds where the compiler's errors are. Paths may be those of the
-// overlay, whose files have a number.
+// broken matches the places of the compiler's errors. Paths may belong to the
+// overlay, whose file names begin with a number.
 var broken = regexp.MustCompile(`(?m)^(?:\S*/)?(?:\d+_)?(\S+\.go):(\d+):`)
 
-// compile builds the tests of the package with as many mutants as are wanted,
-// in the order of the draw. One that does not compile gets the next text of its
-// site, or gives way to the next site.
+// compile builds the tests of the package with the wanted number of mutants, in
+// the order of the draw. A mutant that does not compile gets the next text of
+// its site. If there is none, the next site replaces it.
 func (t *trial) compile(ctx context.Context, drawn []*site) (files overlay.Files, program string, err error) {
 	for numbers := 1; ; {
 		for ; len(t.mutants) < t.options.mutants && len(drawn) > 0; numbers++ {
@@ -196,7 +198,7 @@ func blamed(errs string, copies map[string][]copyOf) map[*mutant]bool {
 }
 
 // joint returns the files of the package with all mutants, and the copies in
-// each, by the file's name.
+// each file by its name.
 func (t *trial) joint() (overlay.Files, map[string][]copyOf) {
 	files := overlay.Files{filepath.Join(t.of.Dir, "mutant_number.go"): fmt.Appendf(nil, number, t.of.Name)}
 	byFile, copies := map[string][]*mutant{}, map[string][]copyOf{}

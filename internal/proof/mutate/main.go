@@ -1,13 +1,13 @@
-// Command mutate measures how much of a package its tests check: it changes one
-// place of the source at a time, and runs the tests. It prints each change that
-// all tests let pass.
+// Command mutate measures how much of a package its tests check. It changes one
+// place of the source at a time, runs the tests, and prints each change with
+// which all tests pass.
 //
 //	go run ./internal/proof/mutate -n 100 ./queue ./patch
 //
-// Sources on disk stay as they are: an overlay has all mutants of a package,
-// each behind its number, so the tests are built once. The selection depends on
-// the seed and on the text of each place, not on lines or other places. See
-// docs/testing-internals.md.
+// It does not modify sources on disk. An overlay contains all mutants of a
+// package, each with a number, so that the tests are built once. The selection
+// depends on the seed and on the text of each place, and not on line numbers or
+// other places. See docs/testing-internals.md.
 package main
 
 import (
@@ -119,7 +119,7 @@ func run(ctx context.Context, arguments []string, out io.Writer) error {
 	return nil
 }
 
-// tried tries the mutants of a package.
+// tried tries the mutants of a package, and returns the score.
 func tried(ctx context.Context, o *options, p listed, out io.Writer) (*score, error) {
 	temp, err := os.MkdirTemp("", "mutate")
 	if err != nil {
@@ -134,7 +134,7 @@ func tried(ctx context.Context, o *options, p listed, out io.Writer) (*score, er
 	return t.run(ctx)
 }
 
-// printSurvivor prints the place of a survivor, and its change.
+// printSurvivor prints the place of a surviving mutant and its change.
 func printSurvivor(out io.Writer, survivor *site) {
 	path := survivor.file
 	if here, err := os.Getwd(); err == nil {

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// site is one mutation of a file: the bytes from start to end become one of
-// texts, the first that compiles.
+// site is a place in a file that can be mutated: the bytes from start to end
+// are replaced by the first of texts that compiles.
 type site struct {
 	file       string
 	line       int
@@ -24,8 +24,8 @@ type site struct {
 	source     []byte
 }
 
-// key names the site by content, so that moved lines keep their mutants and
-// their reasons.
+// key returns a name of the site that consists of its content, so that moved
+// lines keep their mutants and reasons.
 func (s *site) key() string {
 	before, after := s.lines(s.texts[0])
 	where := s.in
@@ -36,7 +36,7 @@ func (s *site) key() string {
 }
 
 // lines returns the lines around the site before and after the mutation, each
-// as one line.
+// joined to one line.
 func (s *site) lines(text string) (before, after string) {
 	first := bytes.LastIndexByte(s.source[:s.start], '\n') + 1
 	last := len(s.source)
@@ -47,19 +47,19 @@ func (s *site) lines(text string) (before, after string) {
 	return join(string(s.source[first:last])), join(string(s.source[first:s.start]), text, string(s.source[s.end:last]))
 }
 
-// mutated returns the file with the i-th text in place.
+// mutated returns the file with the i-th text at the site.
 func (s *site) mutated(i int) []byte {
 	return slices.Concat(s.source[:s.start], []byte(s.texts[i]), s.source[s.end:])
 }
 
-// order is the site's place in the draw of a seed. It does not depend on other
-// sites.
+// order returns the site's position in the draw of a seed. It does not depend
+// on other sites.
 func (s *site) order(seed uint64) string {
 	sum := sha256.Sum256(fmt.Append(nil, seed, "\n", s.key()))
 	return string(sum[:])
 }
 
-// sitesOf lists the sites of a file, in the order of the source.
+// sitesOf returns the sites of a file in the order of the source.
 func sitesOf(path string, source []byte) ([]*site, error) {
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, path, source, parser.SkipObjectResolution)

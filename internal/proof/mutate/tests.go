@@ -17,16 +17,17 @@ import (
 	"github.com/homeostat/homeostat/internal/test/overlay"
 )
 
-// slow is how long a test takes that is run only when the quicker ones are green.
+// slow is the duration from which on a test runs only after the quicker ones
+// have passed.
 const slow = time.Second
 
-// memory is how much address space a test program gets, in KiB: a mutant may
-// allocate without end.
+// memory is the limit of a test program's address space in KiB, because a
+// mutant may allocate without end.
 const memory = 16 << 20
 
 var errTimeout = errors.New("took too long")
 
-// suite is the tests of one package.
+// suite contains the tests of one package.
 type suite struct {
 	dir, temp string
 	tests     string // A regular expression of those to run.
@@ -34,13 +35,13 @@ type suite struct {
 
 	once    sync.Once
 	err     error
-	program string        // Has all mutants.
+	program string        // The program with all mutants.
 	limit   time.Duration // Of processor time.
 	rounds  [][]string    // Flags for the quick tests, and for the slow ones if there are any.
-	alone   []string      // Tests that are red in a program with all mutants: they count allocations.
+	alone   []string      // Tests that fail in a program with all mutants, because they count allocations.
 }
 
-// build builds and prepares the tests, once, with all mutants.
+// build builds the tests once, with all mutants, and prepares them.
 func (s *suite) build(ctx context.Context, files overlay.Files, limit time.Duration) error {
 	s.once.Do(func() {
 		var program string
@@ -53,8 +54,8 @@ func (s *suite) build(ctx context.Context, files overlay.Files, limit time.Durat
 
 var verdict = regexp.MustCompile(`(?m)^--- (PASS|FAIL): (\S+) \((.+)\)$`)
 
-// prepare runs the tests without a mutant to see that they are green and how
-// long they take.
+// prepare runs the tests without a mutant, to see that they pass and how long
+// they take.
 func (s *suite) prepare(ctx context.Context, program string, limit time.Duration) error {
 	s.program, s.limit = program, 10*time.Minute
 	out, took, err := s.run(ctx, program, 0, "-test.v")
@@ -76,8 +77,8 @@ func (s *suite) prepare(ctx context.Context, program string, limit time.Duration
 	return nil
 }
 
-// green runs the tests that are red with all mutants in the program, as they
-// are on disk.
+// green runs the tests that fail in a program with all mutants, with the
+// sources on disk.
 func (s *suite) green(ctx context.Context) error {
 	program, err := overlay.Build(ctx, s.temp, s.dir, nil)
 	if err != nil {
@@ -93,7 +94,8 @@ func (s *suite) green(ctx context.Context) error {
 // anyOf returns the pattern of these tests.
 func anyOf(names []string) string { return "^(" + strings.Join(names, "|") + ")$" }
 
-// rounds divides the tests of a verbose run, but for the red ones.
+// rounds divides the tests of a verbose run into quick and slow ones. It leaves
+// out failed ones.
 func rounds(out string) [][]string {
 	var late, others []string
 	for _, m := range verdict.FindAllStringSubmatch(out, -1) {
@@ -113,8 +115,7 @@ func rounds(out string) [][]string {
 	return [][]string{quick, {"-test.run", anyOf(late)}}
 }
 
-// kills reports whether a test is red, or takes too long, if the program is the
-// mutant.
+// kills reports whether a test fails or takes too long with the mutant.
 //
 // Errors: [errTimeout], or the tests cannot be built.
 func (s *suite) kills(ctx context.Context, m *mutant) (bool, error) {
@@ -137,8 +138,8 @@ func (s *suite) kills(ctx context.Context, m *mutant) (bool, error) {
 	return false, nil
 }
 
-// isRed reports whether an error comes from a test program that ended by itself
-// with a failed test.
+// isRed reports whether err means that the test program exited by itself with a
+// failed test.
 func isRed(err error) (bool, error) {
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 		return true, nil
@@ -146,9 +147,9 @@ func isRed(err error) (bool, error) {
 	return false, err
 }
 
-// run runs a test program and returns its output and the processor time it
-// took. One that takes more than the limit, or does not end in four times that,
-// is ended with all that it started.
+// run runs a test program, and returns its output and the processor time that
+// it took. A program that takes more than the limit, or does not end within
+// four times the limit, is killed with its children.
 func (s *suite) run(
 	ctx context.Context, program string, mutant int, flags ...string,
 ) (string, time.Duration, error) {

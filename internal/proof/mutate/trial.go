@@ -32,10 +32,10 @@ type score struct {
 	took                       time.Duration
 }
 
-// tried is the number of mutants that compiled.
+// tried returns the number of mutants that compiled.
 func (s *score) tried() int { return s.killed + s.survived }
 
-// percent is the part of the mutants that a test has found.
+// percent returns the percentage of mutants that a test has found.
 func (s *score) percent() float64 { return 100 * float64(s.killed) / float64(max(1, s.tried())) }
 
 func list(ctx context.Context, patterns ...string) ([]listed, error) {
@@ -67,10 +67,10 @@ type trial struct {
 	name   string // Below the root of the module.
 	temp   string // A folder of its own.
 	out    io.Writer
-	suites []*suite // Those of the package first, then those of packages that test it, too.
+	suites []*suite // The package's own tests first, then the tests of other packages that test it.
 
 	mu      sync.Mutex // Guards the fields below.
-	mutants []*mutant  // Those that are still to be tried.
+	mutants []*mutant  // The mutants that have not been tried yet.
 	score   score
 	err     error
 }
@@ -119,8 +119,8 @@ func (t *trial) sites() ([]*site, error) {
 	return all, nil
 }
 
-// withoutEquivalents takes out the sites that the package's list gives a reason
-// for.
+// withoutEquivalents removes the sites for which the package's list has a
+// reason.
 func (t *trial) withoutEquivalents(sites []*site) ([]*site, error) {
 	path := filepath.Join(t.of.Dir, equivalentsFile)
 	source, err := os.ReadFile(path)
@@ -145,7 +145,7 @@ func (t *trial) withoutEquivalents(sites []*site) ([]*site, error) {
 	return rest, nil
 }
 
-// work tries mutants until none is left.
+// work tries mutants until there are none.
 func (t *trial) work(ctx context.Context, files overlay.Files) {
 	for {
 		m := t.next()
@@ -183,7 +183,7 @@ func (t *trial) next() *mutant {
 	return m
 }
 
-// try reports whether any test finds the mutant. The files have all mutants.
+// try reports whether a test finds the mutant. files contain all mutants.
 func (t *trial) try(ctx context.Context, files overlay.Files, m *mutant) (killed bool, err error) {
 	for i, s := range t.suites {
 		if i > 0 {

@@ -1,6 +1,6 @@
-// Package published tells versions of controllers apart that others have
-// published: those with a bug that is on record, and those with its repair. The
-// controllers, each in a module of its own, are in the folders below.
+// Package published distinguishes versions of published controllers that have a
+// known bug from versions in which the bug is fixed. The controllers are in the
+// folders below, each in its own module.
 package published
 
 import (
@@ -15,27 +15,29 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// Bug is one that is on record, and how it is found.
+// Bug is a known bug of a published controller, and describes how it is found.
 type Bug struct {
-	// Of is a function of the controller, such as the one that makes it.
+	// Of is a function of the controller, such as its constructor.
 	Of any
 	// Fixed is the first version of its module that does not have the bug.
 	Fixed string
 	// Case is explored with every version.
 	Case *reconciletest.Case
-	// Options of the exploration, whose budget is [Budget].
+	// Options are the options of the exploration. Its budget is [Budget].
 	Options reconciletest.Options
-	// Oracle finds the bug, and Says is a regular expression of its message.
+	// Oracle is the oracle that finds the bug, and Says is a regular expression
+	// for its message.
 	Oracle, Says string
 }
 
-// Budget of an exploration: none takes that long, so the tried runs depend only
-// on the plan, and not on the load of the machine.
+// Budget is the budget of an exploration. It is longer than any exploration
+// takes, so that the runs depend only on the plan, and not on the load of the
+// machine.
 const Budget = time.Hour
 
-// Told explores the case with the version that the test program is linked with.
-// It fails the test if a version with the bug is not accused of it, or one
-// without it is.
+// Told explores the case with the version that is linked into the test program.
+// It fails the test if a version with the bug passes, or if a version without
+// it fails.
 func (b *Bug) Told(t *testing.T) {
 	t.Helper()
 	module, version := results.Version(t, b.Of)

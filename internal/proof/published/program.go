@@ -13,11 +13,11 @@ import (
 // Loop runs a controller until ctx ends.
 type Loop func(ctx context.Context)
 
-// Wire makes controllers on one client and one factory of informers, as the
+// Wire makes controllers with one client and one factory of informers, as the
 // controller manager does.
 type Wire func(ctx context.Context, c kubernetes.Interface, f informers.SharedInformerFactory) ([]Loop, error)
 
-// Program is started by [reconciletest.Case.Run].
+// Program is the program for [reconciletest.Case.Run].
 func (w Wire) Program(env *reconciletest.Env) error {
 	ctx := env.Context()
 	factory := informers.NewSharedInformerFactory(env.Client(), 0)
@@ -25,7 +25,7 @@ func (w Wire) Program(env *reconciletest.Env) error {
 	if err != nil {
 		return err
 	}
-	factory.Start(ctx.Done()) // old versions have nothing else
+	factory.Start(ctx.Done()) // old versions of the factory have no other method
 	var running sync.WaitGroup
 	for _, l := range loops {
 		running.Go(func() { l(ctx) })

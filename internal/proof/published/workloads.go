@@ -18,13 +18,14 @@ import (
 
 var labels = map[string]string{"app": "web"}
 
-// Meta is that of all workloads: their Pods are called after it.
+// Meta returns the metadata of all workloads. The names of their Pods are
+// derived from its name.
 func Meta() metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "d", Name: "web"} }
 
 // Selector selects the Pods of [Template].
 func Selector() *metav1.LabelSelector { return &metav1.LabelSelector{MatchLabels: labels} }
 
-// Template is one of Pods with a container.
+// Template returns a template for Pods with one container.
 func Template() corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: labels},
@@ -32,7 +33,7 @@ func Template() corev1.PodTemplateSpec {
 	}
 }
 
-// ReplicaSet wants n Pods.
+// ReplicaSet returns a ReplicaSet with n Pods.
 func ReplicaSet(n int32) *appsv1.ReplicaSet {
 	return &appsv1.ReplicaSet{
 		ObjectMeta: Meta(),
@@ -40,7 +41,7 @@ func ReplicaSet(n int32) *appsv1.ReplicaSet {
 	}
 }
 
-// DaemonSet wants a Pod on each node.
+// DaemonSet returns a DaemonSet with a Pod on each node.
 func DaemonSet() *appsv1.DaemonSet {
 	return &appsv1.DaemonSet{
 		ObjectMeta: Meta(),
@@ -50,7 +51,7 @@ func DaemonSet() *appsv1.DaemonSet {
 	}
 }
 
-// Job wants as many Pods to succeed, n of them at once.
+// Job returns a Job that needs completions Pods to succeed, n of them at once.
 func Job(completions, n int32) *batchv1.Job {
 	pod := Template()
 	pod.Spec.RestartPolicy = corev1.RestartPolicyNever
@@ -62,8 +63,8 @@ func Job(completions, n int32) *batchv1.Job {
 	}
 }
 
-// Ending is an actor that lets the containers of Pods end well, one Pod after
-// the other.
+// Ending returns an actor that lets the containers of Pods succeed, one Pod
+// after the other.
 func Ending() reconciletest.Actor {
 	running := func(w *reconciletest.World) *corev1.Pod {
 		return first(w, func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
@@ -79,8 +80,8 @@ func Ending() reconciletest.Actor {
 	}
 }
 
-// Later is an actor that takes a step when the first object of a resource is so
-// old, if need be.
+// Later returns an actor that takes a step when the first object of a resource
+// has reached an age, if need reports that the step is needed.
 func Later(
 	age time.Duration, resource string, step reconciletest.Step, need func(w *reconciletest.World) bool,
 ) reconciletest.Actor {
@@ -111,7 +112,7 @@ func Unchanged(resource string) func(w *reconciletest.World) bool {
 	}
 }
 
-// first returns the first Pod that is so, or nil.
+// first returns the first Pod for which is returns true, or nil.
 func first(w *reconciletest.World, is func(p *corev1.Pod) bool) *corev1.Pod {
 	pods, err := reconciletest.List[corev1.Pod](w, "pods")
 	if err != nil {
@@ -125,12 +126,12 @@ func first(w *reconciletest.World, is func(p *corev1.Pod) bool) *corev1.Pod {
 	return nil
 }
 
-// write writes the status of a Pod. After an error the actor is enabled still.
+// write writes the status of a Pod. After an error the actor remains enabled.
 func write(w *reconciletest.World, pod *corev1.Pod) {
 	_, _ = w.Client().CoreV1().Pods(pod.Namespace).UpdateStatus(context.Background(), pod, metav1.UpdateOptions{})
 }
 
-// RunningPod is one with an address.
+// RunningPod returns a running Pod with an address.
 func RunningPod(name, ip string) *corev1.Pod {
 	t := Template()
 	t.Namespace, t.Name, t.UID = "d", name, types.UID(name)
@@ -141,8 +142,8 @@ func RunningPod(name, ip string) *corev1.Pod {
 	}}
 }
 
-// SliceOf is the EndpointSlice controller's slice for a headless Service
-// without ports, and a Pod.
+// SliceOf returns the slice that the EndpointSlice controller makes for a
+// headless Service without ports and one Pod.
 func SliceOf(service *corev1.Service, pod *corev1.Pod) *discoveryv1.EndpointSlice {
 	return &discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{

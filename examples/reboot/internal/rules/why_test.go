@@ -44,7 +44,7 @@ func TestEveryStateHasItsReason(t *testing.T) {
 		"not queued":          {[]fixture{needed}, only(group), rules.StateRequested, "does the controller run?"},
 		"paused":              {[]fixture{needed, annotated(protocol.Paused, "true")}, only(queueing), rules.StateRequested, "kubectl reboot resume n"},
 		"selected by several": {[]fixture{needed}, []*api.RebootGroup{rival, queueing}, rules.StateOverlap, "the RebootGroups f and g select it, and none may reboot it until only one does: narrow a nodeSelector"},
-		"reserved, several":   {[]fixture{needed}, []*api.RebootGroup{rival, holding}, rules.StateOverlap, "RebootGroup g gives back the slot"},
+		"reserved, several":   {[]fixture{needed}, []*api.RebootGroup{rival, holding}, rules.StateOverlap, "RebootGroup g releases the slot"},
 		"granted, several":    {[]fixture{annotated(protocol.Now, nowEpoch1)}, []*api.RebootGroup{rival, holding}, rules.StateGranted, "the RebootGroups f and g select it"},
 		"called off, queued": {
 			[]fixture{needed, calledOff},

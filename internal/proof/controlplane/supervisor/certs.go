@@ -28,8 +28,8 @@ const (
 	clockTolerance = time.Hour
 )
 
-// An authority issues the certificates of one control plane. Its key is used
-// once and never written.
+// An authority issues the certificates of one control plane. Its key is never
+// written to disk.
 type authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
@@ -63,7 +63,7 @@ func newAuthority(now time.Time) (*authority, error) {
 	return a, nil
 }
 
-// server is the identity with which every component serves TLS.
+// server returns the identity with which every component serves TLS.
 func server() x509.Certificate {
 	return x509.Certificate{
 		Subject:     pkix.Name{CommonName: "kube-apiserver"},
@@ -114,9 +114,9 @@ func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), nil
 }
 
-// writePKI fills the folder with the authority's certificate, the components'
-// identities and the key that signs service-account tokens. The folder appears
-// complete or not at all.
+// writePKI writes a folder with the authority's certificate, the components'
+// identities and the key that signs service-account tokens. If it fails, the
+// folder does not exist.
 func writePKI(dir string, now time.Time) error {
 	a, err := newAuthority(now)
 	if err != nil {

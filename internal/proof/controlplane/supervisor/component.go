@@ -19,8 +19,8 @@ func Components() []string {
 	return []string{Etcd, APIServer, ControllerManager, Scheduler}
 }
 
-// A component is one child process to be: its command line, and the URLs that
-// all answer 200 once it is ready.
+// A component describes one child process: its command line, and the URLs that
+// answer 200 when it is ready.
 type component struct {
 	name  string
 	args  []string
@@ -116,8 +116,8 @@ func (d *dataDir) controllerManager() component {
 	}
 }
 
-// controllersOff names the controllers that need a kubelet, a cloud or a signer
-// to be of use, or that punish the absence of one.
+// controllersOff returns the names of controllers that need a kubelet, a cloud
+// or a signer, or that react to its absence.
 func controllersOff() []string {
 	return []string{
 		"node-lifecycle-controller", "taint-eviction-controller", "device-taint-eviction-controller",

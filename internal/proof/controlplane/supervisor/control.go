@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Control carries out the commands that it reads from in, one a line: "kill
-// COMPONENT" and "restart". For each it writes one line to out, "ok" or "error:
-// " and the error as a quoted string. It returns at the end of the input.
+// Control reads commands from in, one per line: "kill COMPONENT" and "restart".
+// For each command it writes one line to out: "ok", or "error: " and the error
+// as a quoted string. It returns at the end of the input.
 func (s *Supervisor) Control(ctx context.Context, in io.Reader, out io.Writer) error {
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {

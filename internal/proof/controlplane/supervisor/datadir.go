@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A dataDir is the folder that outlives the control plane's processes: etcd's
-// data, certificates, ports, logs.
+// A dataDir is the folder that outlives the control plane's processes. It
+// contains etcd's data, certificates, ports and logs.
 type dataDir struct {
 	path      string
 	temporary bool
@@ -19,7 +19,7 @@ type dataDir struct {
 	ports     ports
 }
 
-// openDataDir locks the folder, or a new temporary one if path is empty, and
+// openDataDir locks the folder, or a new temporary folder if path is empty, and
 // creates missing files in it.
 func openDataDir(path string, apiServerPort int) (*dataDir, error) {
 	d := &dataDir{path: path, temporary: path == ""}
@@ -77,8 +77,8 @@ func (d *dataDir) complete(apiServerPort int) error {
 	return nil
 }
 
-// assignPorts takes the ports of the last time, or free ones if this is the
-// first or another port is asked for.
+// assignPorts chooses the ports of the previous start. It chooses free ports at
+// the first start, and if another port is requested.
 func (d *dataDir) assignPorts(apiServerPort int) error {
 	text, err := os.ReadFile(d.file("ports.json"))
 	switch {
@@ -104,7 +104,7 @@ func (d *dataDir) assignPorts(apiServerPort int) error {
 	return nil
 }
 
-// close gives the lock back and removes a temporary folder.
+// close releases the lock and removes a temporary folder.
 func (d *dataDir) close() error {
 	err := d.lock.Close()
 	if d.temporary {

@@ -5,14 +5,15 @@ import (
 	"fmt"
 )
 
-// ErrStopped is the answer to a request when the Supervisor no longer runs.
+// ErrStopped is the error of a request after the Supervisor has stopped.
 var ErrStopped = errors.New("the control plane has stopped")
 
-// ExitError says that a component ended without being asked to.
+// ExitError is the error of a component that ended without a request.
 type ExitError struct {
-	// Component is its name.
+	// Component is the name of the component.
 	Component string
-	// Status is how it ended, such as "exit status 1" or "signal: killed".
+	// Status describes how it ended, such as "exit status 1" or "signal:
+	// killed".
 	Status string
 	// Log is the file with its output. It is deleted with a temporary data
 	// directory.

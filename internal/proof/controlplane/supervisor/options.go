@@ -16,29 +16,29 @@ const DefaultTimeout = 3 * time.Minute
 
 // Options configure a Supervisor. Nil and zero fields mean the defaults.
 type Options struct {
-	// Executable is the program that has the components as sub-commands; by
-	// default the running one.
+	// Executable is the program that has the components as sub-commands.
+	// Defaults to the running program.
 	Executable string
-	// DataDir is created when missing, and kept. By default a temporary
-	// directory is used, and removed at the end.
+	// DataDir is the data directory. It is created if it does not exist, and is
+	// kept. Defaults to a temporary directory, which is removed at the end.
 	DataDir string
-	// Kubeconfig is the file that receives the administrator's kubeconfig, by
-	// default one in the data directory.
+	// Kubeconfig is the file for the administrator's kubeconfig. Defaults to a
+	// file in the data directory.
 	Kubeconfig string
-	// Port is the API server's port. By default the data directory's last one,
-	// or a free one.
+	// Port is the API server's port. Defaults to the last port of the data
+	// directory, or a free one.
 	Port int
-	// Scheduler also starts a kube-scheduler.
+	// Scheduler also starts a kube-scheduler. Defaults to false.
 	Scheduler bool
-	// Timeout bounds each start, by default [DefaultTimeout].
+	// Timeout limits each start. Defaults to [DefaultTimeout].
 	Timeout time.Duration
-	// Flags are further flags by component; where a flag may stand once, they
-	// override the Supervisor's.
+	// Flags are additional flags by component. They override the Supervisor's
+	// flags.
 	Flags map[string][]string
-	// Progress receives one line per component; by default nothing is written.
+	// Progress receives one line per component. Defaults to no output.
 	Progress io.Writer
-	// Ready is called once with the path of the kubeconfig, when the control
-	// plane is ready for the first time.
+	// Ready is called once, with the path of the kubeconfig, when the control
+	// plane is ready for the first time. Defaults to nil.
 	Ready func(kubeconfig string)
 }
 

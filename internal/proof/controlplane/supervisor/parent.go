@@ -12,8 +12,8 @@ const parentInterval = 500 * time.Millisecond
 // ErrParentEnded is the cause of the end of a context of [WithParent].
 var ErrParentEnded = errors.New("the process that started this one has ended")
 
-// WithParent returns a context that also ends when the process that started
-// this one has ended, however it did.
+// WithParent returns a context that also ends when the process has ended that
+// started this one.
 func WithParent(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
@@ -23,7 +23,7 @@ func WithParent(ctx context.Context) (context.Context, context.CancelCauseFunc) 
 	return ctx, cancel
 }
 
-// until returns when ctx ends or the parent is no longer the first one.
+// until returns when ctx ends or the parent is not first any more.
 func until(ctx context.Context, first int, parent func() int) {
 	tick := time.NewTicker(parentInterval)
 	defer tick.Stop()

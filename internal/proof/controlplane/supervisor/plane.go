@@ -91,8 +91,8 @@ func (p *plane) late(ctx context.Context, c component, lacks error) error {
 		c.name, p.options.Timeout, lacks, tail(p.data.log(c.name)))
 }
 
-// failure returns the error of the first child that ended unasked, and nil if
-// there is none.
+// failure returns the error of the first child that ended without a request, or
+// nil.
 func (p *plane) failure() error {
 	for _, c := range p.components {
 		if ch := p.children[c.name]; ch != nil && ch.gone() {
@@ -114,8 +114,8 @@ func (p *plane) kill(name string) error {
 	return nil
 }
 
-// restart starts the components that are down; if none is, it stops all of them
-// first.
+// restart starts the components that are down. If none is down, it first stops
+// all of them.
 func (p *plane) restart(ctx context.Context) error {
 	if len(p.children) == len(p.components) {
 		p.stop()
@@ -123,7 +123,7 @@ func (p *plane) restart(ctx context.Context) error {
 	return p.start(ctx)
 }
 
-// stop ends all children, the last started first.
+// stop ends all children in the reverse order of their start.
 func (p *plane) stop() {
 	for _, c := range slices.Backward(p.components) {
 		if ch := p.children[c.name]; ch != nil {

@@ -9,7 +9,7 @@ import (
 	"strconv"
 )
 
-// host is the only address on which anything listens.
+// host is the only address on which the components listen.
 const host = "127.0.0.1"
 
 // Free ports are looked for below 32768, where the usual systems begin to take
@@ -34,8 +34,8 @@ func address(port int) string {
 	return net.JoinHostPort(host, strconv.Itoa(port))
 }
 
-// choosePorts returns four different ports that are free now; the API server's
-// is the given one unless that is 0.
+// choosePorts returns four different free ports. The API server's port is
+// apiServer unless that is 0.
 func choosePorts(apiServer int) (ports, error) {
 	var held []io.Closer
 	defer func() {
@@ -72,7 +72,7 @@ func holdPort(given bool, port int) (io.Closer, int, error) {
 		lowestPort, highestPort, portAttempts, last)
 }
 
-// free returns an error for every port of p that is taken.
+// free returns an error for every port in p that is in use.
 func (p ports) free() error {
 	var errs []error
 	for _, port := range []int{p.APIServer, p.Etcd, p.EtcdPeer, p.Scheduler} {

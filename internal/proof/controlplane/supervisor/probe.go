@@ -19,7 +19,8 @@ const (
 	probeAnswer = 2 << 10
 )
 
-// newProbe returns a client that trusts the control plane and is its administrator.
+// newProbe returns a client that trusts the control plane and has the
+// administrator's certificate.
 func newProbe(d *dataDir) (*http.Client, error) {
 	k, err := d.kubeconfig(adminName)
 	if err != nil {
@@ -44,7 +45,7 @@ func newProbe(d *dataDir) (*http.Client, error) {
 	}, nil
 }
 
-// probe returns nil when all the URLs answer 200, and otherwise the first other
+// probe returns nil if all URLs answer 200, and otherwise the first other
 // answer.
 func probe(ctx context.Context, c *http.Client, urls []string) error {
 	for _, url := range urls {

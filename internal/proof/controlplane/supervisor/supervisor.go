@@ -14,14 +14,15 @@ type Supervisor struct {
 	over     chan struct{} // closed when Run has returned
 }
 
-// A request is answered by the goroutine of Run, which owns the children.
+// A request is handled by the goroutine of Run, which owns the children.
 type request struct {
 	kill   string // the component to kill; empty asks for a restart
 	answer chan error
 }
 
-// New returns a Supervisor that has not started anything. The error joins all
-// faults of the options.
+// New returns a Supervisor. It does not start it.
+//
+// Errors: all mistakes in the options, joined.
 func New(o *Options) (*Supervisor, error) {
 	options, err := o.withDefaults()
 	if err != nil {
@@ -30,9 +31,9 @@ func New(o *Options) (*Supervisor, error) {
 	return &Supervisor{options: options, requests: make(chan request), over: make(chan struct{})}, nil
 }
 
-// Run starts the control plane and returns when it has stopped again: nil
-// because ctx ended, else an error. When a component ended unasked, the error
-// is an [*ExitError]. That ctx ended, and its cause, is a line of the progress.
+// Run starts the control plane, and returns when it has stopped: nil if ctx has
+// ended, otherwise an error. If a component ended without a request, the error
+// is an [*ExitError]. The end of ctx and its cause are a line of the progress.
 // Run may be called once.
 func (s *Supervisor) Run(ctx context.Context) (err error) {
 	defer close(s.over)
@@ -79,7 +80,7 @@ func (s *Supervisor) serve(ctx context.Context, p *plane) error {
 	}
 }
 
-// publish writes the administrator's kubeconfig to its place and returns that.
+// publish writes the administrator's kubeconfig, and returns its path.
 func (s *Supervisor) publish(d *dataDir) (string, error) {
 	if s.options.Kubeconfig == "" {
 		return d.file(adminName + ".kubeconfig"), nil
@@ -91,7 +92,8 @@ func (s *Supervisor) publish(d *dataDir) (string, error) {
 	return s.options.Kubeconfig, k.write(s.options.Kubeconfig)
 }
 
-// serve answers the request. An error means that the control plane cannot go on.
+// serve handles the request. An error means that the control plane cannot
+// continue.
 func (r request) serve(ctx context.Context, p *plane) error {
 	if r.kill != "" {
 		r.answer <- p.kill(r.kill)
@@ -102,15 +104,15 @@ func (r request) serve(ctx context.Context, p *plane) error {
 	return err
 }
 
-// Kill ends the named component as kill -9 does, and returns once its process
-// has ended. It stays down until Restart.
+// Kill ends the named component as kill -9 does, and returns after its process
+// has ended. The component stays down until Restart.
 func (s *Supervisor) Kill(ctx context.Context, component string) error {
 	return s.ask(ctx, request{kill: component})
 }
 
-// Restart starts the components that Kill has ended and returns when all are
+// Restart starts the components that Kill has ended, and returns when all are
 // ready. If there are none, it stops the whole control plane and starts it
-// again on the same data and ports.
+// again with the same data and ports.
 func (s *Supervisor) Restart(ctx context.Context) error {
 	return s.ask(ctx, request{})
 }

@@ -52,7 +52,7 @@ func run(args []string) error {
 	}
 }
 
-// made returns the page that the results in a file make.
+// made returns the page for the results in a file.
 func made(results string) ([]byte, error) {
 	text, err := os.ReadFile(results)
 	if err != nil {
@@ -65,7 +65,7 @@ func made(results string) ([]byte, error) {
 	return all.page(source)
 }
 
-// machine is the first line of the results.
+// machine is the first line of the results. It describes the machine.
 type machine struct {
 	Commit   string  `json:"commit"`
 	Date     string  `json:"date"`
@@ -75,13 +75,13 @@ type machine struct {
 	Load     float64 `json:"load"`
 }
 
-// begin makes a file of results that has none yet.
+// begin creates a file of results without any.
 func begin(file, commit string) error {
 	m := machine{
 		Commit: commit, Date: time.Now().UTC().Format(time.DateOnly), Go: strings.TrimPrefix(runtime.Version(), "go"),
 		Platform: runtime.GOOS + "/" + runtime.GOARCH, Cores: runtime.NumCPU(),
 	}
-	if load, err := os.ReadFile("/proc/loadavg"); err == nil { // only Linux has it
+	if load, err := os.ReadFile("/proc/loadavg"); err == nil { // the file exists only on Linux
 		if _, err := fmt.Sscan(string(load), &m.Load); err != nil {
 			return fmt.Errorf("reading the load: %w", err)
 		}

@@ -20,7 +20,7 @@ import (
 //go:embed proof.md
 var source string
 
-// page returns the page that a source makes of the results.
+// page returns the page for the results, made from the template source.
 func (a *all) page(source string) ([]byte, error) {
 	t, err := template.New("internal/proof/published/page/proof.md").Funcs(template.FuncMap{
 		"workload": a.workload,
@@ -42,8 +42,8 @@ func (a *all) page(source string) ([]byte, error) {
 	return b.Bytes(), a.forgotten()
 }
 
-// workload returns the cells of a controller that is explored until something
-// is found, and then to the end.
+// workload returns the cells of a controller that is explored until there is a
+// finding, and then to the end.
 func (a *all) workload(test string) (string, error) {
 	found, err := a.one(true, test)
 	if err != nil {
@@ -58,8 +58,8 @@ func (a *all) workload(test string) (string, error) {
 		seconds(found.Elapsed), plan(rest)), nil
 }
 
-// pair returns the cells of the version with a bug, and of the one without.
-// They have the same test, or one each.
+// pair returns the cells of the version with a bug and of the version without
+// it. They have the same test, or one test each.
 func (a *all) pair(tests ...string) (string, error) {
 	bug, err := a.one(true, tests[0])
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package apart measures caches, each in its own process, against one server in
-// another process, so that the cost of one is not counted for the next.
+// Package apart measures caches against one server. Each cache and the server
+// run in their own process, so that the cost of one does not affect the others.
 package apart
 
 import (
@@ -20,9 +20,10 @@ import (
 	"github.com/homeostat/homeostat/internal/proof/bench/cache/load"
 )
 
-// A Program measures the Implementations and prints the results as benchmarks do.
+// A Program measures the Implementations, and prints the results in the format
+// of benchmarks.
 type Program struct {
-	Name            string // of the benchmark
+	Name            string // the name of the benchmark
 	Implementations []string
 	Measure         func(impl, url string, pods int) ([]Value, error)
 }
@@ -33,8 +34,8 @@ type Value struct {
 	Unit string
 }
 
-// Main reads the flags and runs p. Each process runs the same program: the first
-// one starts the others.
+// Main parses the flags and runs p. Each process runs the same program. The
+// first one starts the others.
 func (p Program) Main() {
 	o := options{}
 	flag.IntVar(&o.pods, "pods", 100_000, "number of Pods")
@@ -90,7 +91,7 @@ func (p Program) run(o *options) error {
 	return nil
 }
 
-// startProfile writes a profile to a file, if there is one.
+// startProfile writes a profile to a file, unless path is empty.
 func startProfile(path string) (stop func() error, err error) {
 	if path == "" {
 		return func() error { return nil }, nil
@@ -108,7 +109,7 @@ func startProfile(path string) (stop func() error, err error) {
 	}, nil
 }
 
-// serve is the server, until its parent closes the standard input.
+// serve runs the server until its parent closes standard input.
 func serve(o *options) error {
 	shape, err := load.Shape(o.shape)
 	if err != nil {
@@ -123,7 +124,7 @@ func serve(o *options) error {
 		return fmt.Errorf("listening: %w", err)
 	}
 	fmt.Printf("http://%s %d\n", listener.Addr(), s.Size())
-	go func() { // the parent's end is this process's end
+	go func() { // this process ends when its parent does
 		_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
 		os.Exit(0)
 	}()
@@ -155,8 +156,8 @@ func (p Program) measureAll(impls []string, o *options) error {
 	return nil
 }
 
-// startServer starts this program as the server, and tells its URL and the size
-// of its Pods.
+// startServer starts this program as the server. It returns the server's URL
+// and the size of its Pods.
 func startServer(self string) (url, size string, stop func(), err error) {
 	server := exec.Command(self, append(slices.Clone(os.Args[1:]), "-serve")...)
 	server.Stderr = os.Stderr
@@ -184,8 +185,8 @@ func startServer(self string) (url, size string, stop func(), err error) {
 	return url, size, stop, nil
 }
 
-// Order makes the server send count events, one every so often ("" for as fast
-// as it can), and returns when it has.
+// Order makes the server send count events at the interval every, or as fast as
+// possible if it is empty. It returns after the last one.
 func Order(url string, count int, every string) error {
 	order := fmt.Sprintf("%s/events?count=%d&every=%s", url, count, every)
 	answer, err := http.Post(order, "", http.NoBody)

@@ -20,7 +20,7 @@ func Heap() runtime.MemStats {
 	return stats
 }
 
-// CPUTime is the processor time of this process on all cores.
+// CPUTime returns the processor time of this process on all cores.
 func CPUTime() (time.Duration, error) {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
@@ -29,7 +29,7 @@ func CPUTime() (time.Duration, error) {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano()), nil
 }
 
-// PeakRSS is the most memory that this process has had, in bytes.
+// PeakRSS returns the highest memory use of this process so far, in bytes.
 func PeakRSS() (int64, error) {
 	text, err := os.ReadFile("/proc/self/status")
 	if err != nil {

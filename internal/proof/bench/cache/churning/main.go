@@ -1,9 +1,9 @@
 // Command churning measures the processor time of a whole controller while the
-// status of Pods changes at a steady rate: from the bytes over HTTP and the
-// cache to the queue and the reconciler, which looks at the Pod and writes
-// nothing. Each implementation runs in a process of its own against one server
-// process. "homeostat-decoding-all" is Homeostat with a client whose watches
-// decode every spec, also those that have not changed.
+// status of Pods changes at a steady rate. It includes HTTP, the cache, the
+// queue and the reconciler, which reads the Pod and writes no objects. Each
+// implementation runs in its own process against one server process.
+// "homeostat-decoding-all" is Homeostat with a client whose watches decode
+// every spec, even if it has not changed.
 //
 //	go run ./cache/churning -pods 20000
 package main

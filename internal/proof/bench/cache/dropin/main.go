@@ -1,7 +1,7 @@
-// Command dropin prints how much of the heap a shared informer of 20,000 Pods
-// takes, and how long its first list took: client-go's, or the one of package
-// clientgo. It is no benchmark of package testing, because informers keep a
-// second copy of each object in tests.
+// Command dropin prints how much heap a shared informer of 20,000 Pods uses,
+// and how long its first list took. The informer is client-go's or the one of
+// package clientgo. It is not a benchmark of package testing, because informers
+// keep a second copy of each object in tests.
 //
 //	go run ./cache/dropin client-go; go run ./cache/dropin clientgo
 package main

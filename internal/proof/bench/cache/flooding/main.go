@@ -1,8 +1,9 @@
-// Command flooding measures how long a fresh update waits to be reconciled
-// while the objects of a first list wait for theirs: from the server, which
-// writes the time of sending into the resourceVersion, over HTTP, the cache and
-// the queue to the reconciler. A reconcile takes a millisecond. Each
-// implementation runs in a process of its own against one server process.
+// Command flooding measures how long a new update waits to be reconciled while
+// the objects of a first list wait for their first reconcile. The time includes
+// the server, HTTP, the cache, the queue and the reconciler. The server writes
+// the time of sending into the resourceVersion. A reconcile takes a
+// millisecond. Each implementation runs in its own process against one server
+// process.
 //
 //	go run ./cache/flooding -pods 100000
 package main
@@ -37,8 +38,8 @@ func main() {
 	}.Main()
 }
 
-// A flood is the first reconciles of all Pods, and the updates that come in
-// between.
+// A flood consists of the first reconciles of all Pods, and the updates during
+// that time.
 type flood struct {
 	pods, updates int
 	began         time.Time
@@ -47,11 +48,11 @@ type flood struct {
 	mu          sync.Mutex // guards the fields below
 	first, last time.Duration
 	known       map[string]struct{} // names of Pods that have been reconciled
-	versions    map[string]struct{} // of updates
+	versions    map[string]struct{} // the resourceVersions of updates
 	late        []time.Duration
 }
 
-// enough reconciles show that the flood has begun.
+// enough is the number of reconciles after which the flood counts as running.
 const enough = 100
 
 func (f *flood) reconcile(pod *corev1.Pod) {

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Shape returns the function that makes the Pods of that name: "full", "plain"
-// or "unlike".
+// Shape returns the function that makes Pods of the shape "full", "plain" or
+// "unlike".
 func Shape(name string) (func(n int) *corev1.Pod, error) {
 	switch name {
 	case "full":
@@ -26,8 +26,8 @@ func Shape(name string) (func(n int) *corev1.Pod, error) {
 
 const tokenPath = "/var/run/secrets/kubernetes.io/serviceaccount" //nolint:gosec // a path
 
-// Plain returns Pod n as kubectl create deployment and a kubelet leave it: one
-// container, the volume with its token, and nothing else.
+// Plain returns Pod n with the fields that kubectl create deployment and a
+// kubelet write: one container and the volume with its token.
 func Plain(n int) *corev1.Pod {
 	deployment := n / Replicas
 	// Replicas are created within seconds of one another.

@@ -13,14 +13,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Replicas of each Deployment.
+// Replicas is the number of Pods of each Deployment.
 const Replicas = 50
 
-// Nodes that the Pods run on.
+// Nodes is the number of nodes on which the Pods run.
 const Nodes = 5000
 
-// Pod returns Pod n as a kubelet leaves it: about 4.7 KB of protobuf, with a
-// sidecar, three volumes, probes, and the usual fields of manifests.
+// Pod returns Pod n with the fields that a kubelet writes: about 4.7 KB of
+// protobuf, with a sidecar, three volumes, probes, and the usual fields of
+// manifests.
 func Pod(n int) *corev1.Pod {
 	deployment, created := n/Replicas, metav1.NewTime(time.Date(2026, 1, 1, 0, 0, n%86400, 0, time.UTC))
 	name := fmt.Sprintf("service-%d-%s-%s", deployment, hex(deployment, 10), suffix(n))
@@ -88,7 +89,7 @@ func fieldRef(path string) *corev1.ObjectFieldSelector {
 	return &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: path}
 }
 
-// token is the volume of a Pod's own token.
+// token returns the name of the volume with a Pod's token.
 func token(n int) string { return "kube-api-access-" + suffix(n) }
 
 func spec(n int) corev1.PodSpec {
@@ -217,7 +218,7 @@ func uid(n int) string {
 // suffix returns five digits that differ for each n below a million.
 func suffix(n int) string { return fmt.Sprintf("%05x", n*7919%(1<<20)) }
 
-// hex returns digits that differ for each n as those of a hash do.
+// hex returns digits that look like a hash and differ for each n.
 func hex(n, length int) string {
 	out := make([]byte, length)
 	state := uint64(n+1) * 0x9e3779b97f4a7c15

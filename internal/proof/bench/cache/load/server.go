@@ -23,19 +23,19 @@ const (
 )
 
 // A Server answers lists (in pages) and streaming lists of Pods in protobuf,
-// from bytes that it has made before. A POST to /events makes it send count
-// events to a watch, one every so often.
+// from prepared bytes. A POST to /events makes it send a number of events to a
+// watch at an interval.
 type Server struct {
 	events [][]byte // framed watch events
 	pods   []corev1.Pod
 	orders chan order // taken by one of the watches
 
-	sending sync.Mutex // held while an order is carried out: guards updates
+	sending sync.Mutex // held during an order; guards updates
 	updates []update
 }
 
-// NewServer returns a server of count Pods in the order of namespace and name,
-// as etcd has them. Pod n is made by shape.
+// NewServer returns a server of count Pods, sorted by namespace and name as in
+// etcd. shape makes Pod n.
 func NewServer(count int, shape func(n int) *corev1.Pod) (*Server, error) {
 	s := &Server{pods: make([]corev1.Pod, count), orders: make(chan order)}
 	for n := range s.pods {
@@ -56,7 +56,7 @@ func NewServer(count int, shape func(n int) *corev1.Pod) (*Server, error) {
 	return s, err
 }
 
-// Size is the mean size of a Pod in protobuf.
+// Size returns the mean size of a Pod in protobuf.
 func (s *Server) Size() int {
 	sum := 0
 	for n := range s.pods {
@@ -69,7 +69,8 @@ func encoder() runtime.Encoder {
 	return scheme.Codecs.EncoderForVersion(protobuf.NewSerializer(scheme.Scheme, scheme.Scheme), corev1.SchemeGroupVersion)
 }
 
-// frame returns a watch event as it is sent: its length, then its bytes.
+// frame returns a watch event in the form in which it is sent: its length,
+// followed by its bytes.
 func frame(kind watch.EventType, object runtime.Object) ([]byte, error) {
 	raw, err := runtime.Encode(encoder(), object)
 	if err != nil {

@@ -7,15 +7,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Unlike returns Pod n with no text that a Pod of another Deployment has: the
-// worst there is for sharing. Numbers and quantities are those of Pod.
+// Unlike returns Pod n without texts that Pods of other Deployments have, which
+// is the worst case for sharing. Numbers and quantities are as in Pod.
 func Unlike(n int) *corev1.Pod {
 	p := Pod(n)
 	mark(reflect.ValueOf(p).Elem(), fmt.Sprint("-", n/Replicas))
 	return p
 }
 
-// mark appends to every text within v.
+// mark appends by to every text in v.
 func mark(v reflect.Value, by string) {
 	switch v.Kind() {
 	case reflect.String:

@@ -12,25 +12,26 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// An order is one for events.
+// An order is a request for events.
 type order struct {
 	count int
-	every time.Duration // 0 for as fast as the watch takes them
+	every time.Duration // 0 means as fast as possible
 	ended chan error
 }
 
 const (
-	// fresh is how many Pods are updated: the last ones, which wait longest for
-	// their first reconcile.
+	// fresh is the number of Pods that are updated. They are the last ones,
+	// which wait longest for their first reconcile.
 	fresh = 2000
-	// stride goes through them in another order, as kubelets do.
+	// stride is the step by which updates go through them, so that their order
+	// differs from the list's.
 	stride = 7919
 	// first is a resourceVersion with as many digits as a time in nanoseconds.
 	first = 1_000_000_000_000_000_000
 )
 
-// SentAt tells when the Server has sent this version of pod: its updates have
-// the time as their resourceVersion.
+// SentAt returns when the Server has sent this version of pod. Updates have the
+// time as their resourceVersion.
 func SentAt(pod *corev1.Pod) (at time.Time, ok bool) {
 	n, err := strconv.ParseInt(pod.ResourceVersion, 10, 64)
 	return time.Unix(0, n), err == nil && n > first
@@ -55,7 +56,7 @@ func (s *Server) order(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// watch carries out orders until the client goes.
+// watch executes orders until the client closes the connection.
 func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 	for {
 		select {
@@ -70,8 +71,8 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 // An update is a framed event with room for another resourceVersion.
 type update struct{ frame, version []byte }
 
-// updatesOf returns the updates that are sent one after the other, over and
-// over: Pods are no longer ready, then they are again.
+// updatesOf returns the updates that are sent repeatedly, one after the other.
+// Pods become unready, and then ready again.
 func updatesOf(pods []corev1.Pod) ([]update, error) {
 	last := pods[max(0, len(pods)-fresh):]
 	all := make([]update, 2*len(last))
@@ -94,7 +95,8 @@ func updatesOf(pods []corev1.Pod) ([]update, error) {
 	return all, nil
 }
 
-// unready returns pod as the kubelet leaves it when a probe has failed.
+// unready returns pod with the status that the kubelet writes after a failed
+// probe.
 func unready(pod *corev1.Pod) *corev1.Pod {
 	pod = pod.DeepCopy()
 	now := metav1.NewTime(pod.CreationTimestamp.Add(time.Hour))

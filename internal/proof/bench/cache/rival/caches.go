@@ -1,5 +1,6 @@
-// Package rival has the caches and the loops that are measured, over HTTP and
-// protobuf: ours, those of client-go and controller-runtime, and the floor.
+// Package rival contains the caches and the loops that are measured over HTTP
+// with protobuf: ours, client-go's, controller-runtime's, and the minimum,
+// which only decodes.
 package rival
 
 import (
@@ -23,11 +24,10 @@ import (
 	"github.com/homeostat/homeostat/informer"
 )
 
-// A Cache is one that has synced.
+// A Cache is a cache that has synced.
 type Cache struct{ Len func() int }
 
-// A start fills a cache and calls heard for each event from the first one on,
-// if it is not nil.
+// A start fills a cache. It calls heard, which may be nil, for each event.
 type start struct {
 	name string
 	run  func(ctx context.Context, url string, heard func()) (Cache, error)
@@ -56,8 +56,8 @@ func Caches() (names []string) {
 	return names
 }
 
-// Sync fills the cache of that name from the server at url, and keeps it up to
-// date until ctx ends. If heard is not nil, it is called for each event.
+// Sync fills the cache with this name from the server at url, and keeps it up
+// to date until ctx ends. It calls heard, which may be nil, for each event.
 func Sync(ctx context.Context, name, url string, heard func()) (Cache, error) {
 	at := slices.Index(Caches(), name)
 	if at < 0 {

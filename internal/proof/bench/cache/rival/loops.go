@@ -25,7 +25,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// A Work looks at a Pod that is due, as the cache has it.
+// A Work reads a Pod that is being reconciled from the cache.
 type Work func(pod *corev1.Pod)
 
 type loop struct {
@@ -51,8 +51,8 @@ func Loops() (names []string) {
 	return names
 }
 
-// Loop runs the loop of that name until ctx ends: a cache of the Pods of the
-// server at url, a queue, and workers that call work.
+// Loop runs the loop with this name until ctx ends. It consists of a cache for
+// the Pods of the server at url, a queue, and workers that call work.
 func Loop(ctx context.Context, name, url string, workers int, work Work) error {
 	at := slices.Index(Loops(), name)
 	if at < 0 {
@@ -61,11 +61,11 @@ func Loop(ctx context.Context, name, url string, workers int, work Work) error {
 	return loops()[at].run(ctx, url, workers, work)
 }
 
-// Pods is a client of Pods.
+// Pods is a client for Pods.
 type Pods = informer.Client[*corev1.Pod, *corev1.PodList]
 
-// wrapped hides that a client is one of client-go's, so that its watches are
-// client-go's own.
+// wrapped hides that a client is client-go's own, so that its watches are
+// client-go's.
 type wrapped struct{ Pods }
 
 func ourLoop(through func(Pods) Pods) func(ctx context.Context, url string, workers int, work Work) error {

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// A mapper knows Pods alone, so that controller-runtime need not ask the server.
+// A mapper maps only Pods, so that controller-runtime need not ask the server.
 type mapper struct{ meta.RESTMapper }
 
 func (mapper) RESTMapping(kind schema.GroupKind, _ ...string) (*meta.RESTMapping, error) {

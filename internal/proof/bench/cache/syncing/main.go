@@ -1,6 +1,6 @@
-// Command syncing measures the cost of filling a cache with Pods over HTTP:
-// time, peak memory of the process, and memory that stays. Each implementation
-// runs in its own process against one server process.
+// Command syncing measures the cost of filling a cache with Pods over HTTP: the
+// time, the peak memory of the process, and the memory that remains in use.
+// Each implementation runs in its own process against one server process.
 //
 //	go run ./cache/syncing -pods 100000
 package main

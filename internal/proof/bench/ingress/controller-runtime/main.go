@@ -1,8 +1,8 @@
-// Command controller-runtime keeps an Ingress for each Service, as one writes
-// it with controller-runtime: For, Owns, CreateOrUpdate and owner references.
-// It deletes the Ingress of a Service that is deleted or has opted out: the
-// garbage collector does not run in the benchmark, or it would do that work of
-// one program and not of the others.
+// Command controller-runtime keeps an Ingress for each Service, with the usual
+// means of controller-runtime: For, Owns, CreateOrUpdate and owner references.
+// It deletes the Ingress of a Service that is deleted or has opted out, because
+// the garbage collector does not run in the benchmark. Otherwise the collector
+// would do this work for one program and not for the others.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Package desired has the Ingress that both rivals of ingress-per-service make
-// of a Service.
+// Package desired makes the Ingress of a Service for both rivals of
+// ingress-per-service.
 package desired
 
 import (
@@ -7,7 +7,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 )
 
-// Workers is how many keys each program reconciles at once.
+// Workers is the number of keys that each program reconciles at the same time.
 const Workers = 4
 
 // Wanted reports whether a Service wants an Ingress.
@@ -15,7 +15,7 @@ func Wanted(s *corev1.Service) bool {
 	return s.DeletionTimestamp == nil && s.Labels["ingress.homeostat.dev/expose"] == "true" && len(s.Spec.Ports) > 0
 }
 
-// Spec of the Ingress of a Service.
+// Spec returns the spec of a Service's Ingress.
 func Spec(s *corev1.Service) networkingv1.IngressSpec {
 	pathType := networkingv1.PathTypePrefix
 	return networkingv1.IngressSpec{Rules: []networkingv1.IngressRule{{

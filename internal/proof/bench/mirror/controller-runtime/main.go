@@ -26,7 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// atOnce is how many copies are written at a time.
+// atOnce is the number of copies that are written at the same time.
 const atOnce = 10
 
 type reconciler struct {

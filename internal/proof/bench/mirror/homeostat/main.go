@@ -20,7 +20,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// atOnce is how many copies are written at a time.
+// atOnce is the number of copies that are written at the same time.
 const atOnce = 10
 
 func main() {

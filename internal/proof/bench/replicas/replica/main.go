@@ -1,6 +1,6 @@
-// Command replica is one replica of a controller of ConfigMaps or Pods that
-// does nothing with them. For each line of its standard input it prints its
-// resource usage since its start, as a line of JSON; it stops at the end of the
+// Command replica is one replica of a controller of ConfigMaps or Pods whose
+// reconciler has no effect. For each line of standard input it prints its
+// resource usage since its start as a line of JSON. It stops at the end of the
 // input.
 package main
 
@@ -43,7 +43,7 @@ func main() {
 	}
 }
 
-// replica is the program, with its counters.
+// replica is the program with its counters.
 type replica struct {
 	objects              func() int
 	received, reconciles atomic.Int64
@@ -115,7 +115,7 @@ func (r *replica) dial(ctx context.Context, network, address string) (net.Conn, 
 	return &counted{c, &r.received}, nil
 }
 
-// counted is a connection whose received bytes are counted.
+// counted is a connection that counts the received bytes.
 type counted struct {
 	net.Conn
 
@@ -128,8 +128,8 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// answer prints the usage, until the input ends. "measure" asks for everything,
-// any other line only for cheap measurements.
+// answer prints the usage for each line of input. The line "measure" requests
+// all measurements, and other lines only cheap ones.
 func (r *replica) answer() {
 	out := json.NewEncoder(os.Stdout)
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
@@ -152,10 +152,10 @@ func (r *replica) answer() {
 	}
 }
 
-// processor is the processor time of this process.
+// processor returns the processor time of this process.
 func processor() time.Duration {
 	var u syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // of oneself it is always allowed
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // it cannot fail for this process
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 

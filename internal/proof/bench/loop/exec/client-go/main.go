@@ -1,5 +1,5 @@
-// Command client-go is a controller of ConfigMaps that ends in its first reconcile,
-// as people write it without an SDK.
+// Command client-go is a controller of ConfigMaps that exits in its first
+// reconcile, written without an SDK.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command controller-runtime is a controller of ConfigMaps that ends in its
+// Command controller-runtime is a controller of ConfigMaps that exits in its
 // first reconcile.
 package main
 

@@ -1,4 +1,5 @@
-// Command homeostat is a controller of ConfigMaps that ends in its first reconcile.
+// Command homeostat is a controller of ConfigMaps that exits in its first
+// reconcile.
 package main
 
 import (
