@@ -4,21 +4,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
-	"path"
-	"reflect"
-	"strings"
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/watchlist"
 
+	"github.com/homeostat/homeostat/informer/internal/clients"
 	"github.com/homeostat/homeostat/informer/internal/dropin"
 	"github.com/homeostat/homeostat/informer/internal/follow"
+	"github.com/homeostat/homeostat/informer/internal/itemwise"
+	"github.com/homeostat/homeostat/informer/internal/tree"
+	"github.com/homeostat/homeostat/informer/internal/versions"
 	"github.com/homeostat/homeostat/internal/absent"
 	"github.com/homeostat/homeostat/internal/bound"
 )
@@ -68,9 +71,10 @@ func (u untyped[T, L]) Get(ctx context.Context, name string, opts metav1.GetOpti
 	return u.untypedClient.Get(ctx, name, opts)
 }
 
-var _ wrapper = untyped[Object, runtime.Object]{}
+var _ clients.Wrapper = untyped[Object, runtime.Object]{}
 
-func (u untyped[T, L]) unwrap() any { return u.untypedClient }
+// Wrapped implements [clients.Wrapper].
+func (u untyped[T, L]) Wrapped() clients.Inner { return clients.Inner{Client: u.untypedClient} }
 
 // The errors of wrong arguments.
 var (
@@ -86,7 +90,7 @@ type source struct {
 	// namespaces, and if the client does not show its namespace with certainty.
 	namespace string
 	// reach describes which namespaces the client reads.
-	reach reach
+	reach clients.Reach
 	// server is the URL of the API server, or empty if the client does not show
 	// it.
 	server string
@@ -104,9 +108,9 @@ type source struct {
 	client string // the Go type of the client
 	// fake reports whether the client is a fake, which cannot stream lists.
 	fake bool
-	// itemwise can read the client's lists and watches object by object. It is nil
-	// if this is not possible.
-	itemwise *itemwise
+	// itemwise sends the requests of list and watch. It is nil for sources that
+	// are not made from a Client.
+	itemwise *itemwise.Reader
 	// returnsShared reports whether the client may retain the objects that it
 	// returns. They are copied before they are modified.
 	returnsShared bool
@@ -127,7 +131,7 @@ type source struct {
 // sourceOf returns the source of a client. It sends no request. The source of a
 // nil client has an error, which Validate returns.
 func sourceOf[T Object, L runtime.Object](c Client[T, L]) source {
-	if bound.IsNil(unwrapped(c)) {
+	if bound.IsNil(clients.Unwrapped(c)) {
 		return source{err: errNoClient}
 	}
 	if f, ok := any(c).(*follow.Client[T]); ok {
@@ -136,35 +140,45 @@ func sourceOf[T Object, L runtime.Object](c Client[T, L]) source {
 	if d, ok := any(c).(*dropin.Client[T]); ok {
 		return sourceOfListerWatcher(d)
 	}
-	reach := reachOf(c)
+	reach := clients.ReachOf(c)
 	namespace := ""
-	if reach.certainty == certain {
-		namespace = reach.namespace
+	if reach.Certainty == clients.Certain {
+		namespace = reach.Namespace
 	}
-	resource := resourceOf(c)
-	i := itemwiseOf[T](c, resource)
-	made := i.reading(source{
+	resource := clients.ResourceOf(c)
+	read := itemwise.New[T](c, client[T, L]{c}, resource)
+	made := source{
 		namespace: namespace,
 		reach:     reach,
-		server:    serverOf(c),
-		itemwise:  i,
+		server:    clients.ServerOf(c),
+		itemwise:  read,
 		resource:  resource,
-		scope:     saidScope(c),
-		list: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-			return c.List(ctx, opts)
-		},
-		watch:         c.Watch,
-		rest:          generatedOf(c),
+		scope:     clients.ScopeOf(c),
+
+		watch:         read.Watch,
+		rest:          clients.GeneratedOf(c),
 		client:        fmt.Sprintf("%T", c),
-		fake:          isFake(c),
-		returnsShared: returnsShared(c) && !i.isOn(),
-	})
-	list := made.list
+		fake:          clients.IsFake(c),
+		returnsShared: clients.ReturnsShared(c) && !read.IsOn(),
+	}
 	made.list = func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-		all, err := list(ctx, opts)
+		all, err := read.List(ctx, opts)
 		return made.genuine(all, err)
 	}
 	return made
+}
+
+// client is the [itemwise.Requests] of a Client.
+type client[T Object, L runtime.Object] struct{ of Client[T, L] }
+
+// List implements [itemwise.Requests].
+func (c client[T, L]) List(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+	return c.of.List(ctx, opts)
+}
+
+// Watch implements [itemwise.Requests].
+func (c client[T, L]) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+	return c.of.Watch(ctx, opts)
 }
 
 // genuine returns a list, or an error if the list cannot be the API server's.
@@ -175,281 +189,219 @@ func (s source) genuine(list runtime.Object, err error) (runtime.Object, error) 
 	return list, err
 }
 
-// saidScope returns the scope that a client declares for its kind, or the empty
-// string.
-func saidScope(client any) meta.RESTScopeName {
-	if says, ok := unwrapped(client).(interface{ Scope() meta.RESTScopeName }); ok {
-		return says.Scope()
+// sourceOfListerWatcher returns the source of a shared informer. A
+// ListerWatcher does not show whether it sends requests, so this is known only
+// after each call.
+func sourceOfListerWatcher[T Object](c *dropin.Client[T]) source {
+	made := source{
+		dropin: c, sends: &atomic.Bool{}, reach: clients.Reach{Certainty: clients.Certain},
+		unstreamed: watchlist.DoesClientNotSupportWatchListSemantics(c.ListerWatcher),
 	}
-	return ""
-}
-
-// isFake reports whether client is a fake of client-go. Fake clientsets declare
-// that they are fakes. Their typed clients record actions. All other fakes are
-// in a package named fake.
-func isFake(client any) bool {
-	client = unwrapped(client)
-	switch c := client.(type) {
-	case unstreamed:
-		return c.IsWatchListSemanticsUnSupported()
-	case recorder:
-		return true
+	made.list = func(ctx context.Context, opts metav1.ListOptions) (k8sruntime.Object, error) {
+		asked := &clients.Asked{Context: ctx}
+		list, err := c.List(asked, opts)
+		made.sends.Store(asked.IsRequest())
+		return made.genuine(list, err)
 	}
-	return path.Base(packageOf(client)) == "fake"
-}
-
-// example returns an empty object, from which the reflector learns the type.
-func example[T Object]() any {
-	if t := reflect.TypeFor[T](); t.Kind() == reflect.Pointer {
-		return reflect.New(t.Elem()).Interface()
+	made.watch = func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+		asked := &clients.Asked{Context: ctx}
+		w, err := c.Watch(asked, opts)
+		made.sends.Store(asked.IsRequest())
+		return w, err
 	}
-	return nil
+	return made
 }
 
-// returnsShared reports whether the client may retain the objects that it
-// returns. Only client-go's own clients are known not to, because they decode
-// each object separately.
-func returnsShared(client any) bool {
-	return isFake(client) || !strings.HasPrefix(packageOf(unwrapped(client)), "k8s.io/client-go/")
-}
+// isSimulated reports whether the answers do not come from an API server, as
+// far as this is known.
+func (s source) isSimulated() bool { return s.fake || s.sends != nil && !s.sends.Load() }
 
-// Clients of client-go do not show what they read. Only the functions below read
-// their unexported fields. They rely on these properties of client-go v0.37:
-//
-//   - A generated client embeds a struct with a field "resource", and so does
-//     its fake. The field is a plural name if there is a method GetClient, and
-//     otherwise a schema.GroupVersionResource.
-//   - The clients of packages dynamic and metadata, and their fakes, have the
-//     fields "resource" and "namespace". Clients that were generated before
-//     package gentype have a field "ns" instead of "namespace".
-//   - Clients have a field "client" that leads to a rest.RESTClient, and its
-//     field "base" is the URL of the server.
-//
-// If a property does not hold, the resource is derived from the Go type of a
-// built-in kind or is unknown, the server is unknown, and tests fail.
+// mayShare reports whether the client may retain the objects that the source
+// returns. They are copied before they are modified.
+func (s source) mayShare() bool { return s.returnsShared || s.sends != nil && !s.sends.Load() }
 
-// resourceOf returns the resource that a client of client-go reads. The client
-// may be a fake, or may be embedded in another type. Unknown parts are empty.
-func resourceOf(client any) (resource schema.GroupVersionResource) {
-	client = unwrapped(client)
-	const deepest = 6 // types that embed one another
-	for range deepest {
-		v := reflect.Indirect(reflect.ValueOf(client))
-		if field, ok := fieldOf(v, "resource"); ok {
-			return readResource(client, field)
+// unpacked returns a list with the objects of another list. The objects are
+// transformed, have their own memory, and share equal parts with other objects.
+func (r *reflectorStore[T]) unpacked(list k8sruntime.Object) (k8sruntime.Object, error) {
+	items, err := meta.ExtractListWithAlloc(list)
+	if err != nil {
+		return nil, err
+	}
+	accessor, err := meta.ListAccessor(list)
+	if err != nil {
+		return nil, err
+	}
+	for n, item := range items {
+		object, ok := item.(T)
+		if !ok {
+			return nil, wrongType[T](item)
 		}
-		if client = embeddedIn(v); client == nil {
-			break
+		if object, err = r.transform(object); err != nil {
+			return nil, err
 		}
-	}
-	return resource
-}
-
-// readResource returns the resource that a client's field contains.
-func readResource(client any, field reflect.Value) (resource schema.GroupVersionResource) {
-	if field.Type() == reflect.TypeFor[schema.GroupVersionResource]() {
-		part := func(name string) string { return field.FieldByName(name).String() }
-		return schema.GroupVersionResource{Group: part("Group"), Version: part("Version"), Resource: part("Resource")}
-	}
-	if c, ok := client.(requester); ok && field.Kind() == reflect.String {
-		return c.GetClient().APIVersion().WithResource(field.String())
-	}
-	return resource
-}
-
-// embeddedIn returns the first interface that a struct embeds, or nil.
-func embeddedIn(v reflect.Value) any {
-	if v.Kind() != reflect.Struct {
-		return nil
-	}
-	for n := range v.NumField() {
-		if f := v.Type().Field(n); f.Anonymous && f.IsExported() && f.Type.Kind() == reflect.Interface {
-			return v.Field(n).Interface()
+		if itemwise.Why(object) == nil {
+			r.sink.store.share(object)
 		}
+		items[n] = object
 	}
-	return nil
+	return &itemwise.List{Items: items, ListMeta: metav1.ListMeta{
+		ResourceVersion: accessor.GetResourceVersion(), Continue: accessor.GetContinue(),
+		RemainingItemCount: accessor.GetRemainingItemCount(),
+	}}, nil
 }
 
-// fieldOf returns a field of v or of a struct embedded in it.
-func fieldOf(v reflect.Value, name string) (reflect.Value, bool) {
-	if v.Kind() != reflect.Struct {
-		return reflect.Value{}, false
-	}
-	f, ok := v.Type().FieldByName(name)
-	if !ok {
-		return reflect.Value{}, false
-	}
-	value, err := v.FieldByIndexErr(f.Index)
-	return value, err == nil
+// observed stores the objects of a shared informer, and tells an observer of
+// each change in the step that stores it. As client-go does, it also reports
+// objects that have not changed.
+type observed[T Object] struct {
+	store    *store[T]
+	observer dropin.Observer[T]
 }
 
-// serverOf returns the URL of the server of a client-go client. It is empty for
-// fakes and for other clients.
-func serverOf(client any) string {
-	client = unwrapped(client)
-	if c, ok := client.(requester); ok {
-		client = c.GetClient()
+var _ contents[Object] = observed[Object]{}
+
+// Put implements [contents].
+func (o observed[T]) Put(it *tree.Item[T]) {
+	s := o.store
+	s.identity.learnKind(it.Object)
+	o.observer.Lock()
+	defer o.observer.Unlock()
+	s.writing.Lock()
+	defer s.delivery.run()
+	defer s.writing.Unlock()
+	c := s.changeTo(it)
+	switch stored := s.storeChange(c); {
+	case stored:
+		o.observer.Put(oldOf(c), it.Object)
+	case c.Old != nil && s.table.Get(it.Key) == nil:
+		o.observer.Lost(c.Old.Object)
 	}
-	const deepest = 10 // pointers, interfaces and structs around the URL
-	v := reflect.ValueOf(client)
-	for range deepest {
-		switch {
-		case v.Kind() == reflect.Pointer, v.Kind() == reflect.Interface:
-			v = v.Elem()
-		case v.Kind() != reflect.Struct: // or nil
-			return ""
-		case v.Type() == reflect.TypeFor[url.URL]():
-			part := func(field string) string { return v.FieldByName(field).String() }
-			return part("Scheme") + "://" + part("Host") + strings.TrimSuffix(part("Path"), "/")
-		case v.Type() == reflect.TypeFor[rest.RESTClient]():
-			v = v.FieldByName("base")
-		default:
-			v, _ = fieldOf(v, "client")
+}
+
+// Remove implements [contents].
+func (o observed[T]) Remove(last T) {
+	s := o.store
+	o.observer.Lock()
+	defer o.observer.Unlock()
+	s.writing.Lock()
+	defer s.delivery.run()
+	defer s.writing.Unlock()
+	key := bound.KeyOf(last)
+	cached := s.table.Get(key)
+	s.removeLocked(key, last)
+	switch unknown := itemwise.Why(last) != nil; {
+	case !unknown:
+		o.observer.Deleted(last)
+	case cached != nil:
+		o.observer.Lost(cached.Object)
+	}
+}
+
+// Replace implements [contents].
+func (o observed[T]) Replace(rv string, items []*tree.Item[T], how versions.Occasion, done func()) {
+	s := o.store
+	tree.Sort(items)
+	o.observer.Lock()
+	defer o.observer.Unlock()
+	s.writing.Lock()
+	defer s.delivery.run()
+	defer s.writing.Unlock()
+	next, changes, refused := s.list(everywhere, items, how, "")
+	told := s.settleUnreadable(everywhere, refused, how, "")
+	s.publish(next, batch[T]{done: s.unreadable.telling(told, done)})
+	var lost []T
+	var put []tree.Change[T] // in the order of the items
+	for _, c := range changes {
+		if c.New == nil {
+			lost = append(lost, c.Old.Object)
+		} else {
+			put = append(put, c)
 		}
 	}
-	return ""
-}
-
-// restClientIn returns the REST client in the fields of a client of package
-// metadata, or nil.
-func restClientIn(client any) *rest.RESTClient {
-	const deepest = 6 // pointers, interfaces and structs around it
-	v := reflect.ValueOf(client)
-	for range deepest {
-		switch {
-		case v.IsValid() && v.Type() == reflect.TypeFor[*rest.RESTClient]():
-			return (*rest.RESTClient)(v.UnsafePointer())
-		case v.Kind() == reflect.Pointer, v.Kind() == reflect.Interface:
-			v = v.Elem()
-		default:
-			v, _ = fieldOf(v, "client")
+	o.observer.Replaced(lost, func(yield func(T, T) bool) {
+		for _, it := range next.root.AppendItems(nil) {
+			old := it.Object
+			if len(put) > 0 && put[0].New == it {
+				old = oldOf(put[0])
+				put = put[1:]
+			}
+			if !yield(old, it.Object) {
+				return
+			}
 		}
+	}, rv)
+}
+
+// oldOf returns the object before a change, or nil.
+func oldOf[T Object](c tree.Change[T]) (old T) {
+	if c.Old != nil {
+		old = c.Old.Object
 	}
-	return nil
+	return old
 }
 
-// namespaceField returns the namespace in the fields of a client of package
-// metadata.
-func namespaceField(client any) string {
-	if field, ok := fieldOf(reflect.Indirect(reflect.ValueOf(client)), "namespace"); ok {
-		return field.String()
+// CaughtUp implements [contents].
+func (o observed[T]) CaughtUp(rv string) { o.observer.CaughtUp(rv) }
+
+// direct is the store of a shared informer, to which its users can write as to
+// a [cache.Store].
+type direct[T Object] struct{ store *store[T] }
+
+// Put implements [dropin.Store].
+func (d direct[T]) Put(object T) {
+	s := d.store
+	s.writing.Lock()
+	defer s.delivery.run()
+	defer s.writing.Unlock()
+	s.storeChange(s.changeTo(itemOf(object)))
+}
+
+// Remove implements [dropin.Store].
+func (d direct[T]) Remove(key types.NamespacedName) {
+	s := d.store
+	s.writing.Lock()
+	defer s.delivery.run()
+	defer s.writing.Unlock()
+	if it := s.table.Get(key); it != nil {
+		s.removeLocked(key, it.Object)
 	}
-	return ""
 }
 
-// unwrapped returns the argument of Untyped, or a client that is not the result
-// of Untyped unchanged.
-func unwrapped(client any) any {
-	if w, ok := client.(wrapper); ok {
-		return w.unwrap()
+// Replace implements [dropin.Store].
+func (d direct[T]) Replace(objects []T) {
+	items := make([]*tree.Item[T], len(objects))
+	for n, object := range objects {
+		items[n] = itemOf(object)
 	}
-	return client
+	d.store.replace("", items, versions.Relist, nil)
 }
 
-// Optional methods of clients.
-type (
-	// wrapper is the client that Untyped returns.
-	wrapper interface{ unwrap() any }
-	// requester sends its requests with a REST client, as client-go's generated
-	// clients do.
-	requester interface{ GetClient() rest.Interface }
-	// unstreamed reports whether it cannot stream lists, as fake clientsets do.
-	unstreamed interface{ IsWatchListSemanticsUnSupported() bool }
-	// recorder is a fake of client-go that records its calls.
-	recorder interface{ ClearActions() }
-)
+// follower stores the objects of a followed cache.
+type follower[T Object] struct{ *reflectorStore[T] }
 
-// generated is the path of the typed clients for the built-in kinds. A type of
-// another package that embeds such a client may behave differently.
-const generated = "k8s.io/client-go/kubernetes/typed/"
+var _ follow.Store[Object] = follower[Object]{}
 
-// generatedOf returns the REST client of a client-go client for a built-in
-// kind. It returns nil for other clients.
-func generatedOf(client any) rest.Interface {
-	c, ok := client.(requester)
-	if !ok || reflect.TypeOf(client).Kind() != reflect.Pointer || !strings.HasPrefix(packageOf(client), generated) {
-		return nil
+// Replace implements [follow.Store].
+func (f follower[T]) Replace(objects []T, rv string) {
+	list := make([]any, len(objects))
+	for n, object := range objects {
+		list[n] = object
 	}
-	return c.GetClient()
+	_ = f.reflectorStore.Replace(list, rv) // every element is a T
 }
 
-// packageOf returns the import path of the type of x, or of the type that x
-// points to.
-func packageOf(x any) string {
-	t := reflect.TypeOf(x)
-	for t != nil && t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	if t == nil {
-		return ""
-	}
-	return t.PkgPath()
+// Put implements [follow.Store].
+func (f follower[T]) Put(object T) {
+	f.progress.markActive()
+	it := itemOf(object)
+	f.noteNamespace(it)
+	f.into.Put(it)
+	f.UpdateResourceVersion(object.GetResourceVersion())
 }
 
-// reach describes which namespaces a client reads, as far as this is known. An
-// unknown reach proves neither that an object is deleted nor that it exists.
-type reach struct {
-	namespace string // empty for all namespaces, and if the reach is unknown
-	certainty certainty
-}
-
-// certainty is how much of its reach a client shows.
-type certainty uint8
-
-const (
-	// unknown is the reach of a client that does not show it, such as a client
-	// written by hand.
-	unknown certainty = iota
-	// embedded is the reach of a client that is embedded in another type. That
-	// type may add a selector, for example. So objects can be missing from it
-	// although they exist.
-	embedded
-	// certain is the reach of client-go's own clients, or a reach that the
-	// caller has stated.
-	certain
-)
-
-// includes reports whether objects of namespace are known to be read.
-func (r reach) includes(namespace string) bool {
-	return r.certainty != unknown && (r.namespace == "" || r.namespace == namespace)
-}
-
-// reachOf returns the reach of a client of client-go. The client may be a fake,
-// or may be embedded in another type.
-func reachOf(client any) reach {
-	client = unwrapped(client)
-	how := certain
-	const deepest = 6 // types that embed one another
-	for range deepest {
-		if namespace, visible := bound.NamespaceOf(client); visible {
-			return reach{namespace, how}
-		}
-		v := reflect.Indirect(reflect.ValueOf(client))
-		if field, ok := fieldOf(v, "namespace"); ok && isUntyped(client) && field.Kind() == reflect.String {
-			return reach{field.String(), how}
-		}
-		if field, ok := fieldOf(v, "ns"); ok && isOldGenerated(v) && field.Kind() == reflect.String {
-			return reach{field.String(), embedded}
-		}
-		if client = embeddedIn(v); client == nil {
-			break
-		}
-		how = embedded
-	}
-	return reach{}
-}
-
-// isUntyped reports whether client is from client-go's packages dynamic or
-// metadata, or is one of their fakes.
-func isUntyped(client any) bool {
-	path := packageOf(client)
-	return strings.HasPrefix(path, "k8s.io/client-go/dynamic") || strings.HasPrefix(path, "k8s.io/client-go/metadata")
-}
-
-// isOldGenerated reports whether v has the fields of clients that client-gen
-// generated before there was a package gentype. Other types may have such
-// fields, too.
-func isOldGenerated(v reflect.Value) bool {
-	client, ok := fieldOf(v, "client")
-	return ok && client.Type() == reflect.TypeFor[rest.Interface]()
+// Delete implements [follow.Store].
+func (f follower[T]) Delete(object T, rv string) {
+	f.progress.markActive()
+	f.into.Remove(object)
+	f.UpdateResourceVersion(rv)
 }

@@ -13,7 +13,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/pager"
 
+	"github.com/homeostat/homeostat/informer/internal/itemwise"
 	"github.com/homeostat/homeostat/informer/internal/partial"
+	"github.com/homeostat/homeostat/informer/internal/requests"
 	"github.com/homeostat/homeostat/informer/internal/tree"
 	"github.com/homeostat/homeostat/informer/internal/versions"
 	"github.com/homeostat/homeostat/internal/bound"
@@ -55,7 +57,7 @@ func (f *feed[T]) divisible() bool {
 		return false
 	}
 	from := f.sources[0]
-	return from.follows == nil && !from.fake && from.reach.namespace == "" &&
+	return from.follows == nil && !from.fake && from.reach.Namespace == "" &&
 		scopeOf[T](f.options, from.scope, false) != meta.RESTScopeNameRoot
 }
 
@@ -237,7 +239,7 @@ func (d *divided[T]) List(ctx context.Context, opts metav1.ListOptions) (list ru
 			VersionedParams(&opts, metav1.ParameterCodec).Do(ctx).Get()
 		list, err = d.source.genuine(list, err)
 	}
-	if !ok || isUndecodable(ctx, err) {
+	if !ok || itemwise.IsUndecodable(ctx, err) {
 		list, err = d.source.list(ctx, opts)
 	}
 	if err == nil {
@@ -257,7 +259,7 @@ func (d *divided[T]) Watch(ctx context.Context, opts metav1.ListOptions) (watch.
 // through returns a client like the source's that leaves out the objects of
 // other shards.
 func (d *divided[T]) through() (through rest.Interface, ok bool) {
-	if d.source.rest == nil || d.source.resource.Resource == "" || d.source.itemwise.isOn() {
+	if d.source.rest == nil || d.source.resource.Resource == "" || d.source.itemwise.IsOn() {
 		return nil, false
 	}
 	through, why := wire.Through(d.source.rest, d.Keep())
@@ -331,11 +333,11 @@ func addShards[T Object](
 	s := f.session
 	if s == nil || s.stopping {
 		f.mu.Unlock()
-		return nil, errNotRunning
+		return nil, requests.ErrNotRunning
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(s.ctx, func() { cancel(errNotRunning) })()
+	defer context.AfterFunc(s.ctx, func() { cancel(requests.ErrNotRunning) })()
 	d, ok := f.part().(*divided[T])
 	if !ok {
 		f.mu.Unlock()
@@ -376,7 +378,7 @@ func (d *divided[T]) add(ctx context.Context, s *session[T], set keyspace.Set) e
 	f.mu.Lock()
 	if s.stopping {
 		f.mu.Unlock()
-		return errNotRunning
+		return requests.ErrNotRunning
 	}
 	f.watch(s, d.source)
 	r = s.watches[len(s.watches)-1]
@@ -457,7 +459,7 @@ func (d *divided[T]) list(ctx context.Context, r *reflectorStore[T], set keyspac
 	}
 	if versions.Older(rv, seen) {
 		r.noteRestored(seen, rv)
-		return errRestored
+		return requests.ErrRestored
 	}
 	return d.fill(filling, set, items, rv)
 }

@@ -12,7 +12,9 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 
+	"github.com/homeostat/homeostat/informer/internal/clients"
 	"github.com/homeostat/homeostat/informer/internal/partial"
+	"github.com/homeostat/homeostat/informer/internal/requests"
 	"github.com/homeostat/homeostat/informer/internal/versions"
 	"github.com/homeostat/homeostat/internal/keyspace"
 )
@@ -150,11 +152,10 @@ func (f *feed[T]) leave(ctx context.Context, s *session[T], whole bool) error {
 	s.cancel()
 	s.running.Wait()
 	f.marks.Reset()
-	_ = f.store.checkMutations() // finish returns what it finds
 	if part := f.part(); part != nil {
 		part.End()
 	}
-	err := f.store.detector.finish(ctx)
+	err := f.store.finishMutations(ctx)
 
 	f.mu.Lock()
 	f.session = nil
@@ -227,10 +228,10 @@ func (f *feed[T]) lacks() bool {
 func (f *feed[T]) reads(namespace string) (reads, known bool) {
 	known = true
 	for _, s := range f.currentSources() {
-		if s.reach.includes(namespace) {
+		if s.reach.Includes(namespace) {
 			return true, true
 		}
-		known = known && s.reach.certainty == certain
+		known = known && s.reach.Certainty == clients.Certain
 	}
 	if !known {
 		_, reads = f.brought.Load(namespace)
@@ -250,7 +251,7 @@ func (f *feed[T]) hasSynced() bool {
 func (f *feed[T]) whyNotSynced() string {
 	watches, running := f.current()
 	if !running {
-		return errNotRunning.Error()
+		return requests.ErrNotRunning.Error()
 	}
 	var reasons []string
 	for _, r := range watches {
@@ -279,12 +280,14 @@ func (f *feed[T]) logIn(ctx context.Context) logr.Logger {
 	return klog.FromContext(ctx).WithName("informer").WithValues("informer", f.identity.Name())
 }
 
-// useLog makes the feed log as ctx specifies while there is no session.
-func (f *feed[T]) useLog(ctx context.Context) {
+// useLog makes the feed log as ctx specifies while there is no session, and
+// returns that logger.
+func (f *feed[T]) useLog(ctx context.Context) logr.Logger {
 	log := f.logIn(ctx)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.logger = &log
+	return log
 }
 
 // setNamespaces makes wanted the namespaces of the feed. It ends the watches of

@@ -1,7 +1,6 @@
 package informer
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"runtime/debug"
@@ -14,6 +13,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/homeostat/homeostat/informer/internal/requests"
 	"github.com/homeostat/homeostat/informer/internal/tree"
 	"github.com/homeostat/homeostat/internal/bound"
 )
@@ -107,6 +107,9 @@ type delivery[T Object] struct {
 	// misses is len(missed), to be read without mu.
 	misses atomic.Int64
 }
+
+// causeHandler is the cause of the problem of a missed event.
+const causeHandler = "handler panics"
 
 // miss is an object of which a handler has missed an event.
 type miss[T Object] struct {
@@ -278,9 +281,6 @@ func (d *delivery[T]) callAll(h *handler[T], events []Event[T]) {
 	}
 }
 
-// errGoexit is logged for a handler that ends the goroutine that calls it.
-var errGoexit = errors.New("runtime.Goexit was called, as require and t.FailNow do in tests")
-
 // call delivers one event. A handler that panics, or ends the goroutine, misses
 // the event. Other handlers and the watch are not affected.
 func (d *delivery[T]) call(h *handler[T], e Event[T]) {
@@ -293,7 +293,7 @@ func (d *delivery[T]) call(h *handler[T], e Event[T]) {
 		object = e.Old
 	}
 	defer func() {
-		err := errGoexit
+		err := requests.ErrGoexit
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
 		} else if returned {
@@ -314,4 +314,8 @@ func (d *delivery[T]) call(h *handler[T], e Event[T]) {
 }
 
 // counters are the counted part of a Status.
-type counters struct{ lists, watches, stalls, restores, failures, events, panics atomic.Int64 }
+type counters struct {
+	requests.Counters
+
+	events, panics atomic.Int64
+}

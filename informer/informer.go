@@ -15,10 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/homeostat/homeostat/informer/internal/clients"
 	"github.com/homeostat/homeostat/informer/internal/dropin"
 	"github.com/homeostat/homeostat/informer/internal/partial"
 	"github.com/homeostat/homeostat/informer/internal/versions"
 	"github.com/homeostat/homeostat/internal/option"
+	"github.com/homeostat/homeostat/internal/simhook"
 )
 
 // Informer keeps a read-only copy of the objects of one kind, and delivers
@@ -66,11 +68,11 @@ func ForNamespaces[C Client[T, L], T Object, L runtime.Object](clientOf func(nam
 		if s.err != nil {
 			s.err = fmt.Errorf("informer.ForNamespaces: the client of namespace %q is nil", namespace)
 		}
-		if shown := s.reach; s.err == nil && shown.namespace != "" && shown.namespace != namespace {
+		if shown := s.reach; s.err == nil && shown.Namespace != "" && shown.Namespace != namespace {
 			s.err = fmt.Errorf("informer.ForNamespaces: the client of namespace %q reads namespace %q",
-				namespace, shown.namespace)
+				namespace, shown.Namespace)
 		}
-		s.namespace, s.reach = namespace, reach{namespace, certain}
+		s.namespace, s.reach = namespace, clients.Reach{Namespace: namespace, Certainty: clients.Certain}
 		return s
 	}
 	var sources []source
@@ -93,7 +95,7 @@ func newInformer[T Object](sources []source, o *Options) *Informer[T] {
 	i.scope.clusterScoped = scopeOf[T](&i.options, sources[0].scope, false) == meta.RESTScopeNameRoot
 	if i.scope.clusterScoped {
 		for n := range sources {
-			sources[n].reach = reach{certainty: certain} // there are no namespaces
+			sources[n].reach = clients.Reach{Certainty: clients.Certain} // there are no namespaces
 		}
 	}
 	i.identity = newIdentity[T](&i.options)
@@ -296,6 +298,27 @@ func (i *Informer[T]) CheckMutations(keys ...types.NamespacedName) error {
 	return i.store.checkMutations(keys...)
 }
 
+// MutationError reports that a cached object was modified in place. Run and
+// [Informer.CheckMutations] may return several, joined: errors.AsType finds the
+// first.
+type MutationError struct {
+	// Kind and Key identify the object. It is not known which code modified it.
+	Kind string
+	Key  types.NamespacedName
+	// Fields are paths such as "metadata.labels.app", at most ten.
+	Fields []string
+}
+
+// Error names the object and the fields, and what to do instead.
+func (e *MutationError) Error() string {
+	return fmt.Sprintf("the cached %s %q was modified in place (%s): modify a DeepCopy, or use package patch",
+		e.Kind, strings.TrimPrefix(e.Key.String(), "/"), strings.Join(e.Fields, ", "))
+}
+
+// Is lets package reconciletest, which does not import this package, find the
+// error with errors.Is.
+func (e *MutationError) Is(target error) bool { return target == simhook.ErrModified }
+
 // inScope reports whether an object of key could be in the cache.
 func (i *Informer[T]) inScope(key types.NamespacedName) bool {
 	return i.feed.watchesNamespace(key.Namespace) && i.scope.admits(key)
@@ -332,7 +355,7 @@ func (i *Informer[T]) mapping() (meta.RESTMapping, error) {
 	first := i.feed.currentSources()[0]
 	m := meta.RESTMapping{Resource: resourceFor[T](first)}
 	m.GroupVersionKind = m.Resource.GroupVersion().WithKind(i.Kind())
-	switch scopeOf[T](&i.options, first.scope, i.feed.connect != nil || first.reach.namespace != "") {
+	switch scopeOf[T](&i.options, first.scope, i.feed.connect != nil || first.reach.Namespace != "") {
 	case meta.RESTScopeNameRoot:
 		m.Scope = meta.RESTScopeRoot
 	case meta.RESTScopeNameNamespace:
@@ -354,7 +377,7 @@ func (i *Informer[T]) checkKind(resource string) error {
 		return nil
 	case resource != "":
 		return option.Wrong("informer.Options.Kind", kind, "the client reads %q", resource)
-	case t.Kind() == reflect.Pointer && !isGeneric(t.Elem()):
+	case t.Kind() == reflect.Pointer && !clients.IsGeneric(t.Elem()):
 		return option.Wrong("informer.Options.Kind", kind, "the Go type is %s", t)
 	}
 	return nil

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
+	"github.com/homeostat/homeostat/informer/internal/clients"
+	"github.com/homeostat/homeostat/informer/internal/requests"
 	"github.com/homeostat/homeostat/informer/internal/versions"
 	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/keyspace"
@@ -74,7 +76,7 @@ func (f *feed[T]) retry(
 		case <-ctx.Done():
 			return withCause(ctx, err)
 		case <-ended:
-			return errNotRunning
+			return requests.ErrNotRunning
 		case <-time.After(pause):
 		}
 	}
@@ -235,7 +237,7 @@ func (b *backlog[T]) hasLost(have string, uid types.UID, item T) bool {
 	return !versions.Older(b.rv, have) && (versions.Older(listed, have) || listed == have && uid != item.GetUID())
 }
 
-// verdict returns errRestored if the cache has a state that the server cannot
+// verdict returns requests.ErrRestored if the cache has a state that the server cannot
 // have had. It must be called after reached has returned true.
 func (b *backlog[T]) verdict() error {
 	if !b.reflector.comparable() || b.rv == "" {
@@ -254,10 +256,10 @@ func (b *backlog[T]) verdict() error {
 	return nil
 }
 
-// restored makes the reflector list all objects again, and returns errRestored.
+// restored makes the reflector list all objects again, and returns requests.ErrRestored.
 func (b *backlog[T]) restored() error {
 	b.reflector.noteRestored(b.mark(), b.rv)
-	return errRestored
+	return requests.ErrRestored
 }
 
 // newest returns the resourceVersion and the UID of the newest state of an
@@ -410,7 +412,7 @@ func (f *feed[T]) completeFor(key types.NamespacedName) *reflectorStore[T] {
 		if watched != metav1.NamespaceAll && watched != key.Namespace {
 			continue
 		}
-		if r.source.fake || r.source.follows != nil || r.source.reach.certainty != certain {
+		if r.source.fake || r.source.follows != nil || r.source.reach.Certainty != clients.Certain {
 			return nil
 		}
 		return r

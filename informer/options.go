@@ -2,10 +2,10 @@ package informer
 
 import (
 	"cmp"
+	"flag"
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 
+	"github.com/homeostat/homeostat/informer/internal/clients"
 	"github.com/homeostat/homeostat/internal/option"
 	"github.com/homeostat/homeostat/internal/selectable"
 )
@@ -235,7 +236,7 @@ func selectedBy(obj metav1.Object, resource schema.GroupResource, field string) 
 	if !known {
 		return "", false
 	}
-	_, _, whole := builtIn(reflect.TypeOf(obj))
+	_, _, whole := clients.BuiltIn(reflect.TypeOf(obj))
 	var content map[string]any
 	if u, ok := obj.(*unstructured.Unstructured); ok {
 		content, whole = u.Object, true
@@ -252,7 +253,7 @@ func resourceFor[T Object](s source) schema.GroupVersionResource {
 	if s.resource.Resource != "" {
 		return s.resource
 	}
-	if kind, _, ok := builtIn(reflect.TypeFor[T]()); ok {
+	if kind, _, ok := clients.BuiltIn(reflect.TypeFor[T]()); ok {
 		plural, _ := meta.UnsafeGuessKindToResource(kind)
 		return plural
 	}
@@ -263,7 +264,7 @@ func resourceFor[T Object](s source) schema.GroupVersionResource {
 // show it, and "" if it is unknown. said is the scope that the client declares,
 // if it does; bound is true if the client is bound to a namespace.
 func scopeOf[T Object](o *Options, said meta.RESTScopeName, bound bool) meta.RESTScopeName {
-	_, clusterScoped, builtIn := builtIn(reflect.TypeFor[T]())
+	_, clusterScoped, builtIn := clients.BuiltIn(reflect.TypeFor[T]())
 	switch {
 	case o.Scope != "":
 		return o.Scope
@@ -281,8 +282,8 @@ func scopeOf[T Object](o *Options, said meta.RESTScopeName, bound bool) meta.RES
 // client of a source declares.
 func checkScope(o *Options, s source) error {
 	namespaces := o.Namespaces
-	if s.reach.namespace != "" {
-		namespaces = []string{s.reach.namespace}
+	if s.reach.Namespace != "" {
+		namespaces = []string{s.reach.Namespace}
 	}
 	switch {
 	case s.scope != "" && o.Scope != "" && s.scope != o.Scope:
@@ -294,76 +295,6 @@ func checkScope(o *Options, s source) error {
 	return nil
 }
 
-// isGeneric reports whether a Go type is used for many kinds.
-func isGeneric(t reflect.Type) bool {
-	return t.Name() == "Unstructured" || strings.HasPrefix(t.Name(), "PartialObjectMetadata")
-}
-
-// builtIn returns the kind and the scope of a Go type of k8s.io/api. Clients do
-// not show whether a kind is cluster-scoped, so there is a table, which a test
-// compares with client-go.
-func builtIn(t reflect.Type) (kind schema.GroupVersionKind, clusterScoped, ok bool) {
-	if t.Kind() != reflect.Pointer {
-		return schema.GroupVersionKind{}, false, false
-	}
-	path, ok := strings.CutPrefix(t.Elem().PkgPath(), "k8s.io/api/")
-	if !ok {
-		return schema.GroupVersionKind{}, false, false
-	}
-	group, version, _ := strings.Cut(path, "/")
-	kind = schema.GroupVersionKind{Group: groupOf(group), Version: version, Kind: t.Elem().Name()}
-	return kind, clusterScopedKinds[kind.GroupKind()], true
-}
-
-// groupOf returns the API group of a directory of k8s.io/api.
-func groupOf(folder string) string {
-	switch folder {
-	case "core":
-		return ""
-	case "apps", "autoscaling", "batch", "extensions", "policy":
-		return folder
-	case "apiserverinternal":
-		return "internal.apiserver.k8s.io"
-	case "flowcontrol":
-		return "flowcontrol.apiserver.k8s.io"
-	case "rbac":
-		return "rbac.authorization.k8s.io"
-	default:
-		return folder + ".k8s.io"
-	}
-}
-
-// clusterScopedKinds are the cluster-scoped kinds of k8s.io/api.
-//
-//nolint:gochecknoglobals // a table
-var clusterScopedKinds = func() map[schema.GroupKind]bool {
-	kinds := map[schema.GroupKind]bool{}
-	for group, names := range map[string]string{
-		"": "ComponentStatus Namespace Node PersistentVolume",
-		"admissionregistration.k8s.io": "MutatingAdmissionPolicy MutatingAdmissionPolicyBinding " +
-			"MutatingWebhookConfiguration ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding " +
-			"ValidatingWebhookConfiguration",
-		"authentication.k8s.io":        "SelfSubjectReview TokenReview",
-		"authorization.k8s.io":         "SelfSubjectAccessReview SelfSubjectRulesReview SubjectAccessReview",
-		"certificates.k8s.io":          "CertificateSigningRequest ClusterTrustBundle",
-		"flowcontrol.apiserver.k8s.io": "FlowSchema PriorityLevelConfiguration",
-		"internal.apiserver.k8s.io":    "StorageVersion",
-		"imagepolicy.k8s.io":           "ImageReview",
-		"networking.k8s.io":            "IPAddress IngressClass ServiceCIDR",
-		"node.k8s.io":                  "RuntimeClass",
-		"rbac.authorization.k8s.io":    "ClusterRole ClusterRoleBinding",
-		"resource.k8s.io":              "DeviceClass DeviceTaintRule ResourcePoolStatusRequest ResourceSlice",
-		"scheduling.k8s.io":            "PriorityClass",
-		"storage.k8s.io":               "CSIDriver CSINode StorageClass VolumeAttachment VolumeAttributesClass",
-		"storagemigration.k8s.io":      "StorageVersionMigration",
-	} {
-		for name := range strings.FieldsSeq(names) {
-			kinds[schema.GroupKind{Group: group, Kind: name}] = true
-		}
-	}
-	return kinds
-}()
-
 // identity is the name and the kind of an informer.
 type identity struct {
 	name string // Options.Name
@@ -373,7 +304,7 @@ type identity struct {
 func newIdentity[T Object](o *Options) *identity {
 	id := &identity{name: o.Name}
 	kind := o.Kind
-	if t := reflect.TypeFor[T](); kind == "" && t.Kind() == reflect.Pointer && !isGeneric(t.Elem()) {
+	if t := reflect.TypeFor[T](); kind == "" && t.Kind() == reflect.Pointer && !clients.IsGeneric(t.Elem()) {
 		kind = t.Elem().Name()
 	}
 	if kind != "" {
@@ -408,4 +339,10 @@ func (i *identity) Name() string {
 	}
 	plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: kind})
 	return plural.Resource
+}
+
+// checksMutations reports whether cached objects are checked for modifications.
+func (o *Options) checksMutations() bool {
+	inTest := flag.Lookup("test.v") != nil // every test binary has it, no other program does
+	return o.MutationCheck == checkAlways || o.MutationCheck == checkInTests && inTest
 }

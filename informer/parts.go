@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/homeostat/homeostat/informer/internal/clients"
 	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/keyspace"
 	namespaces "github.com/homeostat/homeostat/internal/parts"
@@ -66,7 +67,7 @@ func (p parts[T]) Independent() bool { return p.informer.options.Independent }
 
 // Shown reports whether it is known which namespaces the informer reads.
 func (p parts[T]) Shown() bool {
-	return !slices.ContainsFunc(p.informer.feed.currentSources(), func(s source) bool { return s.reach.certainty == unknown })
+	return !slices.ContainsFunc(p.informer.feed.currentSources(), func(s source) bool { return s.reach.Certainty == clients.Unknown })
 }
 
 // Reads reports whether the informer reads objects of namespace, and whether

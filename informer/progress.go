@@ -14,6 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/homeostat/homeostat/informer/internal/requests"
 )
 
 // phase is the activity of a reflectorStore.
@@ -79,17 +81,9 @@ type request struct {
 	bookmarks bool // the watch has brought a bookmark
 }
 
-var (
-	// errNoBookmark makes the reflector send a plain list instead of a
-	// streaming list.
-	errNoBookmark = errors.New("the server has not sent the bookmark that ends a streaming list")
-	// errNoAnswer is the error of a request that was ended because it had no
-	// answer.
-	errNoAnswer = errors.New("the server has not answered in time")
-	// errCutOff is the error of a request for which client-go returned a watch
-	// that had ended already.
-	errCutOff = errors.New("the connection ended, or timed out, before the server answered")
-)
+// errNoBookmark makes the reflector send a plain list instead of a
+// streaming one.
+var errNoBookmark = errors.New("the server has not sent the bookmark that ends a streaming list")
 
 // begin records that a request is sent.
 func (p *progress) begin(phase phase) {
@@ -126,11 +120,11 @@ func (p *progress) answered(ctx context.Context, err error) {
 	if ctx.Err() == nil && !cannotStream { // it may still list
 		p.outage.add(p.err)
 	}
-	p.counted.failures.Add(1)
+	p.counted.Failures.Add(1)
 	repeated := utilnet.IsConnectionRefused(err) || apierrors.IsTooManyRequests(err) // the reflector repeats the request, and does not list
 	switch {
 	case ctx.Err() != nil:
-	case p.request.phase == phaseStream && !repeated && !errors.Is(err, errCutOff):
+	case p.request.phase == phaseStream && !repeated && !errors.Is(err, requests.ErrCutOff):
 		p.log.V(1).Info("streaming list failed, sending a plain one", "reason", err.Error())
 	case apierrors.IsResourceExpired(err), apierrors.IsGone(err):
 		p.log.V(1).Info("resourceVersion expired, listing again", "reason", err.Error())
@@ -157,10 +151,10 @@ func (p *progress) failed(ctx context.Context, err error) {
 // its server shuts down is first logged without an error, because another
 // server usually takes over. The caller holds mu.
 func (p *progress) complain(err error, message string) {
-	phase, cause := p.request.phase.String(), causeOf(err)
+	phase, cause := p.request.phase.String(), requests.CauseOf(err)
 	details := []any{"phase", phase, "waiting", p.waitingFor(), "namespace", p.source.namespace}
 	text, ends := phase+err.Error(), false
-	if cause == causeUnreachable { // the text must not depend on the request
+	if cause == requests.CauseUnreachable { // the text must not depend on the request
 		text, ends = cause, p.synced.Load() && len(p.troubles) == 0
 	}
 	switch due := p.troubles.isDue(text, time.Now()); {
@@ -186,9 +180,9 @@ func (p *progress) opened(w watch.Interface, timeout *int64) {
 	p.markActive()
 	p.mu.Lock()
 	p.request.watch, p.request.opened = w, time.Now()
-	p.counted.watches.Add(1)
+	p.counted.Watches.Add(1)
 	if timeout != nil && !p.source.isSimulated() {
-		p.request.deadline = time.Now().Add(time.Duration(*timeout)*time.Second + endGrace)
+		p.request.deadline = time.Now().Add(time.Duration(*timeout)*time.Second + requests.EndGrace)
 	}
 	p.mu.Unlock()
 	p.wakeGuard()
@@ -203,7 +197,7 @@ func (p *progress) endedEarly() bool {
 	if r.opened.IsZero() || r.deadline.IsZero() {
 		return false
 	}
-	return now.Before(r.deadline.Add(-endGrace-timelyEnd)) || now.After(r.deadline)
+	return now.Before(r.deadline.Add(-requests.EndGrace-requests.TimelyEnd)) || now.After(r.deadline)
 }
 
 // listed records that a whole list has been received.
@@ -212,7 +206,7 @@ func (p *progress) listed() {
 	p.mu.Lock()
 	relisted := p.listedBefore
 	p.listedBefore, p.brokenStreams = true, 0
-	p.counted.lists.Add(1)
+	p.counted.Lists.Add(1)
 	if p.request.phase == phaseStream {
 		p.request.phase = phaseWatch
 	}
@@ -329,15 +323,6 @@ func (p *progress) firstList() string {
 	}
 }
 
-// earlier returns the earlier of two times. Zero counts as later than all other
-// times.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
-}
-
 const (
 	// firstRepeat is the interval after which an error is logged again. It
 	// doubles each time.
@@ -391,16 +376,6 @@ const (
 	// syncWarning is how long the first list may take before the log says what
 	// it waits for. The message is repeated at doubled intervals.
 	syncWarning = 10 * time.Second
-	// streamIdle is how long a streaming list may be silent before a plain list
-	// replaces it. It is silent if it brings neither an object nor its final
-	// bookmark.
-	streamIdle = 30 * time.Second
-	// watchIdle is how long a watch may be silent before it is opened again, if
-	// the server sends bookmarks. It is silent if it brings neither an event
-	// nor a bookmark.
-	watchIdle = 5 * time.Minute
-	// endGrace is how long a watch may stay open after its timeout.
-	endGrace = 30 * time.Second
 )
 
 // guard logs what the first list waits for and which requests are unanswered,
@@ -419,8 +394,8 @@ func (p *progress) guard(ctx context.Context) {
 			}
 			due = started.Add(warning)
 		}
-		due = earlier(due, p.endSilentWatch())
-		due = earlier(due, p.warnOfSilence())
+		due = requests.Earlier(due, p.endSilentWatch())
+		due = requests.Earlier(due, p.warnOfSilence())
 		if !p.sleepUntil(ctx, due) {
 			return
 		}
@@ -477,10 +452,10 @@ func (p *progress) endSilentWatch() (next time.Time) {
 	switch {
 	case r.phase == phaseStream:
 		// A busy server that never sends the bookmark is not silent.
-		next = earlier(p.lastActivity().Add(streamIdle), r.since.Add(10*streamIdle))
+		next = requests.Earlier(p.lastActivity().Add(requests.StreamIdle), r.since.Add(10*requests.StreamIdle))
 		message = "streaming list did not end, sending a plain one"
 	case r.bookmarks:
-		next, message = p.lastActivity().Add(watchIdle), "watch stalled, reopening"
+		next, message = p.lastActivity().Add(requests.WatchIdle), "watch stalled, reopening"
 	}
 	if !r.deadline.IsZero() && (next.IsZero() || r.deadline.Before(next)) {
 		next, message = r.deadline, "watch outlived its timeout, reopening"
@@ -491,7 +466,7 @@ func (p *progress) endSilentWatch() (next time.Time) {
 	}
 	p.log.Info(message, "namespace", p.source.namespace,
 		"silentFor", time.Since(p.lastActivity()).Round(time.Second).String())
-	p.counted.stalls.Add(1)
+	p.counted.Stalls.Add(1)
 	p.neverStreams = p.neverStreams || r.phase == phaseStream
 	stop := r.watch.Stop
 	r.watch = nil

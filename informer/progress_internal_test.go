@@ -13,6 +13,8 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 	. "github.com/onsi/gomega"
+
+	"github.com/homeostat/homeostat/informer/internal/requests"
 )
 
 func TestATroubleIsLoggedWhenItIsNewAndThenAtDoubledIntervals(t *testing.T) {
@@ -96,8 +98,8 @@ func TestTheReasonSaysHowFarTheFirstListHasCome(t *testing.T) {
 func TestTheStatusOfSeveralWatchesIsThatOfTheOldest(t *testing.T) {
 	g := NewWithT(t)
 	none, first, later := time.Time{}, time.Unix(1, 0), time.Unix(2, 0)
-	g.Expect(earlier(none, none)).To(BeZero())
+	g.Expect(requests.Earlier(none, none)).To(BeZero())
 	for _, pair := range [][2]time.Time{{first, later}, {later, first}, {first, none}, {none, first}, {first, first}} {
-		g.Expect(earlier(pair[0], pair[1])).To(Equal(first), "%v", pair)
+		g.Expect(requests.Earlier(pair[0], pair[1])).To(Equal(first), "%v", pair)
 	}
 }

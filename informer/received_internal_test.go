@@ -32,15 +32,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
+	"github.com/homeostat/homeostat/informer/internal/clients"
 	"github.com/homeostat/homeostat/internal/wire"
 	"github.com/homeostat/homeostat/internal/wire/wiretest"
-)
-
-// What this package asks of clients.
-var (
-	_ requester  = (*gentype.Client[*corev1.Pod])(nil)
-	_ unstreamed = (*fake.Clientset)(nil)
-	_ recorder   = (*fake.Clientset)(nil)
 )
 
 // A wired server answers every request with what is written to it, in protobuf.
@@ -288,7 +282,7 @@ func TestRequestsAreThoseOfTheClient(t *testing.T) {
 			g.Expect(watchErr).To(MatchError(errEnough))
 			through, why := (&wire.Specs{}).Through(theirs.GetClient(), nil)
 			g.Expect(why).To(BeEmpty())
-			resource := resourceOf(client.Interface())
+			resource := clients.ResourceOf(client.Interface())
 			_, err := clientOf[*corev1.Pod](through, resource.Resource, theirs.GetNamespace()).Watch(ctx, opts)
 			g.Expect(err).To(MatchError(errEnough))
 			cancel()
@@ -400,8 +394,8 @@ func TestOnlyClientsOfClientGoAreKnown(t *testing.T) {
 		clientset.CoreV1().Pods("d"), clientset.CoreV1().Nodes(), clientset.AppsV1().Deployments(""),
 		clientset.NetworkingV1().Ingresses(""),
 	} {
-		g.Expect(generatedOf(client)).NotTo(BeNil(), "%T", client)
-		g.Expect(returnsShared(client)).To(BeFalse(), "%T", client)
+		g.Expect(clients.GeneratedOf(client)).NotTo(BeNil(), "%T", client)
+		g.Expect(clients.ReturnsShared(client)).To(BeFalse(), "%T", client)
 	}
 	for _, client := range []any{
 		&within{gentype.NewClient("pods", clientset.CoreV1().RESTClient(), metav1.ParameterCodec, "d",
@@ -410,10 +404,10 @@ func TestOnlyClientsOfClientGoAreKnown(t *testing.T) {
 		&around{clientset.CoreV1().Pods("d")}, fake.NewClientset().CoreV1().Pods("d"),
 		Untyped(untyped.Resource(schema.GroupVersionResource{Version: "v1", Resource: "pods"})), (*around)(nil), nil,
 	} {
-		g.Expect(generatedOf(client)).To(BeNil(), "%T", client)
+		g.Expect(clients.GeneratedOf(client)).To(BeNil(), "%T", client)
 	}
 	for _, client := range []any{around{clientset.CoreV1().Pods("d")}, fake.NewClientset().CoreV1().Pods("d")} {
-		g.Expect(returnsShared(client)).To(BeTrue(), "%T", client)
+		g.Expect(clients.ReturnsShared(client)).To(BeTrue(), "%T", client)
 	}
 }
 

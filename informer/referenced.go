@@ -4,15 +4,20 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/homeostat/homeostat/informer/internal/references"
+	"github.com/homeostat/homeostat/informer/internal/requests"
 	"github.com/homeostat/homeostat/internal/option"
 	namespaces "github.com/homeostat/homeostat/internal/parts"
+	"github.com/homeostat/homeostat/internal/redact"
 	"github.com/homeostat/homeostat/internal/simhook"
 )
 
@@ -30,18 +35,11 @@ import (
 // modify them.
 type References[T Object] struct {
 	// in has the store, its handlers and the names. It watches nothing itself.
-	in      *Informer[T]
-	connect func(namespace string) source
-	err     error
-	reads   simhook.Reads // nil but in tests
-
-	mu       sync.Mutex // guards the fields below, and those of references where they say so
-	refs     map[types.NamespacedName]*reference[T]
-	sources  map[string]*referenceSource[T] // by namespace
-	session  *referenceSession[T]           // nil if nobody runs it
-	epoch    int                            // counts calls of Renew
-	newest   string                         // resourceVersion that was delivered
-	handlers []*func(types.NamespacedName)  // of states
+	in *Informer[T]
+	// set watches the objects.
+	set   *references.Set
+	err   error
+	reads simhook.Reads // nil but in tests
 }
 
 // Referenced returns a cache of those objects that reconcile.References says
@@ -56,16 +54,14 @@ type References[T Object] struct {
 // informers of whole kinds, and are refused.
 func Referenced[C Client[T, L], T Object, L runtime.Object](of func(namespace string) C, o *Options) *References[T] {
 	in := ForNamespaces(of, o)
-	r := &References[T]{
-		in: in, connect: in.feed.connect,
-		refs: map[types.NamespacedName]*reference[T]{}, sources: map[string]*referenceSource[T]{},
-	}
+	connect := in.feed.connect
 	in.feed.connect = nil // the scope is that of the kind
+	r := &References[T]{in: in, set: newSet(in, connect)}
 	r.err = r.validate()
 	if hooks := simhook.Current(); hooks != nil {
 		r.reads = hooks.Reads
 	}
-	in.handleUnreadable(r.notify)
+	in.handleUnreadable(r.set.Notify)
 	return r
 }
 
@@ -128,10 +124,7 @@ func (r *References[T]) Handle(h func(Event[T])) (remove func()) {
 	added := r.in.store.delivery.add(h, r.in.store.snapshot)
 	return func() {
 		r.in.store.delivery.remove(added)
-		r.mu.Lock()
-		running := r.session != nil
-		r.mu.Unlock()
-		if !running {
+		if !r.set.HasSession() {
 			r.in.feed.clearIfUnused()
 		}
 	}
@@ -151,37 +144,51 @@ func (r *References[T]) IsDeleted(ctx context.Context, key types.NamespacedName)
 	if known, err := r.state(key); !known || err != nil || r.in.mayExist(key) {
 		return false
 	}
-	comparable, err := r.confirm(ctx, key)
-	return err == nil && comparable && !r.in.mayExist(key) && r.holds(key)
+	comparable, err := r.set.Confirm(ctx, key)
+	return err == nil && comparable && !r.in.mayExist(key) && r.set.Holds(key)
+}
+
+// state reports whether it is known that the object of key exists, or that it
+// does not exist.
+func (r *References[T]) state(key types.NamespacedName) (known bool, err error) {
+	if err := r.in.Unreadable(key); err != nil {
+		return false, err
+	}
+	return r.set.State(key)
 }
 
 // Status returns the state of the cache. References is how many objects are
 // held, and Problems names those that cannot be watched. It never waits for a
 // handler or for the server.
 func (r *References[T]) Status() Status {
-	s := r.in.Status()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	s.Running = r.session != nil && !r.session.stopping
-	s.Synced, s.Reason, s.ResourceVersion, s.Referenced = s.Running, "", r.newest, true
+	s, now := r.in.Status(), r.set.Status()
+	s.Running, s.Synced, s.Reason, s.Referenced = now.Running, now.Running, "", true
 	if !s.Running {
-		s.Reason = errNotRunning.Error()
+		s.Reason = requests.ErrNotRunning.Error()
 	}
-	s.References = len(r.refs)
+	s.ResourceVersion, s.References, s.OpenWatches = now.ResourceVersion, now.References, now.OpenWatches
+	s.WatchSince = requests.Earlier(s.WatchSince, now.WatchSince)
+	s.LastActivity = requests.Earlier(s.LastActivity, now.LastActivity)
 	var bad []Problem
-	for ref := range r.watched() {
-		if w := ref.watch; w != nil {
-			s.OpenWatches++
-			s.WatchSince = earlier(s.WatchSince, w.opened)
-			s.LastActivity = earlier(s.LastActivity, w.lastActivity())
-		}
-		if err := ref.problem(); err != nil && r.session != nil && !ref.isShared() {
-			s.LastError = err.Error()
-			bad = append(bad, problemOf(ref.key, err, ref.failing))
-		}
+	for _, failure := range now.Failures {
+		s.LastError = failure.Err.Error()
+		bad = append(bad, problemOf(failure))
 	}
 	s.Problems = append(s.Problems, firstProblems(bad)...)
 	return s
+}
+
+// problemOf describes a reference that does not work.
+func problemOf(f references.Failure) Problem {
+	cause := requests.CauseOf(f.Err)
+	remedy := requests.RemedyOf(cause)
+	if cause == requests.CauseForbidden {
+		remedy = "grant the verbs list and watch on this name"
+	}
+	return Problem{
+		Object: strings.TrimPrefix(f.Key.String(), "/"), Cause: cause, Reason: redact.Text(f.Err.Error()), Remedy: remedy,
+		Since: f.Since,
+	}
 }
 
 // Parts returns what only package reconcile needs.
@@ -195,37 +202,117 @@ func (p referenceParts[T]) Validate() error { return p.of.wrong() }
 func (p referenceParts[T]) Mapping() (meta.RESTMapping, error) { return p.of.in.mapping() }
 
 func (p referenceParts[T]) Run(ctx context.Context, joined func()) error {
-	return p.of.run(ctx, joined)
+	if err := p.of.wrong(); err != nil {
+		return err
+	}
+	return p.of.set.Run(ctx, joined)
 }
-func (p referenceParts[T]) Hold(key types.NamespacedName)       { p.of.hold(key) }
-func (p referenceParts[T]) Release(key types.NamespacedName)    { p.of.release(key) }
-func (p referenceParts[T]) Holds(key types.NamespacedName) bool { return p.of.holds(key) }
-func (p referenceParts[T]) Renew()                              { p.of.renew() }
+func (p referenceParts[T]) Hold(key types.NamespacedName)       { p.of.set.Hold(key) }
+func (p referenceParts[T]) Release(key types.NamespacedName)    { p.of.set.Release(key) }
+func (p referenceParts[T]) Holds(key types.NamespacedName) bool { return p.of.set.Holds(key) }
+func (p referenceParts[T]) Renew()                              { p.of.set.Renew() }
+func (p referenceParts[T]) LastResourceVersion() string         { return p.of.set.LastResourceVersion() }
 
 func (p referenceParts[T]) State(key types.NamespacedName) (known bool, err error) {
 	return p.of.state(key)
 }
 
 func (p referenceParts[T]) HandleState(h func(types.NamespacedName)) (remove func()) {
-	return p.of.handleState(h)
+	return p.of.set.HandleState(h)
 }
 
 func (p referenceParts[T]) OnSeen(key types.NamespacedName, rv string, f func()) (cancel func()) {
-	return p.of.onSeen(key, rv, f)
+	return p.of.set.OnSeen(key, rv, f)
 }
 
 func (p referenceParts[T]) WaitForObject(ctx context.Context, key types.NamespacedName) error {
-	if !p.of.holds(key) {
+	if !p.of.set.Holds(key) {
 		return nil
 	}
-	if _, err := p.of.confirm(ctx, key); err != nil && p.of.holds(key) {
+	if _, err := p.of.set.Confirm(ctx, key); err != nil && p.of.set.Holds(key) {
 		return fmt.Errorf("waiting until the cache has %s %q as the server has it: %w", p.of.Kind(), key, err)
 	}
 	return nil
 }
 
-func (p referenceParts[T]) LastResourceVersion() string {
-	p.of.mu.Lock()
-	defer p.of.mu.Unlock()
-	return p.of.newest
+// referenceCache implements [references.Cache] with an informer that watches
+// nothing itself.
+type referenceCache[T Object] struct {
+	*Informer[T]
+
+	connect func(namespace string) source
+}
+
+func newSet[T Object](in *Informer[T], connect func(namespace string) source) *references.Set {
+	o := references.Options{
+		BackoffBase: in.options.BackoffBase, BackoffCap: in.options.BackoffCap,
+		WatchNamespaceAbove: in.options.WatchNamespaceAbove, Counters: &in.counted.Counters,
+	}
+	if m, _ := in.mapping(); m.Scope != nil {
+		o.Scope = m.Scope.Name()
+	}
+	return references.New(referenceCache[T]{in, connect}, o)
+}
+
+// Connect implements [references.Cache].
+func (c referenceCache[T]) Connect(namespace string) references.Connection {
+	from := c.connect(namespace)
+	r := newReflectorStore(&c.feed.sink, from, c.feed.log())
+	return references.Connection{Source: referenceSource[T]{r}, IsFake: from.fake, Err: from.err}
+}
+
+// Begin implements [references.Cache].
+func (c referenceCache[T]) Begin(ctx context.Context) logr.Logger { return c.feed.useLog(ctx) }
+
+// End implements [references.Cache].
+func (c referenceCache[T]) End(ctx context.Context) error { return c.store.finishMutations(ctx) }
+
+// Clear implements [references.Cache].
+func (c referenceCache[T]) Clear() { c.feed.clearIfUnused() }
+
+// Forget implements [references.Cache].
+func (c referenceCache[T]) Forget(key types.NamespacedName) { c.store.forget(key) }
+
+// After implements [references.Cache].
+func (c referenceCache[T]) After(done func()) { c.store.delivery.after(done) }
+
+// referenceSource implements [references.Source] with the store of a reflector
+// that does not run.
+type referenceSource[T Object] struct{ of *reflectorStore[T] }
+
+// List implements [references.Source].
+func (s referenceSource[T]) List(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+	return s.of.source.list(ctx, opts)
+}
+
+// Watch implements [references.Source].
+func (s referenceSource[T]) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+	return s.of.source.watch(ctx, opts)
+}
+
+// Object implements [references.Source].
+func (s referenceSource[T]) Object(of runtime.Object) (metav1.Object, error) {
+	object, ok := of.(T)
+	if !ok {
+		return nil, wrongType[T](of)
+	}
+	return object, nil
+}
+
+// Put implements [references.Source].
+func (s referenceSource[T]) Put(object metav1.Object) error {
+	it, err := s.of.prepare(object)
+	if err == nil {
+		s.of.sink.store.put(it)
+	}
+	return err
+}
+
+// Remove implements [references.Source].
+func (s referenceSource[T]) Remove(last metav1.Object) error {
+	object, _, err := s.of.typed(last)
+	if err == nil {
+		s.of.sink.store.remove(object)
+	}
+	return err
 }

@@ -3,6 +3,8 @@ package informer
 import (
 	"context"
 	"errors"
+	"fmt"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,11 +17,15 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/homeostat/homeostat/informer/internal/clients"
 	"github.com/homeostat/homeostat/informer/internal/dropin"
 	"github.com/homeostat/homeostat/informer/internal/follow"
+	"github.com/homeostat/homeostat/informer/internal/itemwise"
 	"github.com/homeostat/homeostat/informer/internal/partial"
+	"github.com/homeostat/homeostat/informer/internal/requests"
 	"github.com/homeostat/homeostat/informer/internal/tree"
 	"github.com/homeostat/homeostat/informer/internal/versions"
+	"github.com/homeostat/homeostat/internal/intern"
 	"github.com/homeostat/homeostat/internal/keyspace"
 	"github.com/homeostat/homeostat/internal/wire"
 )
@@ -67,7 +73,7 @@ type reflectorStore[T Object] struct {
 	consistent atomic.Bool
 	// lists counts the lists in flight. The reflector may leave one behind when
 	// it ends.
-	lists  calls
+	lists  requests.Calls
 	ctx    context.Context //nolint:containedctx // additional requests end with it
 	cancel context.CancelFunc
 	// ended is closed when the goroutines of the watch have ended.
@@ -101,7 +107,7 @@ func (r *reflectorStore[T]) example() any {
 	if r.dropin != nil {
 		return r.dropin.Example
 	}
-	return example[T]()
+	return clients.Example[T]()
 }
 
 // run lists and watches, or follows another cache, until ctx ends.
@@ -113,10 +119,10 @@ func (r *reflectorStore[T]) run(ctx context.Context) {
 		}
 		return
 	}
-	defer r.lists.wait()
+	defer r.lists.Wait()
 	o := r.sink.options
 	backoff := wait.Backoff{Duration: o.BackoffBase, Cap: o.BackoffCap, Steps: 1 << 10, Factor: 2, Jitter: 1}
-	pauses := mortalClock{ctx: ctx}
+	pauses := requests.Clock{Context: ctx}
 	lw := &cache.ListWatch{ListWithContextFunc: r.listPage, WatchFuncWithContext: r.openWatch}
 	listerWatcher := cache.ToListWatcherWithWatchListSemantics(lw, r)
 	if r.dropin != nil {
@@ -133,11 +139,11 @@ func (r *reflectorStore[T]) run(ctx context.Context) {
 	reflector.WatchListPageSize, reflector.ShouldResync = o.PageSize, r.settings.ShouldResync
 	// The pauses end with ctx, so the only error is ctx's.
 	_ = backoff.DelayWithReset(pauses, calm).Until(ctx, true, true, func(ctx context.Context) (bool, error) {
-		err := errGoexit
+		err := requests.ErrGoexit
 		var running sync.WaitGroup
 		running.Go(func() { err = reflector.ListAndWatchWithContext(ctx) }) // in a goroutine that a handler may end
 		running.Wait()
-		if err != nil && !errors.Is(err, errRestored) { // errRestored has been logged
+		if err != nil && !errors.Is(err, requests.ErrRestored) { // requests.ErrRestored has been logged
 			r.progress.failed(ctx, err)
 		}
 		if err != nil && r.settings.Failed != nil {
@@ -149,10 +155,10 @@ func (r *reflectorStore[T]) run(ctx context.Context) {
 
 // listPage sends a request for a list or for one page of a list.
 func (r *reflectorStore[T]) listPage(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-	if !r.lists.begin() {
+	if !r.lists.Begin() {
 		return nil, context.Cause(ctx)
 	}
-	defer r.lists.end()
+	defer r.lists.End()
 	if opts.Continue == "" {
 		r.watched.opening()
 	}
@@ -162,11 +168,11 @@ func (r *reflectorStore[T]) listPage(ctx context.Context, opts metav1.ListOption
 		r.part.SelectList(&opts)
 	}
 	r.progress.begin(phaseList)
-	limited, d := withDeadline(ctx, watchIdle, 0)
-	defer d.end()
+	limited, d := requests.WithDeadline(ctx, requests.WatchIdle, 0)
+	defer d.End()
 	list, err := r.list(limited, opts)
-	if err != nil && errors.Is(context.Cause(limited), errNoAnswer) {
-		err = errNoAnswer
+	if err != nil && errors.Is(context.Cause(limited), requests.ErrNoAnswer) {
+		err = requests.ErrNoAnswer
 	}
 	r.progress.answered(ctx, err)
 	if err != nil {
@@ -206,7 +212,7 @@ func (r *reflectorStore[T]) openWatch(ctx context.Context, opts metav1.ListOptio
 		phase = phaseStream
 		r.forgetTime(&opts)
 	} else if r.isRestored() {
-		return nil, errRestored // the reflector then lists
+		return nil, requests.ErrRestored // the reflector then lists
 	}
 	r.selects(&opts)
 	var covered keyspace.Set
@@ -215,7 +221,7 @@ func (r *reflectorStore[T]) openWatch(ctx context.Context, opts metav1.ListOptio
 	}
 	r.progress.begin(phase)
 	r.streamed = map[any]wire.Fingerprint{}
-	w, err := openInTime(ctx, func(ctx context.Context) (watch.Interface, error) { return r.specs.open(ctx, opts) })
+	w, err := requests.OpenInTime(ctx, func(ctx context.Context) (watch.Interface, error) { return r.specs.open(ctx, opts) })
 	r.progress.answered(ctx, err)
 	switch {
 	case err == nil:
@@ -225,7 +231,7 @@ func (r *reflectorStore[T]) openWatch(ctx context.Context, opts metav1.ListOptio
 			}
 		}
 		if r.part != nil {
-			w = newEndable(w, nil)
+			w = requests.NewEndable(w, nil)
 		}
 		r.progress.opened(w, opts.TimeoutSeconds)
 		r.watched.opened(w, covered, phase == phaseStream)
@@ -233,7 +239,7 @@ func (r *reflectorStore[T]) openWatch(ctx context.Context, opts metav1.ListOptio
 		if phase == phaseStream {
 			r.consistent.Store(opts.ResourceVersion == "")
 		}
-	case errors.Is(err, errCutOff), errors.Is(err, errNoAnswer) && phase == phaseWatch:
+	case errors.Is(err, requests.ErrCutOff), errors.Is(err, requests.ErrNoAnswer) && phase == phaseWatch:
 		w = watch.NewEmptyWatch()
 	default:
 		return nil, err
@@ -279,7 +285,7 @@ func (r *reflectorStore[T]) Update(obj any) error {
 
 // noteNamespace records that the source reads the namespace of an object.
 func (r *reflectorStore[T]) noteNamespace(it *tree.Item[T]) {
-	if r.source.reach.certainty != certain {
+	if r.source.reach.Certainty != clients.Certain {
 		r.sink.brought.LoadOrStore(it.Key.Namespace, true)
 	}
 }
@@ -364,32 +370,108 @@ func (r *reflectorStore[T]) UpdateResourceVersion(rv string) {
 	r.sink.store.delivery.after(func() { r.sink.marks.Advance(r.source.namespace, rv, false) })
 }
 
-// follower stores the objects of a followed cache.
-type follower[T Object] struct{ *reflectorStore[T] }
-
-var _ follow.Store[Object] = follower[Object]{}
-
-// Replace implements [follow.Store].
-func (f follower[T]) Replace(objects []T, rv string) {
-	list := make([]any, len(objects))
-	for n, object := range objects {
-		list[n] = object
+// Transformer returns the function that the reflector calls for each received
+// object of a streaming list.
+func (r *reflectorStore[T]) Transformer() cache.TransformFunc {
+	return func(obj any) (any, error) {
+		r.progress.received.Add(1)
+		r.progress.markActive()
+		it, err := r.prepare(obj)
+		if err != nil {
+			return nil, err
+		}
+		if it.Spec != (wire.Fingerprint{}) {
+			r.streamed[it.Object] = it.Spec
+		}
+		return it.Object, nil
 	}
-	_ = f.reflectorStore.Replace(list, rv) // every element is a T
 }
 
-// Put implements [follow.Store].
-func (f follower[T]) Put(object T) {
-	f.progress.markActive()
+// prepare returns an item for the store, whose object is transformed and shares
+// equal parts with other objects.
+func (r *reflectorStore[T]) prepare(obj any) (*tree.Item[T], error) {
+	object, spec, err := r.typed(obj)
+	if err != nil {
+		return nil, err
+	}
 	it := itemOf(object)
-	f.noteNamespace(it)
-	f.into.Put(it)
-	f.UpdateResourceVersion(object.GetResourceVersion())
+	if itemwise.Why(object) != nil {
+		return it, nil
+	}
+	r.sink.store.share(object)
+	if spec != (wire.Fingerprint{}) && !intern.Lazy(object) { // the next state must not have the same memory
+		it.Spec = spec
+	}
+	return it, nil
 }
 
-// Delete implements [follow.Store].
-func (f follower[T]) Delete(object T, rv string) {
-	f.progress.markActive()
-	f.into.Remove(object)
-	f.UpdateResourceVersion(rv)
+// typed returns the transformed object, which no client shares, and the
+// fingerprint of its spec if that is known.
+func (r *reflectorStore[T]) typed(obj any) (object T, spec wire.Fingerprint, err error) {
+	object, ok := obj.(T)
+	if !ok {
+		return object, spec, wrongType[T](obj)
+	}
+	if object, spec, err = r.specs.take(object); err != nil {
+		return object, spec, err
+	}
+	if r.source.mayShare() {
+		object = object.DeepCopyObject().(T)
+	}
+	object, err = r.transform(object)
+	return object, spec, err
+}
+
+func wrongType[T Object](obj any) error {
+	return fmt.Errorf("the server sent a %T, not a %s", obj, reflect.TypeFor[T]())
+}
+
+// transform applies the options to an object before its parts are shared, so
+// that dropped parts use no memory. If Transform panics, it returns a stub.
+func (r *reflectorStore[T]) transform(object T) (transformed T, err error) {
+	if itemwise.Why(object) != nil {
+		return object, nil
+	}
+	if r.sink.options.DropManagedFields {
+		object.SetManagedFields(nil)
+	}
+	if r.sink.options.Transform == nil && r.settings.Transform == nil {
+		return object, nil
+	}
+	identity := itemwise.Identity(object)
+	defer func() {
+		if p := recover(); p != nil {
+			why := itemwise.Panicked(itemwise.CauseTransform, "informer.Options.Transform", p)
+			stub, ok := itemwise.Stub[T](identity, why)
+			if transformed = stub; !ok {
+				err = why
+			}
+		}
+	}()
+	if r.settings.Transform != nil {
+		made, err := r.settings.Transform(object)
+		if transformed, ok := made.(T); ok || err != nil {
+			return transformed, err
+		}
+		return transformed, wrongType[T](made)
+	}
+	r.sink.options.Transform(object)
+	return object, nil
+}
+
+// transformInPlace transforms an object of a list, and lets it share equal
+// parts with other objects.
+func (r *reflectorStore[T]) transformInPlace(object T) error {
+	transformed, err := r.transform(object)
+	if err != nil {
+		return err
+	}
+	if any(transformed) != any(object) {
+		reflect.ValueOf(object).Elem().Set(reflect.ValueOf(transformed).Elem())
+		return nil
+	}
+	if itemwise.Why(object) == nil {
+		r.sink.store.share(object)
+	}
+	return nil
 }

@@ -27,6 +27,7 @@ import (
 
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/informer/clientgo"
+	"github.com/homeostat/homeostat/informer/internal/clients"
 )
 
 func TestInScope(t *testing.T) {
@@ -227,7 +228,7 @@ func TestBuiltInKindsAreKnownByHeart(t *testing.T) {
 			object := reflect.New(get.Type.Out(0).Elem()).Interface().(runtime.Object)
 			known, _, err := scheme.Scheme.ObjectKinds(object)
 			g.Expect(err).NotTo(HaveOccurred())
-			gvk, clusterScoped, ok := informer.BuiltIn(get.Type.Out(0))
+			gvk, clusterScoped, ok := clients.BuiltIn(get.Type.Out(0))
 			g.Expect(ok).To(BeTrue())
 			g.Expect(known).To(ContainElement(gvk))
 			if clusterScoped != (kind.Type.NumIn() == 0) {
@@ -236,7 +237,7 @@ func TestBuiltInKindsAreKnownByHeart(t *testing.T) {
 		}
 	}
 	g.Expect(kinds).To(BeNumerically(">", 60))
-	_, _, ok := informer.BuiltIn(reflect.TypeFor[*metav1.PartialObjectMetadata]())
+	_, _, ok := clients.BuiltIn(reflect.TypeFor[*metav1.PartialObjectMetadata]())
 	g.Expect(ok).To(BeFalse())
 }
 

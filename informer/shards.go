@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/pager"
 
 	"github.com/homeostat/homeostat/informer/internal/partial"
+	"github.com/homeostat/homeostat/informer/internal/requests"
 	"github.com/homeostat/homeostat/informer/internal/versions"
 	"github.com/homeostat/homeostat/internal/absent"
 	"github.com/homeostat/homeostat/internal/bound"
@@ -181,14 +182,14 @@ func replayDeletions[T Object](ctx context.Context, f *feed[T], p *replay) error
 	d, _ := f.part().(*divided[T])
 	switch {
 	case len(watches) == 0:
-		return errNotRunning
+		return requests.ErrNotRunning
 	case d == nil:
 		return nil
 	}
 	r := watches[0]
 	p.toRV = d.comeTo()
 	if versions.Older(p.toRV, p.fromRV) {
-		return apierrors.NewResourceExpired(errRestored.Error()) // the server has lost the deletions since then
+		return apierrors.NewResourceExpired(requests.ErrRestored.Error()) // the server has lost the deletions since then
 	}
 	return f.retry(ctx, r.ended, "cannot watch the deletions before a shard was added", absent.IsExpired, func() error {
 		return d.replay(ctx, p)
@@ -214,7 +215,7 @@ func (d *divided[T]) replay(ctx context.Context, p *replay) error {
 	}
 	d.selects(&opts, p.set)
 	began := time.Now()
-	w, err := openInTime(ctx, func(ctx context.Context) (watch.Interface, error) { return d.Watch(ctx, opts) })
+	w, err := requests.OpenInTime(ctx, func(ctx context.Context) (watch.Interface, error) { return d.Watch(ctx, opts) })
 	if err != nil {
 		return err
 	}
@@ -225,7 +226,7 @@ func (d *divided[T]) replay(ctx context.Context, p *replay) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-timeout:
-			return errNoAnswer
+			return requests.ErrNoAnswer
 		case e, open := <-w.ResultChan():
 			switch {
 			case !open && time.Since(began) >= replayFor-time.Second:
@@ -259,10 +260,10 @@ func (d *divided[T]) serverSelects(r *reflectorStore[T]) bool {
 	if d.Side() == "" {
 		ctx, cancel := context.WithTimeout(r.ctx, catchUpTimeout)
 		defer cancel()
-		if !r.lists.begin() {
+		if !r.lists.Begin() {
 			return false
 		}
-		defer r.lists.end()
+		defer r.lists.End()
 		options := metav1.ListOptions{Limit: 1}
 		d.selects(&options, d.Wanted())
 		if _, err := d.List(ctx, options); err != nil {

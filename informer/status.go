@@ -2,22 +2,15 @@ package informer
 
 import (
 	"cmp"
-	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"reflect"
 	"slices"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/homeostat/homeostat/informer/internal/requests"
 	"github.com/homeostat/homeostat/internal/redact"
 )
 
@@ -129,9 +122,9 @@ func (i *Informer[T]) Status() Status {
 		MetadataOnly: reflect.TypeFor[T]() == reflect.TypeFor[*metav1.PartialObjectMetadata](),
 		Server:       sources[0].server, Wrapped: sources[0].follows != nil,
 		ResourceVersion: i.LastResourceVersion(),
-		Lists:           i.counted.lists.Load(), Watches: i.counted.watches.Load(), Stalls: i.counted.stalls.Load(),
-		Restores: i.counted.restores.Load(),
-		Failures: i.counted.failures.Load(), Events: i.counted.events.Load(),
+		Lists:           i.counted.Lists.Load(), Watches: i.counted.Watches.Load(), Stalls: i.counted.Stalls.Load(),
+		Restores: i.counted.Restores.Load(),
+		Failures: i.counted.Failures.Load(), Events: i.counted.events.Load(),
 		Panics: i.counted.panics.Load(),
 		size:   now.size,
 	}
@@ -155,14 +148,14 @@ func (i *Informer[T]) Status() Status {
 	}
 	for _, r := range watches {
 		opened, err := r.progress.state()
-		s.WatchSince = earlier(s.WatchSince, opened)
-		s.LastActivity = earlier(s.LastActivity, r.progress.lastActivity())
+		s.WatchSince = requests.Earlier(s.WatchSince, opened)
+		s.LastActivity = requests.Earlier(s.LastActivity, r.progress.lastActivity())
 		if err != nil {
 			s.LastError = err.Error()
 		}
 		problems, unauthorized := r.progress.problem()
 		s.Problems = append(s.Problems, problems...)
-		s.UnauthorizedSince = earlier(s.UnauthorizedSince, unauthorized)
+		s.UnauthorizedSince = requests.Earlier(s.UnauthorizedSince, unauthorized)
 		s.FullDecode = cmp.Or(s.FullDecode, r.specs.fullDecode())
 	}
 	return s
@@ -221,22 +214,13 @@ func (p Problem) String() string {
 	return text
 }
 
-const (
-	// outageTime is how long no watch must have worked before that is a
-	// problem. Restarts of an API server are shorter.
-	outageTime = time.Minute
-	// steady is how long a watch that brings no event must be open to count as
-	// working.
-	steady = 10 * time.Second
-)
-
 // outage is the time since a watch of a source last worked. A watch works if it
 // has brought an event, or has been open for a while. A list that succeeds does
 // not end an outage.
 type outage struct {
 	since time.Time // of the first failure; zero while a watch works
 	err   error     // of the last failure
-	// cause is causeOf(err), and causeSince when all failures began to have it.
+	// cause is requests.CauseOf(err), and causeSince when all failures began to have it.
 	cause      string
 	causeSince time.Time
 }
@@ -247,15 +231,11 @@ func (o *outage) add(err error) {
 	if o.since.IsZero() {
 		o.since = now
 	}
-	if cause := causeOf(err); cause != o.cause {
+	if cause := requests.CauseOf(err); cause != o.cause {
 		o.cause, o.causeSince = cause, now
 	}
 	o.err = err
 }
-
-// errEndsAtOnce is the failure of watches that end before they bring an event.
-// Only the reflector's log has the reason.
-var errEndsAtOnce = errors.New("watching: the server opens watches and ends them at once")
 
 // watchWorks reports whether the last request is a watch that works, or that
 // worked until it ended. mu must be held.
@@ -268,7 +248,7 @@ func (p *progress) watchWorks() bool {
 	if end.IsZero() {
 		end = time.Now()
 	}
-	return p.lastActivity().After(r.opened) || end.Sub(r.opened) >= steady
+	return p.lastActivity().After(r.opened) || end.Sub(r.opened) >= requests.Steady
 }
 
 // noteEnd records, before the next request, whether the last one was a watch
@@ -278,7 +258,7 @@ func (p *progress) noteEnd() {
 	case p.watchWorks():
 		p.outage = outage{}
 	case p.request.phase == phaseWatch && !p.request.opened.IsZero():
-		p.outage.add(errEndsAtOnce)
+		p.outage.add(requests.ErrEndsAtOnce)
 	}
 }
 
@@ -298,7 +278,7 @@ func (w timedWatch) Stop() {
 	w.Interface.Stop()
 }
 
-// problem returns the outage as a problem, if it has lasted for outageTime. It
+// problem returns the outage as a problem, if it has lasted for requests.OutageTime. It
 // also returns when the server began to answer every request with 401. That
 // time is zero if there was another answer since, or if there has never been a
 // first list.
@@ -309,90 +289,19 @@ func (p *progress) problem() (found []Problem, unauthorizedSince time.Time) {
 	if o.since.IsZero() || p.watchWorks() || !p.synced.Load() {
 		return nil, time.Time{}
 	}
-	if o.cause == causeUnauthorized {
+	if o.cause == requests.CauseUnauthorized {
 		unauthorizedSince = o.causeSince
 	}
-	if time.Since(o.since) < outageTime {
+	if time.Since(o.since) < requests.OutageTime {
 		return nil, unauthorizedSince
 	}
 	problem := Problem{
-		Cause: o.cause, Reason: redact.Text(o.err.Error()), Remedy: remedies[o.cause], Since: o.since,
+		Cause: o.cause, Reason: redact.Text(o.err.Error()), Remedy: requests.RemedyOf(o.cause), Since: o.since,
 	}
 	if p.source.namespace != "" {
 		problem.Object = fmt.Sprintf("namespace %q", p.source.namespace)
 	}
 	return []Problem{problem}, unauthorizedSince
-}
-
-// Causes of outages.
-const (
-	causeUnauthorized = "Unauthorized"
-	causeForbidden    = "Forbidden"
-	causeNotServed    = "not served"
-	causeUnreachable  = "unreachable"
-	causeNoAnswer     = "no answer"
-	causeCertificate  = "certificate"
-	causeThrottled    = "throttled"
-	causeServerError  = "server error"
-	causeEndsAtOnce   = "watch ends at once"
-	causeOther        = "failed"
-)
-
-// remedies are what a person can do, by cause.
-var remedies = map[string]string{ //nolint:gochecknoglobals // a constant
-	causeUnauthorized: "renew the credentials of this program",
-	causeForbidden:    "grant the verbs list and watch",
-	causeNotServed:    "serve this version of the kind again, or upgrade this program",
-	causeUnreachable:  "look whether the API server runs, and at the network between",
-	causeNoAnswer:     "look whether the API server is overloaded, and at the network between",
-	causeCertificate:  "look at the API server's certificate, and at the authority in the kubeconfig",
-	causeThrottled:    "look at the API server's priority levels and flow schemas",
-}
-
-// causeOf returns why a list or a watch failed, in a word or two.
-func causeOf(err error) string {
-	var status apierrors.APIStatus
-	answered := errors.As(err, &status)
-	switch {
-	case errors.Is(err, errEndsAtOnce):
-		return causeEndsAtOnce
-	case apierrors.IsUnauthorized(err):
-		return causeUnauthorized
-	case apierrors.IsForbidden(err):
-		return causeForbidden
-	case apierrors.IsNotFound(err), //nolint:forbidigo // a word for people, nothing is concluded
-		apierrors.IsMethodNotSupported(err), apierrors.IsNotAcceptable(err):
-		return causeNotServed
-	case apierrors.IsTooManyRequests(err):
-		return causeThrottled
-	case errors.Is(err, errNoAnswer), errors.Is(err, errCutOff), errors.Is(err, context.DeadlineExceeded),
-		utilnet.IsTimeout(err), answered && apierrors.IsTimeout(err):
-		return causeNoAnswer
-	case answered && status.Status().Code >= http.StatusInternalServerError:
-		return causeServerError
-	case isOfCertificate(err):
-		return causeCertificate
-	case isOfNetwork(err):
-		return causeUnreachable
-	}
-	return causeOther
-}
-
-// isOfCertificate reports whether err shows that the server's certificate is
-// not trusted.
-func isOfCertificate(err error) bool {
-	_, refused := errors.AsType[*tls.CertificateVerificationError](err)
-	_, unknown := errors.AsType[x509.UnknownAuthorityError](err)
-	_, invalid := errors.AsType[x509.CertificateInvalidError](err)
-	return refused || unknown || invalid
-}
-
-// isOfNetwork reports whether err shows that no server was reached.
-func isOfNetwork(err error) bool {
-	_, ok := errors.AsType[*net.OpError](err)
-	_, noHost := errors.AsType[*net.DNSError](err)
-	return ok || noHost || utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) ||
-		utilnet.IsProbableEOF(err)
 }
 
 // missing returns the namespaces without a first list, if namespaces are

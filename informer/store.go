@@ -1,12 +1,17 @@
 package informer
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 
+	"github.com/homeostat/homeostat/informer/internal/itemwise"
+	"github.com/homeostat/homeostat/informer/internal/mutations"
 	"github.com/homeostat/homeostat/informer/internal/tree"
 	"github.com/homeostat/homeostat/informer/internal/versions"
 	"github.com/homeostat/homeostat/internal/bound"
@@ -18,8 +23,8 @@ import (
 // in one step, and queues the events for handlers. Readers take no lock.
 type store[T Object] struct {
 	identity *identity
-	sharer   *intern.Pool // nil if off
-	detector *detector[T] // nil if off
+	sharer   *intern.Pool           // nil if off
+	detector *mutations.Detector[T] // nil if off
 	delivery delivery[T]
 	// keeps reports whether the objects stay in the store when the informer is
 	// not running.
@@ -69,7 +74,7 @@ func newStore[T Object](o *Options, id *identity) *store[T] {
 		s.sharer = intern.New()
 	}
 	if o.checksMutations() {
-		s.detector = &detector[T]{identity: id, copies: map[*tree.Item[T]]T{}}
+		s.detector = mutations.New[T]()
 	}
 	empty := &state[T]{labels: o.IndexLabels}
 	if len(empty.labels) > 0 {
@@ -114,7 +119,7 @@ func (s *store[T]) putLocked(c tree.Change[T]) {
 // storeChange stores a change, and reports whether it could be stored. The
 // caller holds writing, and calls delivery.run after releasing it.
 func (s *store[T]) storeChange(c tree.Change[T]) bool {
-	why, next := whyStub(c.New.Object), (*state[T])(nil)
+	why, next := itemwise.Why(c.New.Object), (*state[T])(nil)
 	if why == nil {
 		next, why = s.after(c)
 	}
@@ -122,7 +127,7 @@ func (s *store[T]) storeChange(c tree.Change[T]) bool {
 		s.putRefused(c, why)
 		return false
 	}
-	s.detector.update(c) // before readers can modify the object
+	s.detector.Update(c) // before readers can modify the object
 	s.table.Put(c.New)
 	ended := s.unreadable.remove(c.New.Key)
 	s.publish(next, batch[T]{events: eventsOf(c, nil), done: s.unreadable.telling(ended, nil)})
@@ -142,11 +147,11 @@ func (s *store[T]) removeLocked(key types.NamespacedName, last T) {
 	c := tree.Change[T]{Old: s.table.Get(key)}
 	next, b := s.latest.Load(), batch[T]{}
 	if c.Old != nil {
-		if whyStub(last) != nil || c.Old.Object.GetUID() != last.GetUID() {
+		if itemwise.Why(last) != nil || c.Old.Object.GetUID() != last.GetUID() {
 			last = c.Old.Object
 		}
 		s.table.Remove(key)
-		s.detector.update(c)
+		s.detector.Update(c)
 		next, b.events = next.after(c), []Event[T]{{Old: last, Type: Deleted}}
 	}
 	ended := s.unreadable.remove(key)
@@ -154,6 +159,19 @@ func (s *store[T]) removeLocked(key types.NamespacedName, last T) {
 		b.done = s.unreadable.telling(ended, nil)
 		s.publish(next, b)
 	}
+}
+
+// forget removes the object of key, which does not exist, or of which nothing is
+// known any longer.
+func (s *store[T]) forget(key types.NamespacedName) {
+	s.writing.Lock()
+	defer s.delivery.run()
+	defer s.writing.Unlock()
+	var last T
+	if it := s.table.Get(key); it != nil {
+		last = it.Object
+	}
+	s.removeLocked(key, last)
 }
 
 // replace makes items the whole content of a namespace ("" for all), delivers the
@@ -276,7 +294,7 @@ func (s *store[T]) list(
 				s.refuse(r)
 			}
 			next.root, next.count = tree.Build(all), len(all)
-			s.detector.update(changes...) // before readers can modify the objects
+			s.detector.Update(changes...) // before readers can modify the objects
 			s.table.Fill(all)
 			return &next, changes, refused
 		}
@@ -294,13 +312,37 @@ func (s *store[T]) checkMutations(keys ...types.NamespacedName) error {
 		return nil
 	}
 	if len(keys) == 0 {
-		return s.detector.check(s.latest.Load().root.AppendItems(nil)...)
+		return errors.Join(s.modified(s.detector.Check(s.latest.Load().root.AppendItems(nil)...))...)
 	}
-	items := make([]*tree.Item[T], 0, len(keys))
+	var items []*tree.Item[T]
 	for _, key := range keys {
-		items = append(items, s.table.Get(key))
+		if it := s.table.Get(key); it != nil {
+			items = append(items, it)
+		}
 	}
-	return s.detector.check(items...)
+	return errors.Join(s.modified(s.detector.Check(items...))...)
+}
+
+// finishMutations checks all objects. It logs and returns all mutations that
+// were found since it was last called.
+func (s *store[T]) finishMutations(ctx context.Context) error {
+	if s.detector == nil {
+		return nil
+	}
+	s.detector.Check(s.latest.Load().root.AppendItems(nil)...)
+	errs := s.modified(s.detector.Found())
+	for _, err := range errs {
+		klog.FromContext(ctx).Error(err, "cached object was modified in place", "informer", s.identity.Name())
+	}
+	return errors.Join(errs...)
+}
+
+// modified returns a MutationError for each object.
+func (s *store[T]) modified(all []mutations.Mutation) (errs []error) {
+	for _, m := range all {
+		errs = append(errs, &MutationError{Kind: s.identity.Kind(), Key: m.Key, Fields: m.Fields})
+	}
+	return errs
 }
 
 // changeTo returns the change from the cached object to it. The caller holds

@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/homeostat/homeostat/informer/internal/itemwise"
 	"github.com/homeostat/homeostat/informer/internal/tree"
 	"github.com/homeostat/homeostat/informer/internal/versions"
 )
@@ -208,7 +209,7 @@ func firstProblems(all []Problem) (first []Problem) {
 // refusedItem is an item that cannot be stored, and the reason.
 type refusedItem[T Object] struct {
 	it  *tree.Item[T]
-	why *refusal
+	why *itemwise.Refusal
 	// stored is true if the item is stored already.
 	stored bool
 }
@@ -218,7 +219,7 @@ func (s *store[T]) refuse(r refusedItem[T]) {
 	e := &UnreadableError{
 		Kind: s.identity.Kind(), Key: r.it.Key, UID: r.it.Object.GetUID(),
 		ResourceVersion: r.it.Object.GetResourceVersion(), Since: time.Now(),
-		Err: r.why.error, cause: r.why.cause, stored: r.stored,
+		Err: r.why.Err, cause: r.why.Cause, stored: r.stored,
 	}
 	if s.unreadable.set(e) {
 		s.delivery.log().Error(e, "object cannot be cached, waiting for a change of it",
@@ -230,14 +231,14 @@ func (s *store[T]) refuse(r refusedItem[T]) {
 // unless it belongs to an earlier object with the same name, which is then
 // deleted. writing must be held, and the caller calls delivery.run after
 // releasing it.
-func (s *store[T]) putRefused(c tree.Change[T], why *refusal) {
+func (s *store[T]) putRefused(c tree.Change[T], why *itemwise.Refusal) {
 	s.refuse(refusedItem[T]{it: c.New, why: why})
 	b := batch[T]{done: s.unreadable.telling([]types.NamespacedName{c.New.Key}, nil)}
 	next := s.latest.Load()
 	if c.Old != nil && isRecreated(c.Old, c.New) {
 		gone := tree.Change[T]{Old: c.Old}
 		s.table.Remove(c.Old.Key)
-		s.detector.update(gone)
+		s.detector.Update(gone)
 		next, b.events = next.after(gone), eventsOf(gone, nil)
 	}
 	s.publish(next, b)
@@ -251,7 +252,7 @@ func isRecreated[T Object](old, it *tree.Item[T]) bool {
 
 // after returns the state after a change, or why there is none: the function of
 // an index panics for the object.
-func (s *store[T]) after(c tree.Change[T]) (next *state[T], why *refusal) {
+func (s *store[T]) after(c tree.Change[T]) (next *state[T], why *itemwise.Refusal) {
 	why = caught(func() { next = s.latest.Load().after(c) })
 	return next, why
 }
@@ -265,7 +266,7 @@ func (s *store[T]) readable(
 ) (readable []*tree.Item[T], refused []refusedItem[T]) {
 	readable = items[:0:len(items)]
 	for _, it := range items {
-		why := whyStub(it.Object)
+		why := itemwise.Why(it.Object)
 		later := rv != "" && s.unreadable.isNewer(it.Key, it.Object.GetResourceVersion())
 		if why == nil && !later {
 			readable = append(readable, it)
@@ -288,7 +289,7 @@ func (s *store[T]) readable(
 func (s *store[T]) withoutPanics(
 	items []*tree.Item[T], changes []tree.Change[T],
 ) (others []*tree.Item[T], refused []refusedItem[T]) {
-	culprits := map[*tree.Item[T]]*refusal{}
+	culprits := map[*tree.Item[T]]*itemwise.Refusal{}
 	for _, c := range changes {
 		if c.New == nil {
 			continue
@@ -338,10 +339,10 @@ func (s *store[T]) settleUnreadable(
 
 // caught calls f, which calls functions of indexes, and returns a panic as a
 // refusal.
-func caught(f func()) (why *refusal) {
+func caught(f func()) (why *itemwise.Refusal) {
 	defer func() {
 		if p := recover(); p != nil {
-			why = panicked(causeIndex, "the function of an index", p)
+			why = itemwise.Panicked(itemwise.CauseIndex, "the function of an index", p)
 		}
 	}()
 	f()

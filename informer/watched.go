@@ -2,20 +2,25 @@ package informer
 
 import (
 	"context"
-	"errors"
-	"net/http/httptrace"
+	"fmt"
 	"reflect"
 	"sync"
-	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/utils/clock"
+	"k8s.io/client-go/gentype"
+	"k8s.io/client-go/rest"
 
+	"github.com/homeostat/homeostat/informer/internal/partial"
+	"github.com/homeostat/homeostat/informer/internal/requests"
+	"github.com/homeostat/homeostat/informer/internal/versions"
+	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/keyspace"
+	"github.com/homeostat/homeostat/internal/wire"
 )
-
-var errNotRunning = errors.New("the informer is not running")
 
 // watched is the open watch of a reflector, with the shards that it brings.
 type watched struct {
@@ -148,7 +153,7 @@ func (w *watched) covering(ctx context.Context, ended <-chan struct{}, set keysp
 			case <-ctx.Done():
 				return context.Cause(ctx)
 			case <-ended:
-				return errNotRunning
+				return requests.ErrNotRunning
 			case <-changed:
 				waiting = false
 			case <-long:
@@ -158,187 +163,268 @@ func (w *watched) covering(ctx context.Context, ended <-chan struct{}, set keysp
 	}
 }
 
-// endable is a watch that a goroutine other than its reader may end, without an
-// error. client-go's watches, in contrast, report the connection that their own
-// Stop has closed, and a reflector then lists all objects again.
-type endable struct {
-	watch.Interface
+// specReader opens the watches of a source. Most updates change the status of
+// an object and not its spec, which is larger and takes as long to decode. So
+// package wire decodes the objects of client-go's watches without the specs
+// that the cache already has.
+type specReader[T Object] struct {
+	source  source
+	options *Options
+	store   *store[T]
+	part    partial.Cache[T] // nil if the cache is whole
 
-	// ends reports whether the watch ends at an event, which is then not passed
-	// on. It may be nil.
-	ends    func(watch.Event) bool
-	out     chan watch.Event
-	done    chan struct{}
-	stopped atomic.Bool
+	// mu guards the fields below, which the reflector's goroutine alone writes.
+	mu sync.Mutex
+	// specs contains the specs of the current watch. It is nil if all specs are
+	// decoded.
+	specs *wire.Specs
+	why   string // why all specs are decoded, or empty
 }
 
-// newEndable starts to pass on the events of w.
-func newEndable(w watch.Interface, ends func(watch.Event) bool) *endable {
-	e := &endable{Interface: w, ends: ends, out: make(chan watch.Event), done: make(chan struct{})}
-	go e.forward()
-	return e
-}
-
-// forward passes events on until the watch ends or Stop is called. It passes no
-// event on after Stop, because that may be the error of the connection that
-// Stop has closed.
-func (e *endable) forward() {
-	defer close(e.out)
-	for {
-		select {
-		case <-e.done:
-			return
-		case event, open := <-e.Interface.ResultChan():
-			if !open {
-				return
-			}
-			select {
-			case <-e.done: // the event may be the error of our own Stop
-				return
-			default:
-			}
-			if e.ends != nil && e.ends(event) {
-				return
-			}
-			select {
-			case <-e.done: // the next watch brings the event again
-				return
-			case e.out <- event:
-			}
-		}
-	}
-}
-
-// ResultChan implements [watch.Interface].
-func (e *endable) ResultChan() <-chan watch.Event { return e.out }
-
-// Stop implements [watch.Interface]. It does not wait for another call of Stop,
-// which may be closing a stalled connection.
-func (e *endable) Stop() {
-	if e.stopped.CompareAndSwap(false, true) {
-		close(e.done)
-		e.Interface.Stop()
-	}
-}
-
-// deadline ends a request that is not answered. client-go sets no deadline, and
-// repeats requests inside one call; the time starts again with each of them.
-type deadline struct {
-	cancel context.CancelCauseFunc
-	timer  *time.Timer
-}
-
-// withDeadline returns a context that ends with errNoAnswer if a request is not
-// answered within limit. The call must also end within rest of the first byte
-// of an answer, which may ask to wait and try again. A rest of 0 means no
-// limit.
-func withDeadline(ctx context.Context, limit, rest time.Duration) (context.Context, *deadline) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	d := &deadline{cancel: cancel}
-	d.timer = time.AfterFunc(limit, func() { cancel(errNoAnswer) })
-	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GetConn: func(string) { d.timer.Reset(limit) },
-		GotFirstResponseByte: func() {
-			if d.timer.Stop(); rest > 0 {
-				d.timer.Reset(rest)
-			}
-		},
-	}), d
-}
-
-func (d *deadline) end() { d.cancel(nil) }
-
-// limitedWatch ends the context of its request when it is stopped.
-type limitedWatch struct {
-	watch.Interface
-	deadline *deadline
-}
-
-// closeTime is how long closing the body of a watch may take. If the connection
-// is stalled, it lasts until the context of the request ends. The context is
-// not ended at once, because its error must not arrive before the body knows
-// that it was closed.
-const closeTime = time.Second
-
-// Stop implements [watch.Interface].
-func (w limitedWatch) Stop() {
-	defer w.deadline.end()
-	defer time.AfterFunc(closeTime, w.deadline.end).Stop()
-	w.Interface.Stop()
-}
-
-// openInTime returns a watch that is open.
-//
-// Errors: the error of open, errNoAnswer, or errCutOff.
-func openInTime(ctx context.Context, open func(context.Context) (watch.Interface, error)) (watch.Interface, error) {
-	ctx, d := withDeadline(ctx, streamIdle, watchIdle)
-	w, err := open(ctx)
-	// client-go returns an empty watch for a connection that keeps ending.
-	empty := err == nil && isEmptyWatch(w)
+// open opens a watch that does not decode known specs if that is possible, and
+// otherwise the client's own watch.
+func (s *specReader[T]) open(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+	specs, client, why := s.connect()
+	s.mu.Lock()
+	s.specs, s.why = specs, why
+	s.mu.Unlock()
 	switch {
-	case err == nil && !empty:
-		d.timer.Stop() // the context ends with the watch
-		return limitedWatch{w, d}, nil
-	case errors.Is(context.Cause(ctx), errNoAnswer):
-		err = errNoAnswer
-	case empty:
-		err = errCutOff
+	case why == "":
+		return client.Watch(ctx, opts)
+	case s.part != nil:
+		return s.part.Watch(ctx, opts)
+	default:
+		return s.source.watch(ctx, opts)
 	}
-	d.end()
-	return nil, err
 }
 
-// isEmptyWatch reports whether w is a watch that has ended already.
-func isEmptyWatch(w watch.Interface) bool {
-	return reflect.TypeOf(w) == reflect.TypeOf(watch.NewEmptyWatch())
-}
-
-// calls counts requests under way, because the reflector does not wait for a
-// list that it has given up.
-type calls struct {
-	// mu guards ended, and running against an Add beside Wait.
-	mu    sync.Mutex
-	ended bool
-
-	running sync.WaitGroup
-}
-
-// begin reports whether a request may start. If so, the caller must call end.
-func (c *calls) begin() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.ended {
-		c.running.Add(1)
+// connect returns a client like the source's whose watches do not decode known
+// specs, or the reason why this is not possible.
+func (s *specReader[T]) connect() (specs *wire.Specs, client *gentype.Client[T], why string) {
+	kind, ok := wire.KindOf(reflect.TypeFor[T]())
+	switch {
+	case s.options.NoSharing:
+		return nil, nil, "Options.NoSharing"
+	case s.options.Transform != nil: // it may modify a spec
+		return nil, nil, "Options.Transform"
+	case s.source.itemwise.IsOn():
+		return nil, nil, "an object cannot be decoded"
+	case !ok:
+		return nil, nil, fmt.Sprintf("%s is not a kind with a spec in protobuf", reflect.TypeFor[T]())
+	case s.source.rest == nil:
+		return nil, nil, fmt.Sprintf("%s is not a client of client-go for a built-in kind", s.source.client)
+	case s.source.resource.Resource == "":
+		return nil, nil, fmt.Sprintf("%s does not show which resource it reads", s.source.client)
 	}
-	return !c.ended
-}
-
-func (c *calls) end() { c.running.Done() }
-
-// wait prevents further requests, and returns when the last one has ended.
-func (c *calls) wait() {
-	c.mu.Lock()
-	c.ended = true
-	c.mu.Unlock()
-	c.running.Wait()
-}
-
-// mortalClock is the real clock, except that its pauses end with a context.
-// Without it, the reflector would finish a back-off before it stops.
-type mortalClock struct {
-	clock.RealClock
-	ctx context.Context //nolint:containedctx // clock.Clock has no other way in
-}
-
-// After returns a channel that gets the time after d, or when the context ends.
-func (c mortalClock) After(d time.Duration) <-chan time.Time {
-	ch := make(chan time.Time, 1)
-	go func() {
-		select {
-		case <-time.After(d):
-		case <-c.ctx.Done():
+	specs = wire.NewSpecs(kind, func(key types.NamespacedName) wire.State {
+		if it := s.store.table.Get(key); it != nil {
+			return wire.State{Object: any(it.Object).(wire.Object), Spec: it.Spec}
 		}
-		ch <- time.Now()
-	}()
-	return ch
+		return wire.State{}
+	})
+	var keep wire.Keep
+	if s.part != nil {
+		keep = s.part.Keep()
+	}
+	through, why := specs.Through(s.source.rest, keep)
+	if why != "" {
+		return nil, nil, why
+	}
+	return specs, clientOf[T](through, s.source.resource.Resource, s.source.namespace), ""
+}
+
+// clientOf returns a client like a generated client for a built-in kind, to
+// open watches with.
+func clientOf[T Object](c rest.Interface, resource, namespace string) *gentype.Client[T] {
+	return gentype.NewClient[T](resource, c, metav1.ParameterCodec, namespace, nil, gentype.PrefersProtobuf[T]())
+}
+
+// fullDecode returns why unchanged specs are decoded, or the empty string if
+// they are not.
+func (s *specReader[T]) fullDecode() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.specs != nil {
+		return s.specs.Why()
+	}
+	return s.why
+}
+
+// take returns the object that a placeholder stands for, and the fingerprint of
+// its spec. It returns other objects unchanged.
+//
+// The spec may be memory of the object that was cached when the placeholder was
+// made. Sharing writes to received objects, except to parts that they share
+// with the cached object. So if the cache now has a different object, the
+// received one gets that object's spec if it is equal, and is copied otherwise.
+func (s *specReader[T]) take(received T) (object T, sum wire.Fingerprint, err error) {
+	o, ok := any(received).(wire.Object)
+	if !ok || s.specs == nil {
+		return received, wire.Fingerprint{}, nil
+	}
+	taken, spec, err := s.specs.Take(o)
+	if err != nil {
+		return received, wire.Fingerprint{}, err
+	}
+	object = taken.(T)
+	switch it := s.store.table.Get(bound.KeyOf(object)); {
+	case spec.SharedWith == nil || it != nil && any(it.Object) == any(spec.SharedWith):
+	case it != nil && it.Spec == spec.Fingerprint:
+		s.specs.CopySpec(taken, any(it.Object).(wire.Object))
+	default:
+		object = object.DeepCopyObject().(T)
+	}
+	return object, spec.Fingerprint, nil
+}
+
+// checkTimeout bounds the request that a resumed watch waits for.
+const checkTimeout = 5 * time.Second
+
+// serverClock records what is known about the server's resourceVersions. They
+// count the writes, so they only rise, until the server's storage is restored
+// from a backup. The server does not report a restore. For example, a watch
+// that resumes from a resourceVersion of the future is silent until the server
+// has reached it again, and misses all writes until then.
+type serverClock struct {
+	// restored reports whether the server has gone back and has not been listed
+	// since.
+	restored bool
+	// unsure reports whether a watch broke off since the last check, so that
+	// the server may have been restored.
+	unsure bool
+}
+
+// noteRestored records that the server is at rv although it was at seen before.
+// It ends the watch, so that the reflector lists everything again.
+func (r *reflectorStore[T]) noteRestored(seen, rv string) {
+	if r.isNewlyRestored(seen, rv) {
+		r.watched.stop()
+	}
+}
+
+// isNewlyRestored records a restore, and reports whether it was not known yet.
+// It logs a new one.
+func (r *reflectorStore[T]) isNewlyRestored(seen, rv string) bool {
+	r.clockMu.Lock()
+	known := r.clock.restored
+	r.clock.restored = true
+	r.clockMu.Unlock()
+	if known {
+		return false
+	}
+	r.sink.counted.Restores.Add(1)
+	r.progress.log.Info("the server's storage was restored to an earlier state, listing everything again",
+		"seen", seen, "resourceVersion", rv, "namespace", r.source.namespace, "server", r.source.server)
+	return true
+}
+
+// isRestored reports whether a restored server must be listed again.
+func (r *reflectorStore[T]) isRestored() bool {
+	r.clockMu.Lock()
+	defer r.clockMu.Unlock()
+	return r.clock.restored
+}
+
+// forgetTime makes opts request the newest state of a restored server, because
+// the server does not have the state that the reflector requests.
+func (r *reflectorStore[T]) forgetTime(opts *metav1.ListOptions) {
+	if !r.isRestored() || opts.Continue != "" {
+		return
+	}
+	opts.ResourceVersion = ""
+	if opts.SendInitialEvents == nil {
+		opts.ResourceVersionMatch = ""
+	}
+}
+
+// listedAt records a list of the watch, and returns the reason for the list.
+func (r *reflectorStore[T]) listedAt(rv string) versions.Occasion {
+	if seen, older := r.isBefore(rv); older {
+		r.isNewlyRestored(seen, rv)
+	}
+	r.clockMu.Lock()
+	restored := r.clock.restored
+	r.clock = serverClock{}
+	r.clockMu.Unlock()
+	switch {
+	case !r.progress.synced.Load():
+		return versions.FirstList
+	case restored:
+		return versions.RestoredList
+	}
+	return versions.Relist
+}
+
+// isBefore reports whether rv is older than the resourceVersion that the watch
+// has reached. It also returns the latter.
+func (r *reflectorStore[T]) isBefore(rv string) (seen string, older bool) {
+	seen = r.sink.marks.Of(r.source.namespace)
+	return seen, r.comparable() && rv != "" && versions.Older(rv, seen)
+}
+
+// comparable reports whether resourceVersions of this source can be compared.
+func (r *reflectorStore[T]) comparable() bool {
+	return !r.source.isSimulated() && r.source.follows == nil
+}
+
+// brokeOff records that the server may have been restored, if the last watch
+// ended unexpectedly.
+func (r *reflectorStore[T]) brokeOff() {
+	if r.progress.endedEarly() && !r.watched.stoppedByUs() && r.comparable() {
+		r.clockMu.Lock()
+		r.clock.unsure = true
+		r.clockMu.Unlock()
+	}
+}
+
+// checked returns w, which was resumed at seen, or errRestored if the server is
+// older than seen. If the server does not answer, it returns w, and the next
+// watch is checked again.
+func (r *reflectorStore[T]) checked(ctx context.Context, w watch.Interface, seen string) (watch.Interface, error) {
+	r.clockMu.Lock()
+	unsure := r.clock.unsure
+	r.clockMu.Unlock()
+	if !unsure || seen == "" {
+		return w, nil
+	}
+	rv, err := r.serverVersion(ctx)
+	switch {
+	case err != nil:
+		r.progress.log.V(1).Info("cannot check whether the server was restored, retrying with the next watch",
+			"reason", err.Error())
+		return w, nil
+	case versions.Older(rv, seen):
+		w.Stop()
+		r.noteRestored(seen, rv)
+		return nil, requests.ErrRestored
+	}
+	r.clockMu.Lock()
+	r.clock.unsure = false
+	r.clockMu.Unlock()
+	return w, nil
+}
+
+// serverVersion returns the server's resourceVersion. It lists one object
+// without a resourceVersion, so that the server answers with its newest one.
+func (r *reflectorStore[T]) serverVersion(ctx context.Context) (string, error) {
+	if !r.lists.Begin() {
+		return "", context.Cause(ctx)
+	}
+	defer r.lists.End()
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	opts := metav1.ListOptions{Limit: 1}
+	r.selects(&opts)
+	if r.part != nil {
+		r.part.Select(&opts, r.part.Wanted())
+	}
+	page, err := r.list(ctx, opts)
+	if err != nil {
+		return "", err
+	}
+	list, err := meta.ListAccessor(page)
+	if err != nil {
+		return "", err
+	}
+	return list.GetResourceVersion(), nil
 }

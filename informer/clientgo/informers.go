@@ -55,3 +55,20 @@ func (i *Informers) Status() []informer.Status {
 
 // running returns the informers that have not stopped. The caller holds mu.
 func (i *Informers) running() []*shared { return slices.DeleteFunc(i.all, (*shared).IsStopped) }
+
+// status returns the state of the engine and the counters of the listeners.
+func (s *shared) status() informer.Status {
+	status := s.engine.Status()
+	status.ResourceVersion, status.Events = s.LastSyncResourceVersion(), s.events.Load()
+	s.distributing.Lock()
+	all := make([]*listener, 0, len(s.listeners))
+	for l := range s.listeners {
+		all = append(all, l)
+	}
+	s.distributing.Unlock()
+	status.Handlers = len(all)
+	for _, l := range all {
+		status.Lag = max(status.Lag, l.lag())
+	}
+	return status
+}

@@ -275,3 +275,45 @@ func nameOfFunctions(functions ...any) string {
 	}
 	return strings.Join(names, "+")
 }
+
+// resyncPeriod returns the resync period for a handler that requests period. It
+// may shorten the informer's own period, which then applies to other handlers,
+// too. The caller holds mu.
+func (s *shared) resyncPeriod(logger klog.Logger, period time.Duration) time.Duration {
+	if period > 0 && period < minimumResync {
+		logger.Info("Warning: resync period is too small, using the shortest", "resyncPeriod", period,
+			"minimumResyncPeriod", minimumResync)
+		period = minimumResync
+	}
+	switch {
+	case period <= 0 || period >= s.checkPeriod:
+	case s.started:
+		logger.Info("Warning: resync period is shorter than that of the informer, which has started: using the informer's",
+			"resyncPeriod", period, "resyncCheckPeriod", s.checkPeriod)
+		period = s.checkPeriod
+	default:
+		s.checkPeriod = period
+		s.distributing.Lock()
+		defer s.distributing.Unlock()
+		for l := range s.listeners {
+			l.setPeriod(effectivePeriod(logger, l.requested, period))
+		}
+	}
+	return period
+}
+
+// effectivePeriod returns the resync period of a handler if the informer checks
+// for resyncs at the interval check.
+func effectivePeriod(logger klog.Logger, period, check time.Duration) time.Duration {
+	switch {
+	case period == 0:
+	case check == 0:
+		logger.Info("Warning: this shared informer does not resync, ignoring the resync period", "desired", period)
+		return 0
+	case period < check:
+		logger.Info("Warning: resync period is shorter than that of the informer, using the informer's",
+			"desired", period, "resyncCheckPeriod", check)
+		return check
+	}
+	return period
+}

@@ -235,10 +235,10 @@ func (s *shared) GetController() cache.Controller { return controller{s} }
 // controller is the result of GetController. It cannot run the informer.
 type controller struct{ shared *shared }
 
-// Run has no effect.
+// Run does nothing.
 func (controller) Run(<-chan struct{}) {}
 
-// RunWithContext has no effect.
+// RunWithContext does nothing.
 func (controller) RunWithContext(context.Context) {}
 
 // HasSynced implements [cache.Controller].
@@ -249,23 +249,6 @@ func (c controller) HasSyncedChecker() cache.DoneChecker { return c.shared.HasSy
 
 // LastSyncResourceVersion implements [cache.Controller].
 func (c controller) LastSyncResourceVersion() string { return c.shared.LastSyncResourceVersion() }
-
-// status returns the state of the engine and the counters of the listeners.
-func (s *shared) status() informer.Status {
-	status := s.engine.Status()
-	status.ResourceVersion, status.Events = s.LastSyncResourceVersion(), s.events.Load()
-	s.distributing.Lock()
-	all := make([]*listener, 0, len(s.listeners))
-	for l := range s.listeners {
-		all = append(all, l)
-	}
-	s.distributing.Unlock()
-	status.Handlers = len(all)
-	for _, l := range all {
-		status.Lag = max(status.Lag, l.lag())
-	}
-	return status
-}
 
 // The methods below implement [dropin.Observer].
 
@@ -444,48 +427,6 @@ func (s *shared) AddEventHandlerWithOptions(
 	defer s.Unlock()
 	s.join(l, s.started)
 	return l, nil
-}
-
-// resyncPeriod returns the resync period for a handler that requests period. It
-// may shorten the informer's own period, which then applies to other handlers,
-// too. The caller holds mu.
-func (s *shared) resyncPeriod(logger klog.Logger, period time.Duration) time.Duration {
-	if period > 0 && period < minimumResync {
-		logger.Info("Warning: resync period is too small, using the shortest", "resyncPeriod", period,
-			"minimumResyncPeriod", minimumResync)
-		period = minimumResync
-	}
-	switch {
-	case period <= 0 || period >= s.checkPeriod:
-	case s.started:
-		logger.Info("Warning: resync period is shorter than that of the informer, which has started: using the informer's",
-			"resyncPeriod", period, "resyncCheckPeriod", s.checkPeriod)
-		period = s.checkPeriod
-	default:
-		s.checkPeriod = period
-		s.distributing.Lock()
-		defer s.distributing.Unlock()
-		for l := range s.listeners {
-			l.setPeriod(effectivePeriod(logger, l.requested, period))
-		}
-	}
-	return period
-}
-
-// effectivePeriod returns the resync period of a handler if the informer checks
-// for resyncs at the interval check.
-func effectivePeriod(logger klog.Logger, period, check time.Duration) time.Duration {
-	switch {
-	case period == 0:
-	case check == 0:
-		logger.Info("Warning: this shared informer does not resync, ignoring the resync period", "desired", period)
-		return 0
-	case period < check:
-		logger.Info("Warning: resync period is shorter than that of the informer, using the informer's",
-			"desired", period, "resyncCheckPeriod", check)
-		return check
-	}
-	return period
 }
 
 // join adds a listener. If the informer has started, the listener first gets

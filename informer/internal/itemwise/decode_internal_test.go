@@ -1,4 +1,4 @@
-package informer
+package itemwise
 
 import (
 	"errors"
@@ -79,8 +79,8 @@ func TestNestedMetadataIsDecodedAsFarAsItGoes(t *testing.T) {
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(list).To(And(HaveField("ResourceVersion", "9"), HaveField("Continue", "more"),
 			HaveField("Items", HaveLen(2))))
-		for n, o := range list.(*objectList).Items {
-			g.Expect(identityOf(o.(*metav1.PartialObjectMetadata))).To(Equal(metav1.ObjectMeta{
+		for n, o := range list.(*List).Items {
+			g.Expect(Identity(o.(*metav1.PartialObjectMetadata))).To(Equal(metav1.ObjectMeta{
 				Name: "a", Namespace: "d", UID: "u", ResourceVersion: "7",
 			}))
 			g.Expect(isStub(o)).To(Equal(left && n == 0))
@@ -99,7 +99,7 @@ func TestUntypedObjectsOfAListHaveTheirKind(t *testing.T) {
 	list, err := d.decodeList([]byte(`{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[` +
 		`{"metadata":{"name":"a"}},{"kind":"Own","apiVersion":"v2","metadata":{"name":"b"}}]}`))
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(list.(*objectList).Items).To(HaveExactElements(
+	g.Expect(list.(*List).Items).To(HaveExactElements(
 		And(HaveField("Object", HaveKeyWithValue("kind", "Pod")), HaveField("Object", HaveKeyWithValue("apiVersion", "v1"))),
 		And(HaveField("Object", HaveKeyWithValue("kind", "Own")), HaveField("Object", HaveKeyWithValue("apiVersion", "v2")))))
 }
@@ -142,7 +142,7 @@ func TestAWatchThatCannotBeReadIsNoUndecodableObject(t *testing.T) {
 
 		`unable to decode an event from the watch stream: invalid character '{' exceeded max depth`: true,
 	} {
-		i := &itemwise{}
+		i := &sender{}
 		status := &metav1.Status{Status: metav1.StatusFailure, Code: 500, Details: &metav1.StatusDetails{
 			Causes: []metav1.StatusCause{{Type: clientWatchDecoding, Message: message}},
 		}}

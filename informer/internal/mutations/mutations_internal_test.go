@@ -1,7 +1,6 @@
-package informer
+package mutations
 
 import (
-	"flag"
 	"fmt"
 	"testing"
 
@@ -26,21 +25,4 @@ func TestTheFieldsOfAMutationAreNamedAlsoWhereSomethingWasRemoved(t *testing.T) 
 	g.Expect(differences(before, after)).To(And(HaveLen(mostFields), HaveExactElements("metadata.labels.a",
 		"metadata.labels.l00", "metadata.labels.l01", "metadata.labels.l02", "metadata.labels.l03", "metadata.labels.l04",
 		"metadata.labels.l05", "metadata.labels.l06", "metadata.labels.l07", "metadata.labels.l08")), "the first ten")
-}
-
-// In tests it is on; outside of them, where there are no flags of go test, only
-// if it is asked for.
-func TestMutationsAreLookedForInTestsAndByOption(t *testing.T) {
-	flags := flag.CommandLine
-	defer func() { flag.CommandLine = flags }()
-	for _, inTests := range []bool{true, false} {
-		if !inTests {
-			flag.CommandLine = flag.NewFlagSet("program", flag.ContinueOnError)
-		}
-		for when, on := range map[string]bool{checkInTests: inTests, checkAlways: true, checkNever: false} {
-			if o := (&Options{MutationCheck: when}); o.checksMutations() != on {
-				t.Errorf("in tests %v: MutationCheck %q is %v", inTests, when, !on)
-			}
-		}
-	}
 }

@@ -1,4 +1,4 @@
-package informer
+package itemwise
 
 import (
 	"bufio"
@@ -16,8 +16,9 @@ import (
 
 // JSON decoders, including the API server's, refuse values that are nested more
 // than 10,000 levels deep. A list adds two levels to its objects, and an event
-// one, so an object that the server stores may be too deep for them. This file
-// divides such lists and events.
+// adds one. So an object that the server has stored may be too deep inside a
+// list. For example, an object of 9,999 levels makes a list of 10,001. This file
+// divides such lists and events into their parts, which are decoded one by one.
 
 // errNested is the error of an object that is itself nested too deeply to be
 // decoded.
@@ -29,9 +30,9 @@ func isNested(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "exceeded max depth")
 }
 
-// divide calls f with each member of the JSON object in data, or each element
-// of the JSON list, however deep they are nested. begin is the first delimiter
-// of data.
+// divide calls f with each member of the JSON object in data, or with each
+// element of the JSON list. They may be nested as deep as they like, because
+// divide does not decode them. begin is the first delimiter of data, '{' or '['.
 func divide(data []byte, begin json.Delim, f func(name string, value json.RawMessage)) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
@@ -62,7 +63,7 @@ func divide(data []byte, begin json.Delim, f func(name string, value json.RawMes
 	return nil
 }
 
-// skip reads one value.
+// skip reads one value, with all that is inside of it.
 func skip(d *json.Decoder) error {
 	for depth := 0; ; {
 		token, err := d.Token()
@@ -81,7 +82,8 @@ func skip(d *json.Decoder) error {
 	}
 }
 
-// rawMembers returns the members of a JSON object.
+// rawMembers returns the members of a JSON object by their names. It does not
+// decode them.
 func rawMembers(raw []byte) (members map[string]json.RawMessage, err error) {
 	if err := unmarshal(raw, &members); !isNested(err) {
 		return members, err
@@ -98,8 +100,8 @@ func unmarshalMember(object map[string]json.RawMessage, name string, into any) e
 	return nil
 }
 
-// nestedEvents is the serializer of a stream. It decodes an event but not the
-// object in it, however deep that is nested.
+// nestedEvents is the serializer of a watch. It decodes the type of an event, but
+// not the object, so the object may be nested as deep as it likes.
 type nestedEvents struct{ runtime.Serializer }
 
 // Decode implements [runtime.Decoder].
@@ -119,8 +121,8 @@ func (s nestedEvents) Decode(
 	return event, &schema.GroupVersionKind{}, nil
 }
 
-// nestedFramer makes a frame of each JSON object of a stream, however deep it
-// is nested.
+// nestedFramer divides a stream into its JSON objects, one of which is a frame.
+// An object may be nested as deep as it likes.
 type nestedFramer struct{ runtime.Framer }
 
 // NewFrameReader implements [runtime.Framer].

@@ -1,4 +1,4 @@
-package informer
+package itemwise
 
 import (
 	"encoding/json"

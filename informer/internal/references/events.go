@@ -1,4 +1,4 @@
-package informer
+package references
 
 import (
 	"context"
@@ -11,26 +11,27 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/homeostat/homeostat/informer/internal/requests"
 	"github.com/homeostat/homeostat/informer/internal/versions"
 	"github.com/homeostat/homeostat/internal/absent"
 	"github.com/homeostat/homeostat/internal/bound"
 )
 
-// watch opens a watch at rv.
-func (r *References[T]) watch(s *referenceSession[T], f *reference[T], rv string) error {
+// watch opens a watch of a reference at rv.
+func (r *Set) watch(s *session, f *reference, rv string) error {
 	lasts := wait.Jitter(shortestWatch, 1)
 	seconds := int64(lasts.Seconds())
 	opts := f.selecting(metav1.ListOptions{ResourceVersion: rv, TimeoutSeconds: &seconds, AllowWatchBookmarks: true})
-	opened, err := openInTime(s.ctx, func(ctx context.Context) (watch.Interface, error) {
-		return f.through.source.watch(ctx, opts)
+	opened, err := requests.OpenInTime(s.ctx, func(ctx context.Context) (watch.Interface, error) {
+		return f.through.Watch(ctx, opts)
 	})
 	if err != nil {
 		return err
 	}
-	w := &referenceWatch{Interface: opened, opened: time.Now(), closing: &s.closing}
+	w := &openWatch{Interface: opened, opened: time.Now(), closing: &s.closing}
 	w.markActive()
-	if !f.through.source.fake {
-		w.deadline = w.opened.Add(lasts + endGrace)
+	if !f.through.IsFake {
+		w.deadline = w.opened.Add(lasts + requests.EndGrace)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -38,16 +39,16 @@ func (r *References[T]) watch(s *referenceSession[T], f *reference[T], rv string
 		s.closing.Go(opened.Stop)
 		return errNotHeld
 	}
-	r.in.counted.watches.Add(1)
-	f.watch, f.resumes, f.shares, f.gap = w, false, false, f.through.source.fake
+	r.options.Counters.Watches.Add(1)
+	f.watch, f.resumes, f.shares, f.gap = w, false, false, f.through.IsFake
 	w.stopReading = s.readers.Read(opened.ResultChan(), func(event watch.Event, open bool) {
 		r.receive(f, w, event, open)
 	})
 	return nil
 }
 
-// receive takes an event of a watch, or its end.
-func (r *References[T]) receive(f *reference[T], w *referenceWatch, event watch.Event, open bool) {
+// receive handles an event of a watch, or the end of the watch.
+func (r *Set) receive(f *reference, w *openWatch, event watch.Event, open bool) {
 	w.markActive()
 	switch {
 	case !open:
@@ -70,14 +71,13 @@ func (r *References[T]) receive(f *reference[T], w *referenceWatch, event watch.
 	}
 }
 
-// takeEvent stores an event of a watch.
-func (r *References[T]) takeEvent(f *reference[T], w *referenceWatch, event watch.Event) error {
-	object, ok := event.Object.(T)
-	if !ok {
-		return wrongType[T](event.Object)
+// takeEvent stores an event of a watch, for the reference to which it belongs.
+func (r *Set) takeEvent(f *reference, w *openWatch, event watch.Event) error {
+	object, err := f.through.Object(event.Object)
+	if err != nil {
+		return err
 	}
 	rv := object.GetResourceVersion()
-	var err error
 	if of := r.target(f, bound.KeyOf(object)); of != nil {
 		err = r.store(of, w, event.Type, object)
 		if err != nil && of != f {
@@ -92,41 +92,38 @@ func (r *References[T]) takeEvent(f *reference[T], w *referenceWatch, event watc
 }
 
 // store stores an event of a watch, unless a list has brought a newer state.
-func (r *References[T]) store(f *reference[T], w *referenceWatch, of watch.EventType, object T) error {
+func (r *Set) store(f *reference, w *openWatch, of watch.EventType, object metav1.Object) error {
 	f.storing.Lock()
 	defer f.storing.Unlock()
+	var err error
 	rv := object.GetResourceVersion()
 	r.mu.Lock()
-	current := !f.dropped && f.isWatchedBy(w) && (f.through.source.fake || !isPast(of, rv, f.received))
+	current := !f.dropped && f.isWatchedBy(w) && (f.through.IsFake || !isPast(of, rv, f.received))
 	r.mu.Unlock()
 	if !current {
 		return nil
 	}
 	if of == watch.Deleted {
-		last, _, err := f.through.typed(object)
-		if err != nil {
-			return err
-		}
-		r.in.store.remove(last)
+		err = f.through.Remove(object)
 	} else {
-		it, err := f.through.prepare(object)
-		if err != nil {
-			return err
-		}
-		r.in.store.put(it)
+		err = f.through.Put(object)
+	}
+	if err != nil {
+		return err
 	}
 	r.advance(f, w, rv)
 	return nil
 }
 
-// isPast reports whether an event at rv was before what has been received.
+// isPast reports whether an event at rv happened before the state that has been
+// received. A deletion at the same resourceVersion happened after it.
 func isPast(of watch.EventType, rv, received string) bool {
 	order, err := resourceversion.CompareResourceVersion(rv, received)
 	return err == nil && (order < 0 || order == 0 && of != watch.Deleted)
 }
 
-// advance notes that a watch has come to rv.
-func (r *References[T]) advance(f *reference[T], w *referenceWatch, rv string) {
+// advance records that a watch has come to rv.
+func (r *Set) advance(f *reference, w *openWatch, rv string) {
 	r.mu.Lock()
 	current := f.isWatchedBy(w) && !versions.Older(rv, f.received)
 	if current {
@@ -134,37 +131,38 @@ func (r *References[T]) advance(f *reference[T], w *referenceWatch, rv string) {
 	}
 	r.mu.Unlock()
 	if current {
-		r.in.store.delivery.after(func() { r.delivered(f, rv, false) })
+		r.cache.After(func() { r.delivered(f, rv, false) })
 	}
 }
 
-// ended notes the end of a watch: err is nil if its channel was closed.
-func (r *References[T]) ended(f *reference[T], w *referenceWatch, err error) {
+// ended records the end of a watch. err is nil if its channel was closed.
+func (r *Set) ended(f *reference, w *openWatch, err error) {
 	r.mu.Lock()
 	r.end(f, w, err)
 	r.session.wakeUp()
 	r.mu.Unlock()
 }
 
-// end is ended for a caller that holds mu. A watch that has come to its end in
-// time is resumed. After any other end the object is listed: a server that was
-// restored would resume at a state that it has lost.
-func (r *References[T]) end(f *reference[T], w *referenceWatch, err error) {
+// end is ended for a caller that holds mu. The next watch begins where this one
+// ended if the server ended it in time. After any other end the object is listed,
+// because the server may have been restored from a backup: it would then begin
+// the watch at a state that it has lost.
+func (r *Set) end(f *reference, w *openWatch, err error) {
 	w.stop()
 	if f.watch != w {
 		return
 	}
 	f.watch = nil
 	now := time.Now()
-	if now.Sub(w.opened) >= steady {
+	if now.Sub(w.opened) >= requests.Steady {
 		f.failures = 0
 	}
 	switch {
-	case err == nil && !w.deadline.IsZero() && !now.Before(w.deadline.Add(-endGrace-timelyEnd)):
+	case err == nil && !w.deadline.IsZero() && !now.Before(w.deadline.Add(-requests.EndGrace-requests.TimelyEnd)):
 		f.resumes, f.again = true, now
-	case now.Sub(w.opened) >= steady || absent.IsExpired(err):
+	case now.Sub(w.opened) >= requests.Steady || absent.IsExpired(err):
 		r.lose(f)
-		f.again = now.Add(wait.Jitter(r.in.options.BackoffBase/2, 1))
+		f.again = now.Add(wait.Jitter(r.options.BackoffBase/2, 1))
 	default:
 		if err == nil {
 			err = errWatchEnd
@@ -174,13 +172,13 @@ func (r *References[T]) end(f *reference[T], w *referenceWatch, err error) {
 	}
 }
 
-// drop forgets an object that is no longer held.
-func (r *References[T]) drop(f *reference[T]) {
+// drop removes an object that is no longer held.
+func (r *Set) drop(f *reference) {
 	f.storing.Lock()
 	defer f.storing.Unlock()
 	r.mu.Lock()
 	f.dropping = false
-	if f.dropped || f.holds > 0 { // again, meanwhile
+	if f.dropped || f.holds > 0 { // it is held again
 		r.session.wakeUp()
 		r.mu.Unlock()
 		return
@@ -192,11 +190,11 @@ func (r *References[T]) drop(f *reference[T]) {
 	}
 	due := f.due(true)
 	r.mu.Unlock()
-	r.in.store.forget(f.key)
+	r.cache.Forget(f.key)
 	r.mu.Lock()
 	delete(r.refs, f.key)
 	r.leaveSource(f.key.Namespace)
-	if f.holds > 0 { // again, meanwhile
+	if f.holds > 0 { // it is held again
 		again := r.newReference(f.key)
 		again.holds = f.holds
 		r.refs[f.key] = again

@@ -1,4 +1,0 @@
-package informer
-
-// BuiltIn is builtIn for tests.
-var BuiltIn = builtIn

@@ -1,0 +1,213 @@
+package itemwise
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/homeostat/homeostat/informer/internal/clients"
+)
+
+// objectDecoder is the decoder of a REST client that decodes the objects of
+// lists and events one by one. An object that Go cannot decode becomes a stub.
+// For example, of a list of three Pods, one of which has a text where a number
+// belongs, it makes two Pods and a stub.
+type objectDecoder struct {
+	runtime.ClientNegotiator
+
+	decode func(raw []byte, of metav1.TypeMeta) (runtime.Object, error)
+}
+
+func newObjectDecoder[T Object](version schema.GroupVersion) objectDecoder {
+	scheme := runtime.NewScheme()
+	metav1.AddToGroupVersion(scheme, version)
+	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
+	codecs := serializer.NewCodecFactory(scheme).WithoutConversion()
+	return objectDecoder{runtime.NewClientNegotiator(codecs, version), decodeObject[T]}
+}
+
+// decodeObject returns an object, or a stub if Go cannot decode it. It fails if
+// the name cannot be decoded either, because nobody then knows which object it
+// is. of has the kind of the objects of a list, which may lack it.
+func decodeObject[T Object](raw []byte, of metav1.TypeMeta) (runtime.Object, error) {
+	object := clients.Example[T]().(runtime.Object)
+	into := any(object)
+	u, generic := into.(*unstructured.Unstructured)
+	if generic {
+		into = &u.Object
+	}
+	err := unmarshal(raw, into)
+	if err == nil {
+		if generic && u.GetKind() == "" {
+			u.SetAPIVersion(of.APIVersion)
+			u.SetKind(of.Kind)
+		}
+		return object, nil
+	}
+	metadata, ok := metadataIn(raw)
+	if !ok {
+		return nil, fmt.Errorf("decoding an object whose name cannot be decoded either: %w", err)
+	}
+	why := errNested
+	if !isNested(err) {
+		why = cmp.Or(faultIn(reflect.TypeFor[T]().Elem(), raw, ""), &fault{reflect.TypeFor[T]().Elem(), raw, ""})
+	}
+	stub, _ := Stub[T](metadata, &Refusal{CauseDecode, why})
+	return stub, nil
+}
+
+// Decoder implements [runtime.ClientNegotiator].
+func (d objectDecoder) Decoder(contentType string, params map[string]string) (runtime.Decoder, error) {
+	if _, err := d.ClientNegotiator.Decoder(contentType, params); err != nil {
+		return nil, err
+	}
+	return decoderFunc(d.decodeList), nil
+}
+
+// StreamDecoder implements [runtime.ClientNegotiator].
+func (d objectDecoder) StreamDecoder(
+	contentType string, params map[string]string,
+) (runtime.Decoder, runtime.Serializer, runtime.Framer, error) {
+	_, stream, framer, err := d.ClientNegotiator.StreamDecoder(contentType, params)
+	return decoderFunc(d.decodeEvent), nestedEvents{stream}, nestedFramer{framer}, err
+}
+
+// decoderFunc is a [runtime.Decoder].
+type decoderFunc func(data []byte) (runtime.Object, error)
+
+// Decode implements [runtime.Decoder].
+func (f decoderFunc) Decode(
+	data []byte, _ *schema.GroupVersionKind, _ runtime.Object,
+) (runtime.Object, *schema.GroupVersionKind, error) {
+	object, err := f(data)
+	return object, &schema.GroupVersionKind{}, err
+}
+
+// List is a list whose objects were decoded one by one. It has the metadata of
+// the server's list.
+type List struct {
+	metav1.TypeMeta
+	metav1.ListMeta
+
+	Items []runtime.Object
+}
+
+// DeepCopyObject implements [runtime.Object].
+func (l *List) DeepCopyObject() runtime.Object {
+	to := *l
+	to.Items = make([]runtime.Object, len(l.Items))
+	for n, item := range l.Items {
+		to.Items[n] = item.DeepCopyObject()
+	}
+	return &to
+}
+
+// kindStatus is the kind of the server's errors.
+const kindStatus = "Status"
+
+// isStatus reports whether an answer is one of the server's errors. A kind of
+// another group may have the same name. For example, the kind Status of group
+// example.com is an object like any other.
+func isStatus(of metav1.TypeMeta) bool {
+	return of.Kind == kindStatus && (of.APIVersion == "v1" || of.APIVersion == "")
+}
+
+// decodeEvent decodes the object of an event. The object of an error event is a
+// Status.
+func (d objectDecoder) decodeEvent(data []byte) (runtime.Object, error) {
+	var of metav1.TypeMeta
+	if bytes.Contains(data, []byte(kindStatus)) && unmarshal(data, &of) == nil && isStatus(of) {
+		return decodeStatus(data)
+	}
+	return d.decode(data, of)
+}
+
+func decodeStatus(data []byte) (runtime.Object, error) {
+	status := &metav1.Status{}
+	return status, unmarshal(data, status)
+}
+
+// rawList is a list whose objects are not decoded.
+type rawList struct {
+	metav1.TypeMeta `json:",inline"`
+
+	Metadata metav1.ListMeta   `json:"metadata"`
+	Items    []json.RawMessage `json:"items"`
+}
+
+func (l *rawList) decode(data []byte) error {
+	if err := unmarshal(data, l); !isNested(err) {
+		return err
+	}
+	*l = rawList{}
+	members, err := rawMembers(data)
+	return errors.Join(err,
+		unmarshalMember(members, "kind", &l.Kind),
+		unmarshalMember(members, "apiVersion", &l.APIVersion),
+		unmarshalMember(members, "metadata", &l.Metadata),
+		divide(members["items"], '[', func(_ string, item json.RawMessage) { l.Items = append(l.Items, item) }))
+}
+
+// decodeList decodes the answer to a request for a list: a list, or a Status if
+// the request failed.
+func (d objectDecoder) decodeList(data []byte) (runtime.Object, error) {
+	var raw rawList
+	switch err := raw.decode(data); {
+	case isStatus(raw.TypeMeta):
+		return decodeStatus(data)
+	case err != nil:
+		return nil, fmt.Errorf("decoding a list: %w", err)
+	case !strings.HasSuffix(raw.Kind, "List"):
+		return nil, fmt.Errorf("the server sent a %q, not a list", raw.Kind)
+	}
+	list := &List{TypeMeta: raw.TypeMeta, ListMeta: raw.Metadata, Items: make([]runtime.Object, len(raw.Items))}
+	of := metav1.TypeMeta{Kind: strings.TrimSuffix(raw.Kind, "List"), APIVersion: raw.APIVersion}
+	for n, item := range raw.Items {
+		object, err := d.decode(item, of)
+		if err != nil {
+			return nil, fmt.Errorf("decoding a list: %w", err)
+		}
+		list.Items[n], raw.Items[n] = object, nil
+	}
+	return list, nil
+}
+
+// unmarshal decodes JSON as client-go does. If a type's own method panics, that
+// is an error, too.
+func unmarshal(raw []byte, into any) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v", r)
+		}
+	}()
+	return utiljson.Unmarshal(raw, into)
+}
+
+// metadataIn returns the metadata of an object as far as they can be decoded. It
+// returns false if a part that a stub needs cannot be decoded: the name, the
+// namespace, the UID or the resourceVersion.
+func metadataIn(raw []byte) (metadata metav1.ObjectMeta, ok bool) {
+	object, _ := rawMembers(raw)
+	if unmarshalMember(object, "metadata", &metadata) == nil {
+		return metadata, metadata.Name != ""
+	}
+	each, _ := rawMembers(object["metadata"])
+	metadata = metav1.ObjectMeta{}
+	err := errors.Join(
+		unmarshalMember(each, "name", &metadata.Name),
+		unmarshalMember(each, "namespace", &metadata.Namespace),
+		unmarshalMember(each, "uid", &metadata.UID),
+		unmarshalMember(each, "resourceVersion", &metadata.ResourceVersion))
+	return metadata, err == nil && metadata.Name != ""
+}

@@ -1,0 +1,255 @@
+// Package itemwise lists and watches with a client of client-go, and decodes the
+// objects one by one. So an object that Go cannot decode does not affect the
+// others: a [Stub] stands for it.
+//
+// For example, a Pod whose spec.nodeName is a number makes client-go refuse the
+// whole list of Pods. This package returns the list with a stub for that Pod, and
+// the stub says: spec.nodeName: this number cannot be decoded as string.
+//
+//	informer ──▶ Reader ──▶ the client        until an object cannot be decoded
+//	                   └──▶ requests of its own, decoded object by object
+//
+// The informer gives a [Reader] the client, as [Requests], and takes lists and
+// watches from it. Everything else of the informer only asks [Why] an object is
+// a stub.
+package itemwise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+
+	"github.com/homeostat/homeostat/informer/internal/clients"
+	"github.com/homeostat/homeostat/informer/internal/requests"
+)
+
+// Requests sends the requests of an informer: a client, without the type of its
+// lists. Its methods must be methods of package informer that call the client
+// directly, because [clients.Asked] looks for them on the stack.
+type Requests interface {
+	List(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error)
+	Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
+}
+
+// Reader lists and watches with a client. Once an object cannot be decoded, it
+// sends the requests itself, and decodes their objects one by one.
+//
+// For clients of package cluster it does so from the start. Other clients may do
+// more than send a request. For example, one may add a label selector to each
+// list. So the Reader takes over only after it has seen that a client's methods
+// send the request and do nothing else.
+type Reader struct {
+	client Requests
+	name   string // the Go type of the client, for errors
+	fake   bool
+	own    *sender // nil if it is not known how the client sends its requests
+}
+
+// New returns a Reader of the objects of a resource. client sends the requests
+// of of. The Reader never takes over for fakes, and for clients that hide how
+// they send their requests.
+func New[T Object](client any, of Requests, resource schema.GroupVersionResource) *Reader {
+	return &Reader{
+		client: of, name: fmt.Sprintf("%T", client), fake: clients.IsFake(client), own: senderOf[T](client, resource),
+	}
+}
+
+// IsOn reports whether the Reader sends all requests itself. A nil Reader sends
+// none.
+func (r *Reader) IsOn() bool { return r != nil && r.own.isOn() }
+
+// List sends a request for a list, or for a page of one.
+func (r *Reader) List(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+	if r.own.isOn() {
+		return r.own.list(ctx, opts)
+	}
+	asked := &clients.Asked{Context: ctx}
+	all, err := r.client.List(asked, opts)
+	switch {
+	case !IsUndecodable(ctx, err):
+		return all, err
+	case r.own != nil && asked.IsDirect(&r.own.lists):
+	case r.fake, r.own == nil && !SoundsUndecodable(err):
+		return all, err
+	default:
+		return all, fmt.Errorf("%w (if an object cannot be decoded, it cannot be left out: %s does not show with what "+
+			"it sends its requests, or does more than that)", err, r.name)
+	}
+	deep := isNested(err)
+	all, err = r.own.list(ctx, opts)
+	if list, ok := all.(*List); ok && (deep || slices.ContainsFunc(list.Items, isStub)) && r.own.watches.Load() {
+		r.own.on.Store(true)
+	}
+	return all, err
+}
+
+// Watch opens a watch. The watch ends without an error when an object cannot be
+// decoded, and the next one is then opened by the Reader itself.
+func (r *Reader) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+	if r.own.isOn() {
+		return r.own.watch(ctx, opts)
+	}
+	asked := &clients.Asked{Context: ctx}
+	w, err := r.client.Watch(asked, opts)
+	own := r.own
+	if own == nil || !asked.IsDirect(&own.watches) || err != nil || !own.lists.Load() || own.protobuf || requests.IsEmpty(w) {
+		return w, err
+	}
+	return requests.NewEndable(w, own.endsUndecodable), nil
+}
+
+// sender sends the requests of a client through the same connection, and
+// decodes their objects one by one.
+type sender struct {
+	client              rest.Interface
+	resource, namespace string
+	metadataOnly        bool
+	protobuf            bool // the client decodes protobuf, which cannot fail for one object
+	// lists and watches are true if these methods of the client send the request
+	// and do nothing else.
+	lists, watches atomic.Bool
+	// on is true when the sender sends all requests.
+	on atomic.Bool
+}
+
+// clusterClients is the package whose clients are read object by object from
+// the start.
+const clusterClients = "github.com/homeostat/homeostat/cluster"
+
+// senderOf returns a sender of the requests of a client, and nil if it is not
+// known how to send them.
+func senderOf[T Object](client any, resource schema.GroupVersionResource) *sender {
+	_, ok := Stub[T](metav1.ObjectMeta{}, &Refusal{CauseDecode, errNested})
+	if !ok || resource.Resource == "" || clients.IsFake(client) {
+		return nil
+	}
+	from := clients.SenderOf(client)
+	through := from.REST
+	if through == nil || through.Client == nil {
+		return nil
+	}
+	s := &sender{
+		resource: resource.Resource, namespace: from.Namespace, metadataOnly: reflect.TypeFor[T]() == metadataType,
+	}
+	_, s.protobuf = clients.Example[T]().(interface{ Unmarshal(data []byte) error })
+	at := through.Get().URL()
+	if !from.Versioned {
+		at = through.Get().AbsPath(pathOf(resource.GroupVersion())).URL()
+	}
+	made, err := rest.NewRESTClient(at, "", rest.ClientContentConfig{
+		ContentType: runtime.ContentTypeJSON, GroupVersion: resource.GroupVersion(),
+		Negotiator: newObjectDecoder[T](resource.GroupVersion()),
+	}, through.GetRateLimiter(), through.Client)
+	if err != nil {
+		return nil
+	}
+	s.client = made
+	of := clients.PackageOf(clients.Unwrapped(client))
+	s.on.Store(of == clusterClients)
+	known := of == clusterClients || strings.HasPrefix(of, "k8s.io/client-go/")
+	s.lists.Store(known)
+	s.watches.Store(known)
+	return s
+}
+
+//nolint:gochecknoglobals // a type
+var metadataType = reflect.TypeFor[*metav1.PartialObjectMetadata]()
+
+func pathOf(v schema.GroupVersion) string {
+	if v.Group == "" {
+		return "/api/" + v.Version
+	}
+	return "/apis/" + v.Group + "/" + v.Version
+}
+
+// isOn reports whether s sends all requests. A nil sender sends none.
+func (s *sender) isOn() bool { return s != nil && s.on.Load() }
+
+// list sends a request for a list, or for a page of one.
+func (s *sender) list(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+	return s.request(&opts, "PartialObjectMetadataList").Do(ctx).Get()
+}
+
+// watch opens a watch.
+func (s *sender) watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+	opts.Watch = true
+	return s.request(&opts, "PartialObjectMetadata").Watch(ctx)
+}
+
+func (s *sender) request(opts *metav1.ListOptions, as string) *rest.Request {
+	r := s.client.Get().NamespaceIfScoped(s.namespace, s.namespace != "").Resource(s.resource).
+		VersionedParams(opts, metav1.ParameterCodec)
+	if s.metadataOnly {
+		r.SetHeader("Accept", "application/json;as="+as+";g=meta.k8s.io;v=v1,application/json")
+	}
+	if opts.TimeoutSeconds != nil {
+		r.Timeout(time.Duration(*opts.TimeoutSeconds) * time.Second)
+	}
+	return r
+}
+
+// IsUndecodable reports whether a request has failed because its answer cannot
+// be decoded, as far as the error shows. It is false if the server has not
+// answered, has answered with an error, or has broken off in its answer.
+func IsUndecodable(ctx context.Context, err error) bool {
+	if err == nil || ctx.Err() != nil || utilnet.IsProbableEOF(err) || strings.Contains(err.Error(), "response body") {
+		return false
+	}
+	var status apierrors.APIStatus
+	var unsent *url.Error
+	var network net.Error
+	if errors.As(err, &status) || errors.As(err, &unsent) || errors.As(err, &network) {
+		return false
+	}
+	return !slices.ContainsFunc([]error{io.EOF, io.ErrUnexpectedEOF, context.Canceled, context.DeadlineExceeded},
+		func(of error) bool { return errors.Is(err, of) })
+}
+
+// SoundsUndecodable reports whether the text of an error is about decoding. The
+// error may come from any client. For example, "json: cannot unmarshal string"
+// sounds so.
+func SoundsUndecodable(err error) bool {
+	text := err.Error()
+	return slices.ContainsFunc([]string{
+		"json:", "unmarshal", "decod", "parsing time", "time: ", "quantities must match",
+	}, func(word string) bool { return strings.Contains(text, word) })
+}
+
+// clientWatchDecoding is the cause of client-go's error about an event that it
+// cannot decode. undecodableObject is in its text if the reason is the object.
+const (
+	clientWatchDecoding = metav1.CauseType("ClientWatchDecoding")
+	undecodableObject   = "unable to decode watch event"
+)
+
+// endsUndecodable reports whether an event is the error of an object that
+// client-go cannot decode, and then turns s on. The watch ends without an error,
+// so that the next one starts at the same place. After an error, a reflector
+// would list all objects again.
+func (s *sender) endsUndecodable(event watch.Event) bool {
+	if event.Type != watch.Error {
+		return false
+	}
+	cause, ok := apierrors.StatusCause(apierrors.FromObject(event.Object), clientWatchDecoding)
+	if !ok || !strings.Contains(cause.Message, undecodableObject) && !isNested(errors.New(cause.Message)) {
+		return false
+	}
+	s.on.Store(true)
+	return true
+}

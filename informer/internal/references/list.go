@@ -1,0 +1,224 @@
+package references
+
+import (
+	"context"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/informer/internal/requests"
+	"github.com/homeostat/homeostat/informer/internal/versions"
+	"github.com/homeostat/homeostat/internal/bound"
+)
+
+// bring opens the watch of a reference, unless one is open. It lists the object
+// before that, unless the watch can be resumed where the last one ended.
+func (r *Set) bring(s *session, f *reference) error {
+	if f.isShared() {
+		return r.bringShared(s, f)
+	}
+	r.mu.Lock()
+	open := f.watch != nil || f.shares || r.join(f)
+	resumes, from := f.resumes && f.epoch == r.epoch, f.received
+	r.mu.Unlock()
+	fake := f.through.IsFake
+	if !open && resumes && !fake {
+		switch err := r.watch(s, f, from); {
+		case err == nil:
+			return nil
+		case !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err):
+			return err
+		}
+	}
+	if !open && fake { // its watches begin where they are opened
+		if err := r.watch(s, f, ""); err != nil {
+			return err
+		}
+		open = true
+	}
+	rv, _, err := r.list(s.ctx, s, f)
+	if err != nil {
+		return err
+	}
+	if !open {
+		return r.watch(s, f, rv)
+	}
+	r.mu.Lock()
+	f.gap = false
+	r.mu.Unlock()
+	return nil
+}
+
+// Confirm stores the state of the object of key as the server has it now, and
+// returns when the handlers have been called. comparable is false for fakes: what
+// they answer proves nothing. It fails for a key to which nothing refers.
+func (r *Set) Confirm(ctx context.Context, key types.NamespacedName) (comparable bool, err error) {
+	r.mu.Lock()
+	f, s := r.refs[key], r.session
+	r.mu.Unlock()
+	switch {
+	case f == nil:
+		return false, errNotHeld
+	case s == nil:
+		return false, requests.ErrNotRunning
+	case f.wrong != nil:
+		return false, f.wrong
+	}
+	_, delivered, err := r.list(ctx, s, f)
+	if err != nil {
+		return false, err
+	}
+	select {
+	case <-delivered:
+		return !f.through.IsFake, nil
+	case <-s.ended:
+		return false, requests.ErrNotRunning
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	}
+}
+
+// list asks the server for the newest state of a reference and stores it, unless
+// a watch has brought a newer one. rv is the resourceVersion of the list.
+// delivered is closed when the handlers have been called.
+func (r *Set) list(
+	ctx context.Context, s *session, f *reference,
+) (rv string, delivered chan struct{}, err error) {
+	r.mu.Lock()
+	asked := listing{epoch: r.epoch, breaks: f.breaks, received: f.received}
+	if f.shares {
+		asked.shared = f.through.shared.received
+	}
+	r.mu.Unlock()
+	all, err := r.request(ctx, f, f.selecting(metav1.ListOptions{}))
+	if err != nil {
+		return "", nil, err
+	}
+	list, err := meta.ListAccessor(all)
+	if err != nil {
+		return "", nil, err
+	}
+	var found metav1.Object
+	err = meta.EachListItem(all, func(obj runtime.Object) error {
+		object, err := f.through.Object(obj)
+		if err == nil && bound.KeyOf(object) == f.key { // fakes do not know field selectors
+			found = object
+		}
+		return err
+	})
+	if err != nil {
+		return "", nil, err
+	}
+	r.options.Counters.Lists.Add(1)
+	rv, delivered = list.GetResourceVersion(), make(chan struct{})
+	return rv, delivered, r.storeList(s, f, found, listed{rv, asked, delivered})
+}
+
+// listing is what was known when a list was asked for.
+type listing struct {
+	epoch, breaks    int
+	received, shared string // resourceVersions of the reference and of the watch that it shares
+}
+
+// listed is a list of one object.
+type listed struct {
+	rv    string // of the list
+	asked listing
+	// delivered is to be closed when the handlers have been called.
+	delivered chan struct{}
+}
+
+// selecting adds the name of the object to opts, as a field selector.
+func (f *reference) selecting(opts metav1.ListOptions) metav1.ListOptions {
+	if f.isShared() {
+		return opts
+	}
+	opts.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, f.key.Name).String()
+	return opts
+}
+
+// storeList stores the object that a list has found, and removes the cached one
+// if found is nil. A list that is older than what a watch has brought changes
+// nothing, unless the server was restored from a backup.
+func (r *Set) storeList(s *session, f *reference, found metav1.Object, l listed) error {
+	rv, asked := l.rv, l.asked
+	f.storing.Lock()
+	defer f.storing.Unlock()
+	comparable := !f.through.IsFake
+	r.mu.Lock()
+	if f.dropped {
+		r.mu.Unlock()
+		return errNotHeld
+	}
+	isBefore := func(received string) bool { return comparable && rv != "" && versions.Older(rv, received) }
+	restored := isBefore(asked.received)
+	current := restored || !comparable || !versions.Older(rv, f.received)
+	if current {
+		f.received = rv
+	}
+	w := f.watch
+	if f.shares && isBefore(asked.shared) {
+		r.lose(f.through.shared)
+		if w := f.through.shared.watch; w != nil {
+			r.end(f.through.shared, w, requests.ErrRestored)
+		}
+		r.session.wakeUp()
+	}
+	r.mu.Unlock()
+	if restored { // the server may have lost what the cache has, and what a watch would bring
+		r.options.Counters.Restores.Add(1)
+		s.log.Info("the server's storage was restored to an earlier state, listing again",
+			"seen", asked.received, "resourceVersion", rv, "namespace", f.key.Namespace, "name", f.key.Name)
+		r.cache.Forget(f.key)
+		if w != nil {
+			r.ended(f, w, requests.ErrRestored)
+		}
+	}
+	switch {
+	case !current:
+	case found == nil:
+		r.cache.Forget(f.key)
+	default:
+		if err := f.through.Put(found); err != nil {
+			return err
+		}
+	}
+	r.cache.After(func() {
+		r.listed(f, rv, asked, restored)
+		close(l.delivered)
+	})
+	return nil
+}
+
+// listed records that a list at rv has been delivered.
+func (r *Set) listed(f *reference, rv string, asked listing, restored bool) {
+	r.mu.Lock()
+	known := f.listed && f.epoch == r.epoch
+	f.listed, f.epoch, f.sure = true, max(f.epoch, asked.epoch), max(f.sure, asked.breaks)
+	now := f.listed && f.epoch == r.epoch
+	r.mu.Unlock()
+	r.delivered(f, rv, restored)
+	if !known && now {
+		r.Notify(f.key)
+	}
+}
+
+// delivered records that everything up to rv has been delivered.
+func (r *Set) delivered(f *reference, rv string, restored bool) {
+	r.mu.Lock()
+	if restored || !versions.Older(rv, f.delivered) {
+		f.delivered = rv
+	}
+	if restored || !versions.Older(rv, r.newest) {
+		r.newest = rv
+	}
+	due := f.due(false)
+	r.mu.Unlock()
+	for _, w := range due {
+		w.call()
+	}
+}

@@ -1,0 +1,347 @@
+package references
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/homeostat/homeostat/informer/internal/readers"
+	"github.com/homeostat/homeostat/informer/internal/requests"
+	"github.com/homeostat/homeostat/informer/internal/tree"
+)
+
+const (
+	// mostOpening is how many requests to list or to watch may be under way, and
+	// openingPause is the time between the beginnings of two of them. So a server
+	// that has restarted is not asked for everything at once.
+	mostOpening  = 16
+	openingPause = 10 * time.Millisecond
+	// referenceTimeout bounds each request for a list.
+	referenceTimeout = 30 * time.Second
+	// shortestWatch is the least time after which the server ends a watch. The
+	// longest time is twice as long, so that watches do not end together.
+	shortestWatch = 5 * time.Minute
+)
+
+var (
+	errNotHeld  = errors.New("nothing refers to the object any longer")
+	errWatchEnd = errors.New("the watch broke off")
+)
+
+// session is the time from the first call of Run to the end of the last one.
+type session struct {
+	ctx     context.Context //nolint:containedctx // it outlives the call of run that began it
+	cancel  context.CancelFunc
+	log     logr.Logger
+	running sync.WaitGroup
+	readers readers.Readers
+	closing sync.WaitGroup // counts connections that are being closed
+	wake    chan struct{}
+	ended   chan struct{}
+
+	// Set.mu guards the fields below.
+	users    int
+	stopping bool
+	ready    []*reference // to be listed or watched
+	openers  int          // goroutines that list and watch
+	next     time.Time    // when the next request may begin
+}
+
+func (s *session) wakeUp() {
+	if s == nil {
+		return
+	}
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run watches what is held until ctx ends. Calls may overlap, as for an informer:
+// the first one starts the watches, and the last one to end stops them and
+// returns the objects that were modified in place. joined is called when the call
+// has joined the others.
+func (r *Set) Run(ctx context.Context, joined func()) error {
+	for {
+		r.mu.Lock()
+		s := r.session
+		if s == nil {
+			s = &session{wake: make(chan struct{}, 1), ended: make(chan struct{})}
+			s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
+			r.session = s
+			s.log = r.cache.Begin(ctx)
+			s.running.Go(func() { r.schedule(s) })
+		}
+		if !s.stopping {
+			s.users++
+			r.mu.Unlock()
+			joined()
+			<-ctx.Done()
+			return r.leave(ctx, s)
+		}
+		r.mu.Unlock()
+		select {
+		case <-s.ended:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// leave ends the session if it has no other user.
+func (r *Set) leave(ctx context.Context, s *session) error {
+	r.mu.Lock()
+	if s.users--; s.users > 0 {
+		r.mu.Unlock()
+		return nil
+	}
+	s.stopping = true
+	r.mu.Unlock()
+	s.cancel()
+	s.running.Wait()
+
+	r.mu.Lock()
+	var unheld []*reference
+	var released []*waiter
+	for f := range r.watched() {
+		if f.watch != nil {
+			f.watch.stop()
+		}
+		released = append(released, f.due(true)...)
+		f.watch, f.listed, f.resumes, f.busy, f.err, f.failures = nil, false, false, false, nil, 0
+		f.shares, f.gap, f.again = false, false, time.Time{}
+		if f.holds == 0 && !f.isShared() {
+			unheld = append(unheld, f)
+		}
+	}
+	r.mu.Unlock()
+	slices.SortFunc(unheld, compareReferences)
+	s.readers.Wait()
+	s.closing.Wait()
+	for _, w := range released {
+		w.call()
+	}
+	for _, f := range unheld {
+		r.drop(f)
+	}
+	err := r.cache.End(ctx)
+	r.mu.Lock()
+	r.session = nil
+	r.mu.Unlock()
+	r.cache.Clear()
+	close(s.ended)
+	return err
+}
+
+// schedule lists and watches what is due, and drops what is no longer held, until
+// the session ends.
+func (r *Set) schedule(s *session) {
+	for {
+		next, unheld := r.begin(s, time.Now())
+		for _, f := range unheld {
+			s.running.Go(func() { r.drop(f) }) // which calls handlers
+		}
+		var timeout <-chan time.Time
+		if !next.IsZero() {
+			timeout = time.After(max(time.Until(next), time.Millisecond))
+		}
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-s.wake:
+		case <-timeout:
+		}
+	}
+}
+
+// begin begins what is due now. It returns when to look again, and the references
+// that are to be dropped.
+func (r *Set) begin(s *session, now time.Time) (next time.Time, unheld []*reference) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var ready []*reference
+	for f := range r.watched() {
+		at := r.nextOf(f)
+		if at.IsZero() || now.Before(at) {
+			next = requests.Earlier(next, at)
+			continue
+		}
+		switch unneeded := f.holds == 0 && !now.Before(f.unheld.Add(keepUnheld)); {
+		case unneeded && f.isShared():
+			r.dropShared(f.through)
+			next = now // for those that it has watched
+		case unneeded:
+			f.dropping = true
+			unheld = append(unheld, f)
+		case r.isWatched(f):
+			r.options.Counters.Stalls.Add(1)
+			r.end(f, f.watch, requests.ErrNoAnswer)
+			next = now
+		default:
+			f.busy = true
+			ready = append(ready, f)
+		}
+	}
+	slices.SortFunc(ready, compareReferences) // with the same references, requests have the same order
+	slices.SortFunc(unheld, compareReferences)
+	s.ready = append(s.ready, ready...)
+	for range min(len(s.ready), mostOpening-s.openers) {
+		s.openers++
+		s.running.Go(func() { r.open(s) })
+	}
+	return next, unheld
+}
+
+// compareReferences orders references by their keys.
+func compareReferences(a, b *reference) int {
+	return tree.CompareKeys(a.key, b.key)
+}
+
+// nextOf returns when the next thing has to be done for a reference, and zero if
+// nothing has to be done. mu is held.
+func (r *Set) nextOf(f *reference) (at time.Time) {
+	if f.dropping || f.dropped {
+		return time.Time{}
+	}
+	if f.holds == 0 {
+		at = f.unheld.Add(keepUnheld)
+	}
+	switch {
+	case f.busy || f.wrong != nil:
+	case r.isWatched(f):
+		if f.watch != nil {
+			at = requests.Earlier(at, f.watch.stalls())
+		}
+	case f.isShared() || !f.through.shared.isAwaited():
+		at = requests.Earlier(at, later(f.again, time.Unix(0, 1)))
+	}
+	return at
+}
+
+// isWatched reports whether a reference has a watch, and was listed since the
+// last gap and the last call of Renew. mu is held.
+func (r *Set) isWatched(f *reference) bool {
+	if f.isShared() {
+		return f.watch != nil
+	}
+	return (f.watch != nil || f.shares) && f.epoch == r.epoch && !f.gap
+}
+
+// later returns the later of two times.
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+// open lists and watches the references that are ready, until there are none. If
+// a handler ends the goroutine, another goroutine goes on.
+func (r *Set) open(s *session) {
+	var f *reference
+	err := requests.ErrGoexit
+	finished := false
+	defer func() {
+		if finished {
+			return
+		}
+		if f != nil {
+			r.opened(s, f, err)
+		}
+		s.running.Go(func() { r.open(s) })
+	}()
+	for {
+		var at time.Time
+		if f, at = r.take(s); f == nil {
+			finished = true
+			return
+		}
+		if err = sleepUntil(s.ctx, at); err == nil {
+			err = requests.ErrGoexit
+			err = r.bring(s, f)
+		}
+		r.opened(s, f, err)
+		f = nil
+	}
+}
+
+// sleepUntil returns at a time, or the error of ctx.
+func sleepUntil(ctx context.Context, at time.Time) error {
+	if d := time.Until(at); d > 0 {
+		select {
+		case <-time.After(d):
+		case <-ctx.Done():
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// take returns the next reference that is ready, and when its request may begin.
+// It returns nil if none is ready.
+func (r *Set) take(s *session) (*reference, time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(s.ready) == 0 || s.ctx.Err() != nil {
+		s.openers--
+		return nil, time.Time{}
+	}
+	f := s.ready[0]
+	s.ready[0] = nil
+	s.ready = s.ready[1:]
+	at := later(time.Now(), s.next)
+	s.next = at.Add(openingPause)
+	return f, at
+}
+
+// opened records how an attempt to list and watch a reference has ended.
+func (r *Set) opened(s *session, f *reference, err error) {
+	r.mu.Lock()
+	f.busy = false
+	switch {
+	case s.ctx.Err() != nil || f.dropped || errors.Is(err, errNotHeld):
+		r.mu.Unlock()
+		return
+	case err == nil:
+		f.err, f.refused = nil, false
+	default:
+		r.lose(f)
+		r.failed(f, err)
+	}
+	if f.isShared() {
+		r.openedShared(s, f)
+		r.session.wakeUp()
+		r.mu.Unlock()
+		return
+	}
+	before, problem := f.told, f.problem()
+	f.told = problem != nil
+	r.session.wakeUp()
+	r.mu.Unlock()
+	if (problem != nil) != before {
+		if problem != nil {
+			s.log.Error(problem, "cannot watch an object that others refer to, retrying",
+				"namespace", f.key.Namespace, "name", f.key.Name)
+		}
+		r.Notify(f.key)
+	}
+}
+
+// failed records a failure, and when to try again. mu is held.
+func (r *Set) failed(f *reference, err error) {
+	if f.err == nil {
+		f.failing = time.Now()
+	}
+	r.options.Counters.Failures.Add(1)
+	f.err, f.refused = watchError{r.cache.Kind(), f.key, err}, isRefusal(err)
+	pause := r.options.BackoffBase << min(f.failures, 20)
+	if limit := r.options.BackoffCap; pause <= 0 || pause > limit {
+		pause = limit
+	}
+	f.failures++
+	f.again = time.Now().Add(wait.Jitter(pause/2, 1))
+}

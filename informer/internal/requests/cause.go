@@ -1,0 +1,87 @@
+package requests
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+)
+
+// Causes of failed requests. They are labels of a metric, so they are constant.
+const (
+	CauseUnauthorized = "Unauthorized"
+	CauseForbidden    = "Forbidden"
+	CauseNotServed    = "not served"
+	CauseUnreachable  = "unreachable"
+	CauseNoAnswer     = "no answer"
+	CauseCertificate  = "certificate"
+	CauseThrottled    = "throttled"
+	CauseServerError  = "server error"
+	CauseEndsAtOnce   = "watch ends at once"
+	CauseOther        = "failed"
+)
+
+// RemedyOf returns what a person can do about a cause. It is empty if one can
+// only wait.
+func RemedyOf(cause string) string { return remedies[cause] }
+
+var remedies = map[string]string{ //nolint:gochecknoglobals // a constant
+	CauseUnauthorized: "renew the credentials of this program",
+	CauseForbidden:    "grant the verbs list and watch",
+	CauseNotServed:    "serve this version of the kind again, or upgrade this program",
+	CauseUnreachable:  "look whether the API server runs, and at the network between",
+	CauseNoAnswer:     "look whether the API server is overloaded, and at the network between",
+	CauseCertificate:  "look at the API server's certificate, and at the authority in the kubeconfig",
+	CauseThrottled:    "look at the API server's priority levels and flow schemas",
+}
+
+// CauseOf returns why a list or a watch failed, in a word or two.
+func CauseOf(err error) string {
+	var status apierrors.APIStatus
+	answered := errors.As(err, &status)
+	switch {
+	case errors.Is(err, ErrEndsAtOnce):
+		return CauseEndsAtOnce
+	case apierrors.IsUnauthorized(err):
+		return CauseUnauthorized
+	case apierrors.IsForbidden(err):
+		return CauseForbidden
+	case apierrors.IsNotFound(err), //nolint:forbidigo // a word for people, nothing is concluded
+		apierrors.IsMethodNotSupported(err), apierrors.IsNotAcceptable(err):
+		return CauseNotServed
+	case apierrors.IsTooManyRequests(err):
+		return CauseThrottled
+	case errors.Is(err, ErrNoAnswer), errors.Is(err, ErrCutOff), errors.Is(err, context.DeadlineExceeded),
+		utilnet.IsTimeout(err), answered && apierrors.IsTimeout(err):
+		return CauseNoAnswer
+	case answered && status.Status().Code >= http.StatusInternalServerError:
+		return CauseServerError
+	case isOfCertificate(err):
+		return CauseCertificate
+	case isOfNetwork(err):
+		return CauseUnreachable
+	}
+	return CauseOther
+}
+
+// isOfCertificate reports whether err shows that the server's certificate is
+// not trusted.
+func isOfCertificate(err error) bool {
+	_, refused := errors.AsType[*tls.CertificateVerificationError](err)
+	_, unknown := errors.AsType[x509.UnknownAuthorityError](err)
+	_, invalid := errors.AsType[x509.CertificateInvalidError](err)
+	return refused || unknown || invalid
+}
+
+// isOfNetwork reports whether err shows that no server was reached.
+func isOfNetwork(err error) bool {
+	_, ok := errors.AsType[*net.OpError](err)
+	_, noHost := errors.AsType[*net.DNSError](err)
+	return ok || noHost || utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) ||
+		utilnet.IsProbableEOF(err)
+}

@@ -1,0 +1,258 @@
+// Package requests says how long the lists and watches of an informer may take,
+// and how they end. An API server that stops answering sends no error: client-go
+// then waits for ever, and this package does not.
+//
+// For example, a list that has no answer after [WatchIdle] ends with
+// [ErrNoAnswer]. [CauseOf] explains that to people as "no answer".
+package requests
+
+import (
+	"context"
+	"errors"
+	"net/http/httptrace"
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/utils/clock"
+)
+
+const (
+	// StreamIdle is how long a streaming list may bring neither an object nor
+	// its final bookmark before a plain list replaces it.
+	StreamIdle = 30 * time.Second
+	// WatchIdle is how long a watch may bring neither an event nor a bookmark
+	// before it is reopened, if the server sends bookmarks.
+	WatchIdle = 5 * time.Minute
+	// EndGrace is how much longer than its timeout a watch may be open.
+	EndGrace = 30 * time.Second
+	// TimelyEnd is how long before its timeout a watch may end and still count
+	// as ended by a server that works.
+	TimelyEnd = 5 * time.Second
+	// Steady is how long a watch that brings no event must be open to count as
+	// working.
+	Steady = 10 * time.Second
+	// OutageTime is how long no watch must have worked before that is a
+	// problem. Restarts of an API server are shorter.
+	OutageTime = time.Minute
+)
+
+var (
+	// ErrNoAnswer ends a request without an answer.
+	ErrNoAnswer = errors.New("the server has not answered in time")
+	// ErrCutOff is why client-go returns a watch that has ended already.
+	ErrCutOff = errors.New("the connection ended, or timed out, before the server answered")
+	// ErrRestored ends requests about a state that the server has lost.
+	ErrRestored = errors.New("the server's resourceVersions have gone back, as after a restore of its storage: " +
+		"everything is listed again")
+	// ErrEndsAtOnce is the failure of watches that end before they bring an
+	// event. Only the reflector's log has the reason.
+	ErrEndsAtOnce = errors.New("watching: the server opens watches and ends them at once")
+	// ErrGoexit is the failure of a handler that ends the goroutine that calls
+	// it, and of the request whose objects it was called with.
+	ErrGoexit = errors.New("runtime.Goexit was called, as require and t.FailNow do in tests")
+	// ErrNotRunning answers those who wait for an informer that nobody runs.
+	ErrNotRunning = errors.New("the informer is not running")
+)
+
+// Earlier returns the Earlier of two times. Zero counts as later than all other
+// times.
+func Earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// Endable is a watch that a goroutine other than its reader may end, without an
+// error. client-go's watches, in contrast, report the connection that their own
+// Stop has closed, and a reflector then lists all objects again.
+type Endable struct {
+	watch.Interface
+
+	// ends reports whether the watch ends at an event, which is then not passed
+	// on. It may be nil.
+	ends    func(watch.Event) bool
+	out     chan watch.Event
+	done    chan struct{}
+	stopped atomic.Bool
+}
+
+// NewEndable starts to pass on the events of w. The watch ends before the first
+// event for which ends returns true; a nil ends passes on all events.
+func NewEndable(w watch.Interface, ends func(watch.Event) bool) *Endable {
+	e := &Endable{Interface: w, ends: ends, out: make(chan watch.Event), done: make(chan struct{})}
+	go e.forward()
+	return e
+}
+
+// forward passes events on until the watch ends or Stop is called. It passes no
+// event on after Stop, because that may be the error of the connection that
+// Stop has closed.
+func (e *Endable) forward() {
+	defer close(e.out)
+	for {
+		select {
+		case <-e.done:
+			return
+		case event, open := <-e.Interface.ResultChan():
+			if !open {
+				return
+			}
+			select {
+			case <-e.done: // the event may be the error of our own Stop
+				return
+			default:
+			}
+			if e.ends != nil && e.ends(event) {
+				return
+			}
+			select {
+			case <-e.done: // the next watch brings the event again
+				return
+			case e.out <- event:
+			}
+		}
+	}
+}
+
+// ResultChan implements [watch.Interface].
+func (e *Endable) ResultChan() <-chan watch.Event { return e.out }
+
+// Stop implements [watch.Interface]. It does not wait for another call of Stop,
+// which may be closing a stalled connection.
+func (e *Endable) Stop() {
+	if e.stopped.CompareAndSwap(false, true) {
+		close(e.done)
+		e.Interface.Stop()
+	}
+}
+
+// Deadline ends a request that is not answered. client-go sets no deadline, and
+// repeats requests inside one call; the time starts again with each of them.
+type Deadline struct {
+	cancel context.CancelCauseFunc
+	timer  *time.Timer
+}
+
+// WithDeadline returns a context that ends with ErrNoAnswer if a request is not
+// answered within limit. The call must also end within rest of the first byte
+// of an answer, which may ask to wait and try again. A rest of 0 means no
+// limit.
+func WithDeadline(ctx context.Context, limit, rest time.Duration) (context.Context, *Deadline) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	d := &Deadline{cancel: cancel}
+	d.timer = time.AfterFunc(limit, func() { cancel(ErrNoAnswer) })
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GetConn: func(string) { d.timer.Reset(limit) },
+		GotFirstResponseByte: func() {
+			if d.timer.Stop(); rest > 0 {
+				d.timer.Reset(rest)
+			}
+		},
+	}), d
+}
+
+// End ends the context, and with it the request.
+func (d *Deadline) End() { d.cancel(nil) }
+
+// limitedWatch ends the context of its request when it is stopped.
+type limitedWatch struct {
+	watch.Interface
+	deadline *Deadline
+}
+
+// closeTime is how long closing the body of a watch may take. If the connection
+// is stalled, it lasts until the context of the request ends. The context is
+// not ended at once, because its error must not arrive before the body knows
+// that it was closed.
+const closeTime = time.Second
+
+// Stop implements [watch.Interface].
+func (w limitedWatch) Stop() {
+	defer w.deadline.End()
+	defer time.AfterFunc(closeTime, w.deadline.End).Stop()
+	w.Interface.Stop()
+}
+
+// OpenInTime returns a watch that is open.
+//
+// Errors: the error of open, ErrNoAnswer, or ErrCutOff.
+func OpenInTime(ctx context.Context, open func(context.Context) (watch.Interface, error)) (watch.Interface, error) {
+	ctx, d := WithDeadline(ctx, StreamIdle, WatchIdle)
+	w, err := open(ctx)
+	// client-go returns an empty watch for a connection that keeps ending.
+	empty := err == nil && IsEmpty(w)
+	switch {
+	case err == nil && !empty:
+		d.timer.Stop() // the context ends with the watch
+		return limitedWatch{w, d}, nil
+	case errors.Is(context.Cause(ctx), ErrNoAnswer):
+		err = ErrNoAnswer
+	case empty:
+		err = ErrCutOff
+	}
+	d.End()
+	return nil, err
+}
+
+// IsEmpty reports whether w is a watch that has ended already.
+func IsEmpty(w watch.Interface) bool {
+	return reflect.TypeOf(w) == reflect.TypeOf(watch.NewEmptyWatch())
+}
+
+// Calls counts requests under way, because client-go's reflector does not wait
+// for a list that it has given up.
+type Calls struct {
+	// mu guards ended, and running against an Add beside Wait.
+	mu    sync.Mutex
+	ended bool
+
+	running sync.WaitGroup
+}
+
+// Begin reports whether a request may start. If so, the caller must call End.
+func (c *Calls) Begin() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.ended {
+		c.running.Add(1)
+	}
+	return !c.ended
+}
+
+// End notes that a request has ended.
+func (c *Calls) End() { c.running.Done() }
+
+// Wait prevents further requests, and returns when the last one has ended.
+func (c *Calls) Wait() {
+	c.mu.Lock()
+	c.ended = true
+	c.mu.Unlock()
+	c.running.Wait()
+}
+
+// Clock is the real clock, except that its pauses end with a context. Without
+// it, client-go's reflector would finish a back-off before it stops.
+type Clock struct {
+	clock.RealClock
+	Context context.Context //nolint:containedctx // clock.Clock has no other way in
+}
+
+// After returns a channel that gets the time after d, or when the context ends.
+func (c Clock) After(d time.Duration) <-chan time.Time {
+	ch := make(chan time.Time, 1)
+	go func() {
+		select {
+		case <-time.After(d):
+		case <-c.Context.Done():
+		}
+		ch <- time.Now()
+	}()
+	return ch
+}
+
+// Counters count requests and what they bring.
+type Counters struct{ Lists, Watches, Stalls, Restores, Failures atomic.Int64 }

@@ -1,0 +1,119 @@
+package requests
+
+import (
+	"context"
+	"errors"
+	"net/http/httptrace"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// complaining is a watch that reports an error when it is stopped, as those of
+// client-go may.
+type complaining struct {
+	events  chan watch.Event
+	stopped *int
+}
+
+func (c complaining) ResultChan() <-chan watch.Event { return c.events }
+
+func (c complaining) Stop() {
+	*c.stopped++
+	select {
+	case c.events <- watch.Event{Type: watch.Error, Object: &metav1.Status{Message: "read on closed response body"}}:
+	case <-time.After(time.Second): // no reader
+	}
+}
+
+func TestAWatchIsEndedWithoutAnError(t *testing.T) {
+	for range 50 {
+		synctest.Test(t, func(t *testing.T) {
+			g := NewWithT(t)
+			inner := complaining{make(chan watch.Event), new(0)}
+			e := NewEndable(inner, nil)
+			var events []watch.Event
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				for event := range e.ResultChan() {
+					events = append(events, event)
+				}
+			}()
+			inner.events <- watch.Event{Type: watch.Modified}
+			synctest.Wait()
+			e.Stop()
+			<-done
+			g.Expect(events).To(Equal([]watch.Event{{Type: watch.Modified}}))
+			e.Stop() // by its reader
+			g.Expect(*inner.stopped).To(Equal(1))
+		})
+	}
+}
+
+// A context that goes on would stay in memory as long as the informer runs.
+func TestTheContextOfAWatchThatIsNotOpenedEnds(t *testing.T) {
+	for name, answer := range map[string]struct {
+		watch watch.Interface
+		err   error
+	}{
+		"an error":           {err: errors.New("refused")},
+		"a connection ended": {watch: watch.NewEmptyWatch()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			var request context.Context
+			_, err := OpenInTime(t.Context(), func(ctx context.Context) (watch.Interface, error) {
+				request = ctx
+				return answer.watch, answer.err
+			})
+			g.Expect(err).To(HaveOccurred())
+			g.Expect(request.Err()).To(HaveOccurred())
+		})
+	}
+}
+
+// The rest of an answer to a list may take any time, that of a call that opens
+// a watch may not.
+func TestADeadlineIsThatOfTheFirstByte(t *testing.T) {
+	for rest, cause := range map[time.Duration]error{0: nil, time.Minute: ErrNoAnswer} {
+		synctest.Test(t, func(t *testing.T) {
+			g := NewWithT(t)
+			ctx, d := WithDeadline(t.Context(), time.Second, rest)
+			defer d.End()
+			httptrace.ContextClientTrace(ctx).GotFirstResponseByte()
+			<-time.After(59 * time.Second)
+			synctest.Wait()
+			g.Expect(context.Cause(ctx)).NotTo(HaveOccurred())
+			<-time.After(time.Hour)
+			synctest.Wait()
+			if cause == nil {
+				g.Expect(context.Cause(ctx)).NotTo(HaveOccurred())
+			} else {
+				g.Expect(context.Cause(ctx)).To(MatchError(cause))
+			}
+		})
+	}
+}
+
+// So does that of one that is stopped, when it is closed.
+func TestTheContextOfAWatchEndsWithIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		var request context.Context
+		w, err := OpenInTime(t.Context(), func(ctx context.Context) (watch.Interface, error) {
+			request = ctx
+			return watch.NewFake(), nil
+		})
+		g.Expect(err).NotTo(HaveOccurred())
+		<-time.After(24 * time.Hour)
+		synctest.Wait()
+		g.Expect(request.Err()).NotTo(HaveOccurred(), "it has been opened in time")
+		w.Stop()
+		g.Expect(request.Err()).To(HaveOccurred())
+	})
+}
