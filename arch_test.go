@@ -64,7 +64,8 @@ var table = map[string][]string{
 	// What writes one. It links none of them.
 	"operator/new": {},
 	// What stays on controller-runtime; a module of its own.
-	"controllerruntime": {"cluster", "informer", "informer/clientgo", "internal"},
+	"controllerruntime":         {"cluster", "informer", "informer/clientgo", "queue", "queue/workqueue", "internal"},
+	"controllerruntime/crpatch": {},
 	// The test kit.
 	"reconcile/reconciletest":        append([]string{"internal"}, sdk...),
 	"reconcile/reconciletest/actors": {"reconcile/reconciletest"},

@@ -33,5 +33,12 @@ func TestContract(t *testing.T) {
 		"Objects are copied for each Get, unless UnsafeDisableDeepCopy is set.":    TestObjectsAreCopiedUnlessTold,
 		"Typed, unstructured and metadata-only objects of the kind are separate, as in controller-runtime's own " +
 			"cache.": TestRepresentationsAreSeparate,
+		"The next reconcile of a key sees in the cache what the last one wrote.":        TestTheNextReconcileSeesOwnWrites,
+		"A creation that is undone in the same reconcile does not hold the key.":        TestACreationThatIsUndoneDoesNotHoldTheKey,
+		"A write whose answer was lost is asked for.":                                   TestAWriteWithoutAnAnswerIsAskedFor,
+		"Writes to other kinds, refused writes and dry runs hold nothing.":              TestOtherWritesHoldNothing,
+		"A key is held for ten seconds at most.":                                        TestAHoldEndsInTime,
+		"A manager whose config reports no writes is refused.":                          TestAConfigThatReportsNoWritesIsRefused,
+		"A controller runs on the queue as on its own, with the delays of its limiter.": TestAControllerRunsOnTheQueue,
 	})
 }

@@ -42,10 +42,25 @@
 //   - Typed, unstructured and metadata-only objects of the kind are separate, as
 //     in controller-runtime's own cache.
 //
+// Beside the cache, each usable by itself: [SeeOwnWrites] holds a key until the
+// cache has seen what its last reconcile wrote, [Queues] puts package queue behind
+// a controller, and package crpatch writes through package patch. What they
+// promise:
+//
+//   - The next reconcile of a key sees in the cache what the last one wrote.
+//   - A creation that is undone in the same reconcile does not hold the key.
+//   - A write whose answer was lost is asked for.
+//   - Writes to other kinds, refused writes and dry runs hold nothing.
+//   - A key is held for ten seconds at most.
+//   - A manager whose config reports no writes is refused.
+//   - A controller runs on the queue as on its own, with the delays of its limiter.
+//
 // The options of the manager's cache for other kinds work as they do without
 // NewCache. ReaderFailOnMissingInformer concerns other kinds only: naming a kind
 // in OnDemand is what makes it cached.
 //
 // Costs: each object is a watch of its own until one namespace has a hundred of
-// them, see [informer.Referenced]. What a List returns is decoded anew each time.
+// them, see [informer.Referenced]. What a List returns is decoded anew each time. A
+// worker waits while the key that it has reconciled is held. The deletion of a whole
+// collection is not waited for.
 package controllerruntime

@@ -13,9 +13,11 @@ import (
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/homeostat/homeostat/controllerruntime"
 	"github.com/homeostat/homeostat/informer"
@@ -72,6 +74,61 @@ func ExampleNewCache() {
 	// Output:
 	// xyzzy <nil>
 	// <nil>
+}
+
+// A reconciler that finds its own writes in the manager's cache.
+func ExampleSeeOwnWrites() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	config, options := exampleServer(ctx)
+	// region ownwrites
+	mgr, err := ctrl.NewManager(controllerruntime.ObserveWrites(config), options)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	reconciler := reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+		s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "made"}}
+		return reconcile.Result{}, mgr.GetClient().Create(ctx, s)
+	})
+	r, err := controllerruntime.SeeOwnWrites(ctx, mgr, reconciler, &corev1.Secret{})
+	// endregion
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	mgr.GetCache().WaitForCacheSync(ctx)
+	_, err = r.Reconcile(ctx, reconcile.Request{}) // what a controller calls
+	fmt.Println(err)
+	fmt.Println(mgr.GetClient().Get(ctx, client.ObjectKey{Namespace: "shop", Name: "made"}, &corev1.Secret{}))
+	cancel()
+	fmt.Println(<-ended)
+	// Output:
+	// <nil>
+	// <nil>
+	// <nil>
+}
+
+// The config of a manager whose reconcilers see their own writes.
+func ExampleObserveWrites() {
+	config := &rest.Config{Host: "https://10.0.0.1"}
+	observed := controllerruntime.ObserveWrites(config)
+	fmt.Println(observed.Host, observed.WrapTransport != nil, config.WrapTransport != nil)
+	// Output: https://10.0.0.1 true false
+}
+
+// The queues of a manager's controllers, for NewQueue.
+func ExampleQueues() {
+	var queues controllerruntime.Queues[reconcile.Request]
+	options := controller.Options{NewQueue: queues.New}
+	q := options.NewQueue("websites", nil) // as a controller calls it
+	q.Add(reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "shop", Name: "web"}})
+	for _, entry := range queues.Entries(10)["websites"] {
+		fmt.Println(entry.Key)
+	}
+	// Output: shop/web
 }
 
 // The state of a cache, for metrics and pages.

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/rest"
 
-	"github.com/homeostat/homeostat/cluster"
 	"github.com/homeostat/homeostat/internal/answer"
 	"github.com/homeostat/homeostat/internal/ownwrites"
 )
@@ -21,13 +20,7 @@ func (c *onDemand) observeWrites(config *rest.Config, of *http.Client) error {
 	if next == nil {
 		next = http.DefaultTransport
 	}
-	observed, err := cluster.New(&rest.Config{
-		Host: config.Host, UserAgent: config.UserAgent, Transport: next,
-	}, nil)
-	if err != nil {
-		return err
-	}
-	through, err := rest.TransportFor(observed.Config())
+	through, err := reporting(config, next)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package crpatch
+package crpatch_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/homeostat/homeostat/controllerruntime/crpatch"
 	"github.com/homeostat/homeostat/patch"
 )
 
@@ -47,7 +48,7 @@ func (r *Teams) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	} else if err != nil {
 		return ctrl.Result{}, err
 	}
-	_, err := patch.Ensure(ctx, Of[corev1.ConfigMap](r.Client, r.Live), &cached, nil, func(m *corev1.ConfigMap) {
+	_, err := patch.Ensure(ctx, crpatch.Of[corev1.ConfigMap](r.Client, r.Live), &cached, nil, func(m *corev1.ConfigMap) {
 		m.Data = map[string]string{"team": team}
 		owner := metav1.NewControllerRef(&ns, corev1.SchemeGroupVersion.WithKind("Namespace"))
 		m.OwnerReferences = []metav1.OwnerReference{*owner}
@@ -56,7 +57,7 @@ func (r *Teams) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 		return ctrl.Result{}, err
 	}
 	// region merge
-	_, err = patch.Merge(ctx, Of[corev1.Namespace](r.Client, r.Live), &ns, nil, func(ns *corev1.Namespace) {
+	_, err = patch.Merge(ctx, crpatch.Of[corev1.Namespace](r.Client, r.Live), &ns, nil, func(ns *corev1.Namespace) {
 		metav1.SetMetaDataAnnotation(&ns.ObjectMeta, toldTeam, team)
 	})
 	// endregion

@@ -1,6 +1,3 @@
-// Package crpatch writes through package patch in a reconciler of
-// controller-runtime. It is to be copied: [Of] is the whole adapter, [Teams] a
-// reconciler that uses it.
 package crpatch
 
 import (

@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/homeostat/homeostat/examples/interop/crpatch"
+	"github.com/homeostat/homeostat/controllerruntime/crpatch"
 	"github.com/homeostat/homeostat/internal/apisim"
 	"github.com/homeostat/homeostat/patch"
 )
@@ -69,7 +69,7 @@ func TestTheReconcilerIsAddedToAManager(t *testing.T) {
 		Controller:     config.Controller{SkipNameValidation: new(true)}, // names are per process, for metrics
 	})
 	f.Expect(err).NotTo(HaveOccurred())
-	f.Expect((&crpatch.Teams{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}).SetupWithManager(mgr)).To(Succeed())
+	f.Expect((&Teams{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}).SetupWithManager(mgr)).To(Succeed())
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)
@@ -86,7 +86,7 @@ func TestItWritesWhatDiffers(t *testing.T) {
 	f := newFixture(t)
 	f.Expect(f.client.Create(t.Context(), namespace("red"))).To(Succeed())
 	f.sent = nil
-	r := &crpatch.Teams{Client: f.client, Live: f.client}
+	r := &Teams{Client: f.client, Live: f.client}
 	for range 2 {
 		_, err := r.Reconcile(t.Context(), request)
 		f.Expect(err).NotTo(HaveOccurred())
@@ -103,7 +103,7 @@ func TestItWritesWhatDiffers(t *testing.T) {
 func TestItRunsOnTheFakeClient(t *testing.T) {
 	g := NewWithT(t)
 	c := fake.NewClientBuilder().WithObjects(namespace("red")).Build()
-	r := &crpatch.Teams{Client: c, Live: c}
+	r := &Teams{Client: c, Live: c}
 	for range 2 {
 		_, err := r.Reconcile(t.Context(), request)
 		g.Expect(err).NotTo(HaveOccurred())

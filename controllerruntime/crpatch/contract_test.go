@@ -1,0 +1,17 @@
+package crpatch_test
+
+import (
+	"testing"
+
+	"github.com/homeostat/homeostat/internal/test/contract"
+)
+
+func TestContract(t *testing.T) {
+	contract.Check(t, contract.Tests{
+		"Only the differences are sent, and nothing if there are none.": TestItWritesWhatDiffers,
+		"A recreated object is not written to.":                         TestARecreatedObjectIsNotWrittenTo,
+		"A dry run stays one.":                                          TestADryRunStaysOne,
+		"Where the cache was wrong, the API server is asked.":           TestWhereTheCacheWasWrongTheServerIsAsked,
+		"It works with controller-runtime's fake client.":               TestItRunsOnTheFakeClient,
+	})
+}

@@ -1,0 +1,68 @@
+package controllerruntime
+
+import (
+	"sync"
+
+	clientgo "k8s.io/client-go/util/workqueue"
+
+	"github.com/homeostat/homeostat/queue"
+	"github.com/homeostat/homeostat/queue/workqueue"
+)
+
+// Queues makes the queues of a manager's controllers, and shows their state.
+// Its zero value is ready to use. It is safe for concurrent use.
+type Queues[R comparable] struct {
+	// Options are the options of each queue but for its name. Nil fields mean
+	// the defaults of package queue.
+	Options queue.Options[R]
+
+	mu  sync.Mutex // guards all
+	all []*queue.Queue[R]
+}
+
+// New returns a queue of package queue. It is a function for
+// controller.Options.NewQueue:
+//
+//	var queues controllerruntime.Queues[reconcile.Request]
+//	controller.Options{NewQueue: queues.New}
+//
+// limiter gives the delays after failures, as in controller-runtime.
+// controller-runtime's priorities are not used: all keys are dispatched in the
+// order in which they came. The queue has none of controller-runtime's metrics:
+// see [Queues.Stats]. Wrong Options panic, since the signature has no error.
+func (q *Queues[R]) New(name string, limiter clientgo.TypedRateLimiter[R]) clientgo.TypedRateLimitingInterface[R] {
+	options := q.Options
+	options.Name = name
+	made, err := queue.New(&options)
+	if err != nil {
+		panic(err)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.all = append(q.all, made)
+	return workqueue.New(made, &workqueue.Options[R]{RateLimiter: limiter})
+}
+
+// Stats returns the state of each queue, by the name of its controller.
+func (q *Queues[R]) Stats() map[string]queue.Stats {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	stats := make(map[string]queue.Stats, len(q.all))
+	for _, one := range q.all {
+		stats[one.Name()] = one.Stats()
+	}
+	return stats
+}
+
+// Entries returns at most limit keys of each queue, by the name of its
+// controller: which wait, since when, and which are held; see
+// [queue.Queue.Entries].
+func (q *Queues[R]) Entries(limit int) map[string][]queue.EntryStatus[R] {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	entries := make(map[string][]queue.EntryStatus[R], len(q.all))
+	for _, one := range q.all {
+		entries[one.Name()] = one.Entries(limit)
+	}
+	return entries
+}
