@@ -47,6 +47,7 @@ func run(ctx context.Context, info *debug.BuildInfo, args []string, stdout, stde
 	fs.StringVar(&n.Plural, "plural", "", "`plural` of the kind in lower case (default: as English makes it)")
 	fs.StringVar(&n.Module, "module", "", "`path` of the Go module (default: <group>/<kind>-operator)")
 	fs.BoolVar(&n.ClusterScoped, "cluster-scoped", false, "the kind has no namespaces, like Node")
+	fs.BoolVar(&n.Secret, "secret", false, "each object names a Secret, and the operator reads no others")
 	fs.StringVar(&dir, "dir", "", "`folder` to write, new or empty (default: <kind>-operator)")
 	fs.StringVar(&replace, "replace", "", "`folder` of a checkout of Homeostat to use instead of a released version")
 	err := fs.Parse(args)

@@ -24,6 +24,7 @@ type names struct {
 	Module   string // example.com/widget-operator
 
 	ClusterScoped bool // the kind has no namespaces
+	Secret        bool // each object names a Secret
 }
 
 var (

@@ -69,7 +69,7 @@ func root(t *testing.T) string {
 // included.
 func TestTheNewModuleCompiles(t *testing.T) {
 	checkout := root(t)
-	for _, more := range []string{"", "--cluster-scoped"} {
+	for _, more := range []string{"", "--cluster-scoped --secret", "--secret"} {
 		t.Run(more, func(t *testing.T) {
 			f := newFixture(t)
 			args := append([]string{"--group=example.com", "--kind=Widget", "--replace=" + checkout}, strings.Fields(more)...)
@@ -99,6 +99,28 @@ func TestAClusterScopedKindHasNoNamespaceAnywhere(t *testing.T) {
 		g.Expect(has("config/sample.yaml", "namespace:")).NotTo(Equal(n.ClusterScoped))
 		g.Expect(has("config/users.yaml", "aggregate-to-edit")).NotTo(Equal(n.ClusterScoped))
 		g.Expect(has("controller.go", "kind.ClusterScoped()")).To(Equal(n.ClusterScoped))
+	}
+}
+
+// The operator asks for no right to all Secrets, neither of the cluster nor of a
+// namespace.
+func TestSecretsAreReadByTheirNamesIfTheKindHasThem(t *testing.T) {
+	g := NewWithT(t)
+	with, without := named("Widget"), named("Widget")
+	with.Secret = true
+	for _, n := range []names{with, without} {
+		files, err := render(n, source{Homeostat: "v0.0.0", Replace: checkoutRoot})
+		g.Expect(err).NotTo(HaveOccurred())
+		has := func(file, text string) bool { return strings.Contains(string(files[file]), text) }
+		g.Expect(has("secret.go", "return []reconcile.Key{{Namespace: widget.Namespace, Name: widget.Spec.SecretName}}")).
+			To(Equal(n.Secret))
+		g.Expect(has("controller.go", "reconcile.References(r.secrets, secretOf)")).To(Equal(n.Secret))
+		g.Expect(has("main.go", `"list,watch secrets by name"`)).To(Equal(n.Secret))
+		g.Expect(has("config/sample.yaml", "resources: [secrets]\n    resourceNames: [sample]\n    verbs: [list, watch]\n")).
+			To(Equal(n.Secret))
+		g.Expect(has("config/crd/example.com_widgets.yaml", "secretName:")).To(Equal(n.Secret))
+		g.Expect(has("config/role.yaml", "secrets")).To(BeFalse())
+		g.Expect(len(files)).To(BeNumerically("<", 30), "a newcomer looks through them")
 	}
 }
 
@@ -320,8 +342,9 @@ func bug(t *testing.T, readme []byte) (before, after string) {
 
 func TestTheBugOfTheReadmeFitsTheController(t *testing.T) {
 	g := NewWithT(t)
-	for _, kind := range []string{"Widget", "Context"} {
-		files, err := render(names{Group: "example.com", Version: "v1", Kind: kind}.withDefaults(), source{Homeostat: "v1.2.3"})
+	for _, n := range []names{{Kind: "Widget"}, {Kind: "Context"}, {Kind: "Widget", ClusterScoped: true}, {Kind: "Widget", Secret: true}} {
+		n.Group, n.Version = "example.com", "v1"
+		files, err := render(n.withDefaults(), source{Homeostat: "v1.2.3"})
 		g.Expect(err).NotTo(HaveOccurred())
 		before, after := bug(t, files["README.md"])
 		g.Expect(strings.Count(string(files["controller.go"]), before)).To(Equal(1), before)
@@ -333,8 +356,8 @@ func TestTheBugOfTheReadmeFitsTheController(t *testing.T) {
 			return fmt.Sprintf("(controller.go:%d)", strings.Count(to, "\n")+1)
 		}
 		g.Expect(string(files["README.md"])).To(And(
-			ContainSubstring("create configmaps default/a   "+lineOf(".configMaps.Ensure(")),
-			ContainSubstring("/status default/a   "+lineOf("patch.Status("))))
+			ContainSubstring("/a   "+lineOf(".configMaps.Ensure(")),
+			ContainSubstring("a   "+lineOf("patch.Status("))))
 	}
 }
 
@@ -366,8 +389,9 @@ func TestCommentsAreNeitherTooWideNorBrokenOddly(t *testing.T) {
 	for _, n := range []names{
 		{Group: "example.com", Version: "v1", Kind: "Widget"},
 		{Group: "example.com", Version: "v1", Kind: "Widget", ClusterScoped: true},
+		{Group: "example.com", Version: "v1", Kind: "Widget", Secret: true},
 		{Group: "example.com", Version: "v1", Kind: "PersistentBackupScheduleOfTenants"},
-		{Group: "example.com", Version: "v1", Kind: "PersistentBackupScheduleOfTenants", ClusterScoped: true},
+		{Group: "example.com", Version: "v1", Kind: "PersistentBackupScheduleOfTenants", ClusterScoped: true, Secret: true},
 	} {
 		files, err := render(n.withDefaults(), source{Homeostat: "v1.2.3", Replace: "../homeostat"})
 		NewWithT(t).Expect(err).NotTo(HaveOccurred())

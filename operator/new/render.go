@@ -28,6 +28,27 @@ type values struct {
 	Object string
 }
 
+// Line returns the number of a line of controller.go, of which n is the number
+// if the kind has namespaces and its objects name no Secret.
+func (v values) Line(n int) int {
+	if v.ClusterScoped {
+		n += 2
+	}
+	if v.Secret {
+		n += 2
+	}
+	return n
+}
+
+// Step returns the number of a step in the trace of README.md, of which n is the
+// number if the objects of the kind name no Secret.
+func (v values) Step(n int) int {
+	if v.Secret {
+		n++
+	}
+	return n
+}
+
 // anyObject is a variable name that no template uses for other things.
 const anyObject = "object"
 
@@ -53,11 +74,15 @@ func execute(v values) (map[string][]byte, error) {
 			return err
 		}
 		target := paths.Replace(strings.TrimSuffix(name, ".tmpl"))
-		if files[target], err = fill(name, v); err == nil && path.Ext(target) == ".go" {
-			files[target], err = format.Source(files[target])
+		text, err := fill(name, v)
+		if err == nil && path.Ext(target) == ".go" {
+			text, err = format.Source(text)
 		}
 		if err != nil {
 			return fmt.Errorf("making %s: %w", target, err)
+		}
+		if len(bytes.TrimSpace(text)) > 0 { // the kind needs it
+			files[target] = text
 		}
 		return nil
 	})

@@ -80,6 +80,40 @@ func TestE2EAStrangersWay(t *testing.T) {
 	s.Expect(strings.Count(out, "\n")).To(BeNumerically("<", 50), "a failure that fits on a screen: %s", out)
 }
 
+// A kind whose objects name a Secret: its operator is explored, finds the bug of
+// its README, and works on the real server with the Role of its sample.
+func TestE2EAnOperatorReadsSecretsByName(t *testing.T) {
+	s := &stranger{WithT: NewWithT(t), t: t}
+	s.connect()
+	s.generate("--group=example.com --kind=Widget --secret")
+	before := s.content()
+	s.sh("GOWORK=off go generate ./...")
+	s.Expect(s.content()).To(Equal(before))
+	s.sh("GOWORK=off go test .")
+
+	s.sh("GOWORK=off make build install deploy")
+	s.Eventually(func() error {
+		_, err := s.try("kubectl apply -f config/sample.yaml") // the kind is served shortly after it is established
+		return err
+	}, time.Minute).Should(Succeed())
+	first := s.operator()
+	s.sh("kubectl wait --for=condition=Ready --timeout=1m widgets/sample")
+	checksum := func() string { return s.sh("kubectl get configmap sample -o jsonpath={.data.checksum}") }
+	s.Eventually(checksum, time.Minute).Should(HaveLen(64))
+	old := checksum()
+	s.sh(`kubectl patch secret sample --type merge -p '{"stringData":{"key":"other"}}'`)
+	s.Eventually(checksum, time.Minute).Should(And(HaveLen(64), Not(Equal(old))))
+	s.Expect(first.Process.Signal(syscall.SIGTERM)).To(Succeed())
+	s.Expect(first.Wait()).To(Succeed())
+
+	s.putBugIn()
+	out, err := s.try("GOWORK=off go test .")
+	s.Expect(err).To(HaveOccurred())
+	for _, line := range s.promised() {
+		s.Expect(out).To(MatchRegexp(line))
+	}
+}
+
 // DeepCopy and CRD are written before controller-gen has ever run, for whatever
 // names.
 func TestE2EGenerateChangesNothing(t *testing.T) {
