@@ -191,6 +191,16 @@ func (w *referenceWorld) run() {
 	synctest.Wait()
 }
 
+// forgetLog forgets what was noted: a long run would fill the memory.
+func (w *referenceWorld) forgetLog() {
+	w.mu.Lock()
+	w.calls, w.logged = nil, nil
+	w.mu.Unlock()
+	w.told.mu.Lock()
+	w.told.told = nil
+	w.told.mu.Unlock()
+}
+
 func (w *referenceWorld) create(name, value string) {
 	_, err := w.admin.CoreV1().Secrets("default").Create(context.Background(), secret(name, value), metav1.CreateOptions{})
 	w.Expect(err).NotTo(HaveOccurred())
