@@ -24,15 +24,15 @@ const (
 	// maxErrors bounds how many different errors are counted. Further ones are
 	// logged.
 	maxErrors = 100
-	// everyAttempt is the number of first attempts that are all logged.
+	// everyAttempt is the number of first errors of a key that are all logged.
 	everyAttempt = 3
 )
 
 // failureLog logs failed reconciles without repeating one cause thousands of
-// times. A key is logged at the attempts 1, 2, 3, 4, 8, 16 and so on. If more
-// than a few keys fail with the same error, they get one line a minute
-// together, with their number and examples. All other attempts are logged at
-// V(1).
+// times. A key is logged at its errors 1, 2, 3, 4, 8, 16 and so on since its last
+// success, and when its error is another one than before. If more than a few keys
+// fail with the same error, they get one line a minute together, with their number
+// and examples. All other attempts are logged at V(1).
 type failureLog struct {
 	mu     sync.Mutex
 	groups map[uint64]*sameError
@@ -52,7 +52,7 @@ type sameError struct {
 
 // failed logs an attempt that has failed with err.
 func (l *failureLog) failed(t *reconcileContext, err error, message string) {
-	if attempt := t.item.Attempt(); l.count(t, err) && (attempt <= everyAttempt || attempt&(attempt-1) == 0) {
+	if l.count(t, err) && t.control.failures.isMilestone(t.item.Key(), t.item.Attempt()) {
 		klog.FromContext(t).Error(err, message)
 	} else {
 		klog.FromContext(t).V(1).Info(message, "err", err)

@@ -44,6 +44,52 @@ func TestAKeyThatFailsIsLoggedThreeTimesAndThenAtEachDoubling(t *testing.T) {
 	})
 }
 
+// A change of the object begins the attempts anew. A field that changes each
+// second must not write a line each second.
+func TestAKeyThatFailsAfterEachChangeOfItsObjectIsLoggedAtEachDoublingToo(t *testing.T) {
+	for name, boom := range map[string]func(n int) error{
+		"with one error":           func(int) error { return errors.New("boom") },
+		"with two errors in turn":  func(n int) error { return errors.New([]string{"boom", "bang"}[n%2]) },
+		"without further attempts": func(int) error { return reconcile.Terminal(errors.New("boom")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inFixture(t, func(w *fixture) {
+				w.create("a")
+				n := 0
+				stop := w.start(nil, func(context.Context, request) (reconcile.Result, error) {
+					n++
+					return nothing, boom(n)
+				})
+				for i := range 200 {
+					pass(time.Second)
+					w.update("a", func(m *configMap) { m.Data = map[string]string{"n": fmt.Sprint(i)} })
+				}
+				pass(time.Second)
+				w.Expect(n).To(BeNumerically(">", 200))
+				w.Expect(len(logLines(w.logged(), "reconcile failed"))).To(BeNumerically("<=", 3*bits.Len(uint(n))))
+				w.Expect(stop()).To(Succeed())
+			})
+		})
+	}
+}
+
+func TestAnotherErrorOfAFailingKeyIsLogged(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		w.create("a")
+		n := 0
+		stop := w.start(&reconcile.Options{Backoff: queue.Backoff{Base: time.Second, Cap: time.Second}},
+			func(context.Context, request) (reconcile.Result, error) {
+				if n++; n >= 100 {
+					return nothing, errors.New("bang")
+				}
+				return nothing, errors.New("boom")
+			})
+		pass(time.Hour)
+		w.Expect(logLines(w.logged(), "bang")[0]).To(ContainSubstring(`"attempt"=100`))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
 func TestTheSameErrorOfManyKeysIsOneLineAMinute(t *testing.T) {
 	for name, boom := range map[string]func(key reconcile.Key) error{
 		"it does not name the key": func(reconcile.Key) error { return errors.New("no answer from 10.0.0.1") },

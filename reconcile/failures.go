@@ -66,6 +66,26 @@ type failure struct {
 	missing   string    // the permission without which a write was refused
 	since     time.Time // when the first of these failures in a row was
 	until     time.Time // when a hot loop ends; zero for other failures
+	errors    repetition
+}
+
+// repetition counts the errors of a key since its last success. A change of the
+// object does not end that, although it resets item.Attempt.
+type repetition struct {
+	last    uint64 // identifies the last error, as failure.same does
+	count   int
+	changes int  // how often an error differed from the one before
+	changed bool // the last one did
+}
+
+// add counts an error.
+func (r *repetition) add(same uint64) {
+	r.count++
+	r.changed = same != r.last
+	if r.changed {
+		r.last = same
+		r.changes++
+	}
 }
 
 // isOver reports whether it was a hot loop that has ended.
@@ -121,10 +141,31 @@ func (f *failures) put(key Key, failed failure) {
 	if before.missing != "" && failed.missing != "" {
 		failed.since = before.since
 	}
+	failed.errors = before.errors
+	if failed.same != 0 {
+		failed.errors.add(failed.same)
+	}
 	if ok || len(f.byKey) < maxFailures {
 		f.byKey[key] = failed
 	}
 }
+
+// isMilestone reports whether the last error of key is worth a line of the log:
+// it is one of the first of its key, the number of errors has doubled, or it is
+// another error than before, which counts in the same way. Attempt decides for a
+// key whose errors are not kept.
+func (f *failures) isMilestone(key Key, attempt int) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	r := f.byKey[key].errors
+	if r.count == 0 {
+		return doubled(attempt)
+	}
+	return doubled(r.count) || r.changed && doubled(r.changes)
+}
+
+// doubled reports whether n is 1, 2, 3, 4, 8, 16 and so on.
+func doubled(n int) bool { return n <= everyAttempt || n&(n-1) == 0 }
 
 // drop deletes the failure of key after a successful reconcile.
 func (f *failures) drop(key Key) {

@@ -226,9 +226,7 @@ func (t *reconcileContext) repeat(v verdict, repeats int) inspect.Outcome {
 		}
 		return v.outcome
 	}
-	// Log each attempt after a back-off, since its delay doubles. Attempts
-	// after a change are more frequent.
-	if t.item.Attempt() > quickRepeats || repeats&(repeats-1) == 0 {
+	if doubled(repeats) {
 		if v.stale {
 			logger.Error(v.err, "still conflicting, retrying", "repeats", repeats)
 		} else {
