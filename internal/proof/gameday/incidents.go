@@ -30,10 +30,15 @@ type incident struct {
 
 var incidents = []incident{
 	{"API server dead", "the API server is killed, and started again", 2 * time.Minute, deadServer},
+	{"slow server", "each answer of the API server arrives seven seconds late", 4 * time.Minute, slow},
+	{"black-holed connection", "no packet of any connection to the API server arrives", 4 * time.Minute, swallowed},
+	{"clock", "every certificate is not valid yet, as to a clock that is a year behind", 4 * time.Minute, behind},
+	{"disk full", "etcd raises its alarm NOSPACE, as on a full disk: it stores nothing more", 4 * time.Minute, diskFull},
 	{"etcd dead", "etcd is killed, and started again", 2 * time.Minute, deadStorage},
 	{"both replicas stopped", "both processes are killed", 2 * time.Minute, stopped},
 	{"Lease held by a stranger", "another client renews the Lease", 2 * time.Minute, stranger},
 	{"permission taken", "the role loses create and patch of Secrets", 6 * time.Minute, forbidden},
+	{"forbidden namespace", "the role is bound in each namespace but team-0", 6 * time.Minute, forbiddenNamespace},
 	{"fight", "a tenant rewrites a copy every 50 ms", 5 * time.Minute, fight},
 	{"CRD gone", "the CustomResourceDefinition is deleted", 4 * time.Minute, withoutKind},
 	{"1,000 failing keys", "a thousand mirrors name a source that does not exist", 6 * time.Minute, failing},
@@ -44,7 +49,9 @@ var incidents = []incident{
 }
 
 func deadServer(_ context.Context, w *world) (func(context.Context) error, error) {
-	return w.Restart, w.KillAPIServer()
+	return func(ctx context.Context) error {
+		return errors.Join(w.Restart(ctx), w.proxy.open())
+	}, errors.Join(w.KillAPIServer(), w.proxy.shut())
 }
 
 func deadStorage(_ context.Context, w *world) (func(context.Context) error, error) {
@@ -82,33 +89,43 @@ func crashLoop(ctx context.Context, w *world) (func(context.Context) error, erro
 }
 
 func stranger(ctx context.Context, w *world) (func(context.Context) error, error) {
-	leases := w.admin.CoordinationV1().Leases(name)
-	take := func() error {
-		_, err := leases.Patch(ctx, name, types.MergePatchType, fmt.Appendf(nil,
-			`{"spec":{"holderIdentity":"stranger","leaseDurationSeconds":15,"renewTime":%q}}`,
-			time.Now().UTC().Format("2006-01-02T15:04:05.000000Z")), metav1.PatchOptions{})
-		return err
-	}
+	take := func() error { return w.take(ctx) }
 	return during(ctx, 500*time.Millisecond, take), take()
 }
 
-func forbidden(ctx context.Context, w *world) (func(context.Context) error, error) {
+// mayWrite lets the role do these with Secrets, everywhere.
+func (w *world) mayWrite(ctx context.Context, verbs ...string) error {
 	roles := w.admin.RbacV1().ClusterRoles()
 	role, err := roles.Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "secrets") })
+	role.Rules[i].Verbs = verbs
+	_, err = roles.Update(ctx, role, metav1.UpdateOptions{})
+	return err
+}
+
+func forbidden(ctx context.Context, w *world) (func(context.Context) error, error) {
+	err := w.mayWrite(ctx, "get", "list", "watch", "delete")
+	return func(ctx context.Context) error {
+		return w.mayWrite(ctx, "get", "list", "watch", "create", "patch", "delete")
+	}, errors.Join(err, w.set(ctx))
+}
+
+func forbiddenNamespace(ctx context.Context, w *world) (func(context.Context) error, error) {
+	const role = `{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: writes},
+		rules: [{apiGroups: [""], resources: [secrets], verbs: [create, patch]}]}`
+	manifests := []string{role}
+	for n := 1; n < tenants; n++ {
+		manifests = append(manifests, fmt.Sprintf(`{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding,
+			metadata: {name: writes, namespace: team-%d}, subjects: [{kind: ServiceAccount, name: mirror, namespace: mirror}],
+			roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: writes}}`, n))
+	}
+	if err := w.Apply(ctx, manifests...); err != nil {
 		return nil, err
 	}
-	write := func(verbs ...string) func(context.Context) error {
-		return func(ctx context.Context) error {
-			i := slices.IndexFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "secrets") })
-			role.Rules[i].Verbs = verbs
-			role.ResourceVersion = ""
-			_, err := roles.Update(ctx, role, metav1.UpdateOptions{})
-			return err
-		}
-	}
-	err = write("get", "list", "watch", "delete")(ctx)
-	return write("get", "list", "watch", "create", "patch", "delete"), errors.Join(err, w.set(ctx))
+	return forbidden(ctx, w)
 }
 
 func fight(ctx context.Context, w *world) (func(context.Context) error, error) {

@@ -11,16 +11,11 @@ import (
 // page returns the text of docs/gameday.md.
 func page(seen []report) string {
 	var b strings.Builder
-	b.WriteString(`# Game day
-
-What the person on call sees. ` + "`make gameday`" + ` runs two replicas of [mirror](../examples/mirror) on a real API
-server, with a real Prometheus and the rules of [examples/monitoring](../examples/monitoring/alerts.yaml), lets these
-things go wrong, and writes this page. Rules wait for a fifth of their times; the times below are those of the rules. A
-cell that is empty was silent.
-
-| incident | alert | after | last error in the log | /readyz | well again after |
-|---|---|---|---|---|---|
-`)
+	b.WriteString("# Game day\n\nWhat the person on call sees. `make gameday` runs two replicas of [mirror](../examples/mirror) " +
+		"on a real API server, with a real Prometheus and the rules of [examples/monitoring](../examples/monitoring/alerts.yaml), " +
+		"lets these things go wrong, and writes this page. Rules wait for a fifth of their times; the times below are those of " +
+		"the rules. A cell that is empty was silent.\n\n" +
+		"| incident | alert | after | last error in the log | /readyz | well again after |\n|---|---|---|---|---|---|\n")
 	for _, r := range seen {
 		after := ""
 		if r.alert != "" {
@@ -29,11 +24,8 @@ cell that is empty was silent.
 		fmt.Fprintf(&b, "| **%s**: %s | %s | %s | %s | %s | %s |\n", r.name, r.does, cell(r.alert), after, cell(r.line),
 			cell(r.page), r.healed.Round(time.Second))
 	}
-	b.WriteString(`
-"After" counts from the moment at which it breaks; "well again" from the moment at which a person mends it until each
-copy has a new value, both replicas are ready and no alert fires. Not played yet: a full disk, a slow server, a clock
-that is wrong, a forbidden namespace, and a connection that swallows packets.
-`)
+	b.WriteString("\n\"After\" counts from the moment at which it breaks; \"well again\" from the moment at which a person " +
+		"mends it until each copy has a new value, both replicas are ready and no alert fires.\n")
 	return b.String()
 }
 

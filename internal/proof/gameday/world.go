@@ -28,6 +28,9 @@ const (
 	source = "registry-password" // the Secret that it copies, as examples/mirror/deploy/sample.yaml says
 )
 
+// tenants is the number of namespaces that have a copy.
+const tenants = 4
+
 // world is the cluster with the program's replicas and Prometheus.
 type world struct {
 	*e2e.Cluster
@@ -36,6 +39,7 @@ type world struct {
 	folder     string // a temporary folder
 	program    string
 	kubeconfig string // for the program's account
+	proxy      *proxy // to the API server, for the replicas
 	replicas   []*replica
 	prometheus *prometheus
 	values     int // the number in the source's value
@@ -79,7 +83,7 @@ func (w *world) fill(ctx context.Context) (err error) {
 	}
 	for _, file := range []string{"install.yaml", "sample.yaml"} {
 		if file == "sample.yaml" {
-			if err := w.tenants(ctx); err != nil {
+			if err := w.makeTenants(ctx); err != nil {
 				return err
 			}
 		}
@@ -90,6 +94,9 @@ func (w *world) fill(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
+	}
+	if w.proxy, err = newProxy(strings.TrimPrefix(w.Config().Host, "https://")); err != nil {
+		return err
 	}
 	w.kubeconfig = filepath.Join(w.folder, "kubeconfig")
 	if err := w.login(ctx); err != nil {
@@ -118,7 +125,7 @@ func (w *world) login(ctx context.Context) error {
 	}
 	return clientcmd.WriteToFile(clientcmdapi.Config{
 		Clusters: map[string]*clientcmdapi.Cluster{"c": {
-			Server: account.Host, CertificateAuthorityData: account.CAData, CertificateAuthority: account.CAFile,
+			Server: "https://" + w.proxy.address, CertificateAuthorityData: account.CAData, CertificateAuthority: account.CAFile,
 		}},
 		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"u": {Token: account.BearerToken}},
 		Contexts:       map[string]*clientcmdapi.Context{"x": {Cluster: "c", AuthInfo: "u"}},
@@ -126,13 +133,13 @@ func (w *world) login(ctx context.Context) error {
 	}, w.kubeconfig)
 }
 
-// tenants creates the source, and the namespaces that get a copy.
-func (w *world) tenants(ctx context.Context) error {
+// makeTenants creates the source, and the namespaces that get a copy.
+func (w *world) makeTenants(ctx context.Context) error {
 	manifests := []string{
 		`{apiVersion: v1, kind: Namespace, metadata: {name: platform}}`,
 		`{apiVersion: v1, kind: Secret, metadata: {name: ` + source + `, namespace: platform}}`,
 	}
-	for n := range 4 {
+	for n := range tenants {
 		manifests = append(manifests, fmt.Sprintf(
 			`{apiVersion: v1, kind: Namespace, metadata: {name: team-%d, labels: {team: "yes"}}}`, n))
 	}
@@ -174,6 +181,9 @@ func (w *world) close() error {
 	if w.prometheus != nil {
 		err = w.prometheus.stop()
 	}
+	if w.proxy != nil {
+		err = errors.Join(err, w.proxy.shut())
+	}
 	return errors.Join(err, w.Stop(), os.RemoveAll(w.folder))
 }
 
@@ -201,7 +211,7 @@ func (w *world) well(ctx context.Context) error {
 				return fmt.Errorf("%s has %q instead of %d", s.Namespace, got, w.values)
 			}
 		}
-		if len(all.Items) != 5 {
+		if len(all.Items) != tenants+1 {
 			return fmt.Errorf("there are %d Secrets", len(all.Items))
 		}
 		if text := w.notReady(ctx); text != "" {

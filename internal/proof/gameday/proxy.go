@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"math/big"
+	"net"
+	"sync"
+	"time"
+)
+
+// proxy passes bytes between the replicas and the API server, until an incident
+// makes the connection bad. It listens at the same address all the time.
+type proxy struct {
+	address, server string
+
+	mu          sync.Mutex // guards the fields below
+	listener    net.Listener
+	connections map[net.Conn]struct{}
+	bad         badness
+}
+
+// badness is what an incident does to connections, the present ones included.
+type badness struct {
+	swallows bool             // No byte arrives, and nothing is closed.
+	delay    time.Duration    // Answers arrive that much later.
+	present  *tls.Certificate // It is shown to clients in the place of the server's.
+}
+
+func newProxy(server string) (*proxy, error) {
+	p := &proxy{address: "127.0.0.1:0", server: server, connections: map[net.Conn]struct{}{}}
+	return p, p.open()
+}
+
+// open listens.
+func (p *proxy) open() error {
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", p.address)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	p.address, p.listener = l.Addr().String(), l
+	p.mu.Unlock()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return // It is shut.
+			}
+			go p.serve(c)
+		}
+	}()
+	return nil
+}
+
+// shut refuses connections, and ends the present ones.
+func (p *proxy) shut() error {
+	p.mu.Lock()
+	err := p.listener.Close()
+	p.mu.Unlock()
+	p.cut()
+	return err
+}
+
+// cut ends the present connections.
+func (p *proxy) cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.connections {
+		_ = c.Close() // Nobody uses it any longer.
+	}
+	clear(p.connections)
+}
+
+// become makes connections bad, or good again with the zero badness.
+func (p *proxy) become(bad badness) {
+	p.mu.Lock()
+	p.bad = bad
+	p.mu.Unlock()
+	if bad.present != nil {
+		p.cut()
+	}
+}
+
+func (p *proxy) now() badness {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.bad
+}
+
+func (p *proxy) keep(c net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.connections[c] = struct{}{}
+}
+
+func (p *proxy) serve(client net.Conn) {
+	defer client.Close()
+	p.keep(client)
+	if shown := p.now().present; shown != nil {
+		//nolint:gosec // The client ends the handshake.
+		_ = tls.Server(client, &tls.Config{Certificates: []tls.Certificate{*shown}}).HandshakeContext(context.Background())
+		return
+	}
+	server, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", p.server)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	p.keep(server)
+	var both sync.WaitGroup
+	both.Go(func() { p.pass(server, client, func() time.Duration { return 0 }) })
+	both.Go(func() { p.pass(client, server, func() time.Duration { return p.now().delay }) })
+	both.Wait()
+}
+
+// pass copies from one connection to the other until one ends. What arrives
+// while packets are swallowed stays under way, as TCP sends it again.
+func (p *proxy) pass(to, from net.Conn, delay func() time.Duration) {
+	type chunk struct {
+		bytes []byte
+		due   time.Time
+	}
+	under := make(chan chunk, 1000)
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		defer to.Close()
+		for c := range under {
+			time.Sleep(time.Until(c.due))
+			for p.now().swallows {
+				time.Sleep(100 * time.Millisecond)
+			}
+			if _, err := to.Write(c.bytes); err != nil {
+				from.Close()
+			}
+		}
+	})
+	for {
+		buffer := make([]byte, 32<<10)
+		n, err := from.Read(buffer)
+		if err != nil {
+			break
+		}
+		under <- chunk{buffer[:n], time.Now().Add(delay())}
+	}
+	close(under)
+	writing.Wait()
+}
+
+// early is a certificate that is not valid yet. A client whose clock is a year
+// behind sees such a one, whatever the server shows.
+func early(host string) (*tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	from := time.Now().AddDate(1, 0, 0)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: from, NotAfter: from.AddDate(1, 0, 0), IPAddresses: []net.IP{net.ParseIP(host)},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
+}
