@@ -20,7 +20,7 @@ func TestThePrometheusOperatorKnowsEveryField(t *testing.T) {
 	texts := map[string]string{}
 	for _, file := range []string{
 		"examples/monitoring/podmonitor.yaml", "examples/monitoring/alerts.yaml", "examples/reboot/deploy/alerts.yaml",
-		"operator/new/template/config/monitoring/podmonitor.yaml.tmpl",
+		"operator/new/template/monitoring/podmonitor.yaml.tmpl",
 	} {
 		text, err := os.ReadFile(filepath.Join(root, file))
 		if err != nil {

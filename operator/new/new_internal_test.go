@@ -289,16 +289,13 @@ func TestTheManifestsAreComplete(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	var all strings.Builder
 	for name, text := range files {
-		inConfig, ok := strings.CutPrefix(name, "config/")
-		if !ok || strings.HasSuffix(inConfig, "kustomization.yaml") || inConfig == "sample.yaml" {
+		folder, _, _ := strings.Cut(name, "/")
+		manifest := strings.TrimPrefix(name, folder+"/")
+		if folder != "config" && folder != "monitoring" || manifest == "kustomization.yaml" || manifest == "sample.yaml" {
 			continue
 		}
-		kustomization := "config/kustomization.yaml"
-		if monitoring, ok := strings.CutPrefix(inConfig, "monitoring/"); ok {
-			kustomization, inConfig = "config/monitoring/kustomization.yaml", monitoring
-		}
 		all.Write(text)
-		g.Expect(string(files[kustomization])).To(ContainSubstring("  - " + inConfig + "\n"))
+		g.Expect(string(files[folder+"/kustomization.yaml"])).To(MatchRegexp(`(?m)^(  - |    files: \[)` + manifest + `\]?$`))
 	}
 	g.Expect(len(files)).To(BeNumerically("<", 30), "a newcomer looks through them")
 	for _, want := range []string{
@@ -310,17 +307,20 @@ func TestTheManifestsAreComplete(t *testing.T) {
 	}
 }
 
-// The alerts are about all programs, so every program that is deployed brings
-// the same object.
-func TestTheAlertsAreThoseOfTheExamples(t *testing.T) {
+// The alerts and the dashboard are about all programs, so every program that is
+// deployed brings the same objects.
+func TestTheAlertsAndTheDashboardAreThoseOfTheExamples(t *testing.T) {
 	g := NewWithT(t)
 	files, err := render(names{Group: "example.com", Version: "v1", Kind: "Widget"}.withDefaults(), source{Homeostat: "v1.2.3"})
 	g.Expect(err).NotTo(HaveOccurred())
 	examples, err := os.ReadFile("../../examples/monitoring/alerts.yaml")
 	g.Expect(err).NotTo(HaveOccurred())
 	_, want, _ := strings.Cut(string(examples), "\napiVersion:")
-	_, got, _ := strings.Cut(string(files["config/monitoring/alerts.yaml"]), "\napiVersion:")
+	_, got, _ := strings.Cut(string(files["monitoring/alerts.yaml"]), "\napiVersion:")
 	g.Expect(got).To(Equal(want), "copy it")
+	dashboard, err := os.ReadFile("../../examples/monitoring/dashboard.json")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(string(files["monitoring/dashboard.json"])).To(Equal(string(dashboard)), "copy it")
 }
 
 // bug returns what the README says to replace in controller.go, and by what.
