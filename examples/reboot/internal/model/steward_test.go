@@ -129,12 +129,28 @@ type proxy struct {
 	mu    sync.Mutex // guards the fields below
 	rng   *rand.Rand
 	until time.Time // it lies
+	// swallows says that it answers every eviction itself.
+	swallows bool
 }
 
 func (p *proxy) lie(until time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.until = until
+}
+
+// pass lets evictions through from now on.
+func (p *proxy) pass() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.swallows = false
+}
+
+// answers reports whether the proxy itself answers the eviction of a Pod.
+func (p *proxy) answers(uid string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.swallows && uid != ""
 }
 
 func (p *proxy) choice() float64 {
@@ -154,6 +170,8 @@ type lying struct {
 func (l lying) RoundTrip(r *http.Request) (*http.Response, error) {
 	uid := evictedUID(r)
 	switch c := l.choice(); {
+	case l.answers(uid):
+		return page(r, http.StatusBadGateway, "text/plain", "bad gateway"), nil
 	case c < 0.05:
 		return page(r, http.StatusNotFound, "text/html", "<html>no such page"), nil
 	case c < 0.10:

@@ -50,6 +50,8 @@ type whole struct {
 	limited time.Time // since when maxReboots is what it is
 	quiet   time.Time // since when the controllers can work
 
+	misfortunes []misfortune // that happen, with their frequency
+
 	ran sync.WaitGroup // all processes, and what machines do
 	mu  sync.Mutex     // guards booting
 	// booting has the machines that are off, and when they boot; zero while
@@ -78,6 +80,7 @@ func newWhole(t *testing.T, seed uint64) *whole {
 		WithT: gomega.NewWithT(t), ctx: t.Context(), rng: rand.New(rand.NewPCG(seed, 42)),
 		hulls: map[string]*hull{}, clocks: map[string]*clock{}, proxies: map[string]*proxy{}, procs: map[string]*process{},
 		traits: map[string]*traits{}, booting: map[string]time.Time{}, limited: time.Now(), quiet: time.Now(),
+		misfortunes: allMisfortunes(),
 	}
 	var err error
 	w.sim, err = apisim.New(&apisim.Options{ManagedFields: true, Seed: seed, Resources: []apisim.Resource{{

@@ -27,11 +27,15 @@ const (
 	healing = 24 * time.Hour
 )
 
-// play plays one world: wildly, and then healed until every request has its reboot.
-func playWhole(t *testing.T, seed uint64) (broken *violation) {
+// playWhole plays one world: wildly, and then healed until every request has its
+// reboot. A bias, unless it is nil, changes the world before anything runs.
+func playWhole(t *testing.T, seed uint64, bias func(*whole)) (broken *violation) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWhole(t, seed)
 		defer w.stop()
+		if bias != nil {
+			bias(w)
+		}
 		begin, steps := time.Now(), 0
 		for ; time.Since(begin) < wild && w.judge.broken() == nil; steps++ {
 			w.pass()
@@ -206,38 +210,65 @@ func (w *whole) budget(app string, allowed int32, processed bool) {
 	}
 }
 
-// misfortune is one of the things that happen to clusters.
+// A misfortune is one of the things that happen to clusters.
+type misfortune int
+
+const (
+	refuses misfortune = iota
+	inhibits
+	ignores
+	hangs
+	clockSet
+	agentDies
+	controllerDies
+	controllersDie
+	proxyLies
+	guardedBudget
+	newBudget
+	powerFails
+	cordoned
+)
+
+// allMisfortunes has the death of an agent twice, as it is that frequent.
+func allMisfortunes() []misfortune {
+	return []misfortune{
+		refuses, inhibits, ignores, hangs, clockSet, agentDies, agentDies, controllerDies, controllersDie, proxyLies,
+		guardedBudget, newBudget, powerFails, cordoned,
+	}
+}
+
+// misfortune happens to one node, or to the cluster.
 func (w *whole) misfortune() {
 	name := pick(w, w.names...)
 	h, now := w.hulls[name], time.Now()
-	switch w.rng.IntN(14) {
-	case 0:
+	switch pick(w, w.misfortunes...) {
+	case refuses:
 		h.change(func(h *hull) { h.refuses = w.often(0.5) })
-	case 1:
+	case inhibits:
 		h.change(func(h *hull) { h.inhibited = pick(w, "", "", "a backup blocks a shutdown") })
-	case 2:
+	case ignores:
 		h.change(func(h *hull) { h.deaf = w.often(0.4) })
-	case 3:
+	case hangs:
 		h.change(func(h *hull) { h.mute = w.often(0.4) })
-	case 4:
+	case clockSet:
 		w.clocks[name].set(pick(w, 0, 0, 2*time.Hour, -3*time.Hour, 50*time.Second)) // NTP
-	case 5, 6:
+	case agentDies:
 		w.kill("agent-"+name, pick(w, 0, 2*time.Minute, time.Hour))
-	case 7:
+	case controllerDies:
 		w.kill(pick(w, "controller-1", "controller-2"), pick(w, time.Minute, time.Hour))
-	case 8:
+	case controllersDie:
 		for _, c := range []string{"controller-1", "controller-2"} {
 			w.kill(c, pick(w, 10*time.Minute, 2*time.Hour))
 		}
-	case 9:
+	case proxyLies:
 		w.proxies[pick(w, "agent-"+name, "controller-1")].lie(now.Add(pick(w, time.Minute, 30*time.Minute)))
-	case 10:
+	case guardedBudget:
 		w.budget("guarded", pick(w, int32(0), 1000), true)
-	case 11:
+	case newBudget:
 		w.budget("new", 1000, w.often(0.5))
-	case 12:
+	case powerFails:
 		h.goDown(false)
-	default:
+	case cordoned:
 		if n := w.judge.node(name); n.inProgress == nil && n.now == nil {
 			w.patchNode(name, map[string]any{"spec": map[string]any{"unschedulable": w.often(0.3)}})
 		}
@@ -256,6 +287,7 @@ func (w *whole) heal() {
 	for name, p := range w.procs {
 		p.until = time.Time{}
 		w.proxies[name].lie(time.Time{})
+		w.proxies[name].pass()
 	}
 	w.limited = time.Now()
 	w.patchGroup(`{"spec":{"windows":null,"maxReboots":{"count":100}}}`)
@@ -280,7 +312,7 @@ func TestTheWholeOperatorInRandomWorlds(t *testing.T) {
 		seeds = []uint64{*oneWorld}
 	}
 	for _, seed := range seeds {
-		if v := playWhole(t, seed); v != nil {
+		if v := playWhole(t, seed, nil); v != nil {
 			t.Errorf("world %d: %s: %s\nonce more: go test ./examples/reboot/internal/model -run TestTheWhole -world %d", seed, v.invariant, v.what, seed)
 		}
 	}
