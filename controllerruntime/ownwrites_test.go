@@ -22,10 +22,10 @@ import (
 )
 
 // writing calls steps as reconciles of one key, on a cache to which watches
-// bring everything five seconds late.
+// bring everything a second late.
 func writing(t *testing.T, steps ...func(f *writer)) {
 	t.Helper()
-	writingLate(t, 5*time.Second, steps...)
+	writingLate(t, time.Second, steps...)
 }
 
 // writingLate is writing with watches that are later.
