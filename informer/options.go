@@ -207,8 +207,8 @@ func (s scope) admits(key types.NamespacedName) bool {
 }
 
 // matchesFields reports whether s selects an object of a resource, and whether
-// that is known. The values by which a server selects are not always those in
-// the object.
+// that is known. The values by which a server selects are not always the values
+// in the object.
 func (s scope) matchesFields(obj metav1.Object, resource schema.GroupResource) (matches, known bool) {
 	known = true
 	for _, r := range s.fields.Requirements() {

@@ -29,8 +29,8 @@ type Status struct {
 	Objects  int
 	Handlers int
 
-	// Namespaces that are watched; empty if all are. For a wrapped informer
-	// these and the selectors are those of the options.
+	// Namespaces that are watched; empty if all are. For a wrapped informer,
+	// the namespaces and the selectors are copied from the options.
 	Namespaces                   []string
 	LabelSelector, FieldSelector string
 	MetadataOnly                 bool

@@ -18,8 +18,8 @@ import (
 )
 
 // candidate makes the requests of one Lease and remembers the Lease as it last
-// saw it. The campaign's goroutine calls all its methods, except for those that
-// Elector's status needs.
+// saw it. The campaign's goroutine calls all its methods, except for the
+// methods that Elector's status needs.
 type candidate struct {
 	lease   Lease
 	options Options

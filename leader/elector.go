@@ -255,8 +255,8 @@ func (e *Elector) publish(t *term) {
 	e.published = make(chan struct{})
 }
 
-// retire lets no further functions enter the term, and waits for those that
-// have entered it.
+// retire lets no further functions enter the term, and waits for the functions
+// that have entered it.
 func (e *Elector) retire(t *term, stopping bool) {
 	e.mu.Lock()
 	if t.ctx.Err() != nil {

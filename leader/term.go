@@ -168,8 +168,8 @@ func (f *flights) cutUntil() time.Time {
 	return f.cut
 }
 
-// until returns when no request can arrive any longer, including those under
-// way.
+// until returns when no request can arrive any longer, including requests in
+// flight.
 func (f *flights) until() time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()

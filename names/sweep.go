@@ -44,8 +44,9 @@ type Orphan struct {
 
 // Stats counts what a [Sweep] has done since it was made.
 type Stats struct {
-	// Sweeps counts sweeps that have succeeded, and Failures those that have
-	// not. Refusals counts the failures that were refusals by the safety limit.
+	// Sweeps counts sweeps that have succeeded, and Failures counts sweeps that
+	// have failed. Refusals counts the failures that were refusals by the
+	// safety limit.
 	Sweeps, Failures, Refusals uint64
 	// Orphans counts orphans that were enqueued. An orphan is counted again in
 	// every sweep.
@@ -168,8 +169,8 @@ func (s *Sweep) sweep(ctx context.Context) (enqueued int, err error) {
 	return enqueued, err
 }
 
-// record counts a sweep for Stats and Ready. err is the reason why it cleaned
-// nothing, or nil.
+// record counts a sweep for Stats and Ready. err is the reason why it did not
+// clean up, or nil.
 func (s *Sweep) record(enqueued int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -35,12 +35,12 @@ import (
 // A list that has no merge key is patched element by element, by index, and
 // such a patch is always locked by the resourceVersion. Fields of the elements
 // that the Go type or a Transform hides are kept. For example, an edit that
-// sets rules[0].port keeps the other fields of that rule, also those that the
+// sets rules[0].port keeps the other fields of that rule, also fields that the
 // program's type does not have. An element is recognised by its name, type, key
 // or id, and otherwise by its place and by what it has in common with the old
-// one. A map of a custom kind that the edit empties is patched in this way, too:
-// its entries are removed one by one, and the edit is refused if a Transform
-// hides others.
+// one. A map of a custom kind that the edit empties is patched in this way,
+// too: its entries are removed one by one, and the edit is refused if a
+// Transform hides others.
 //
 // The copy belongs to edit, which may retain it or parts of it; changes made
 // after edit has returned are not sent. The copy of a Go struct has no managed
@@ -80,7 +80,7 @@ func Merge[C Client[T], T informer.Object](
 //		meta.SetStatusCondition(&edit.Status.Conditions, metav1.Condition{Type: "Ready", …})
 //	})
 //
-// A condition that is set to its old value changes nothing, not even its times.
+// A condition that is set to its old value is not changed, not even its times.
 //
 // The status of custom kinds is always locked by resourceVersion: servers ignore
 // the UID there, and could write to a recreated object.

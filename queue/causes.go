@@ -22,8 +22,8 @@ type Cause struct {
 	// after the change.
 	OldVersion, NewVersion string
 	// Merged counts further changes of the same object, seen by the same
-	// trigger, that this cause stands for, up to 65,535. Type and NewVersion are
-	// those of the last one.
+	// trigger, that this cause stands for, up to 65,535. Type and NewVersion
+	// belong to the last one.
 	Merged int
 }
 

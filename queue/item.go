@@ -7,8 +7,8 @@ import (
 )
 
 // An Item is a key that a worker holds. Exactly one of Done, After, Retry and
-// RetryAfter ends it; later calls do nothing. A key whose item is never ended
-// is not dispatched again.
+// RetryAfter ends it; later calls have no effect. A key whose item is never
+// ended is not dispatched again.
 //
 // Items may be copied, and any goroutine may end them. The zero Item counts as
 // ended.

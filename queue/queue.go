@@ -88,8 +88,8 @@ func (q *Queue[K]) Add(key K) { q.AddWithOptions(key, AddOptions{}) }
 // AddWithOptions makes key wait in the lane and after the delay that a gives.
 // Additions of a key that is already waiting are merged: the key is dispatched
 // once, for all their causes. A key that is held by a worker is dispatched
-// again when its item has ended. After Drain or Stop, AddWithOptions does
-// nothing. It never waits for a worker.
+// again when its item has ended. After Drain or Stop, AddWithOptions has no
+// effect. It never waits for a worker.
 func (q *Queue[K]) AddWithOptions(key K, a AddOptions) {
 	s := &q.schedule
 	group := q.groupOf(key)
@@ -110,7 +110,7 @@ func (q *Queue[K]) groupOf(key K) string {
 
 // Forget clears the failures of key, so that its next failure counts as the
 // first. A retry that is already scheduled keeps its time. A back-off during
-// which nothing was added ends at once. Forget does nothing for a key that has
+// which nothing was added ends at once. Forget has no effect for a key that has
 // not failed.
 func (q *Queue[K]) Forget(key K) {
 	q.mu.Lock()
@@ -128,8 +128,8 @@ func (q *Queue[K]) Forget(key K) {
 	}
 }
 
-// Cancel drops the timer of key, also that of a retry, and reports whether
-// there was one. The key keeps its failures and its back-off until
+// Cancel drops the timer of key, even if it belongs to a retry, and reports
+// whether there was one. The key keeps its failures and its back-off until
 // [Queue.Forget]. Additions without a delay are not cancelled. For example, a
 // key that was added during its back-off is still dispatched when the back-off
 // ends.
@@ -155,8 +155,8 @@ func (q *Queue[K]) Cancel(key K) bool {
 }
 
 // Release ends the hold that [Item.Hold] began. If key was added during the
-// hold, it is dispatched now; otherwise as soon as it is added. Release does
-// nothing if there is no hold.
+// hold, it is dispatched now; otherwise as soon as it is added. Release has no
+// effect if there is no hold.
 func (q *Queue[K]) Release(key K) {
 	q.mu.Lock()
 	defer q.unlock()

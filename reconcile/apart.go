@@ -23,7 +23,7 @@ const longestApart = 10 * time.Minute
 // Why a key is not reconciled.
 var (
 	errUnsynced   = errors.New("its namespace has not been listed yet")
-	errOutOfScope = errors.New("it is out of the scope of the controller's informer, so nothing is known of its object")
+	errOutOfScope = errors.New("it is out of the scope of the controller's informer, so its object is not known")
 )
 
 // apart holds the keys that wait until the caches have the first list of their

@@ -56,7 +56,7 @@ type reconcileContext struct {
 }
 
 // Value returns the recorder for its key, and adds the reconciled key to the
-// logger. All other values are those of the callContext.
+// logger. All other values come from the callContext.
 func (t *reconcileContext) Value(key any) any {
 	if _, ok := key.(ownwrites.Key); ok {
 		return t

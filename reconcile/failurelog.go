@@ -59,7 +59,7 @@ func (l *failureLog) failed(t *reconcileContext, err error, message string) {
 	}
 }
 
-// count adds the key to those with the same error, and reports whether these
+// count adds the key to the keys with the same error, and reports whether these
 // are few.
 func (l *failureLog) count(t *reconcileContext, err error) bool {
 	key := t.item.Key()

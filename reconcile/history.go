@@ -32,9 +32,9 @@ type keyHistory struct {
 	watched  time.Time         // until then, causes of attempts without an effect are recorded, too
 }
 
-// of returns the history of key. If the key has none and there is room, it
-// makes one. If there is no room and force is set, it replaces the history that
-// was used longest ago.
+// of returns the history of key. If the key has no history and there is room,
+// it makes one. If there is no room and force is set, it replaces the history
+// that was used longest ago.
 func (h *histories) of(key Key, force bool) *keyHistory {
 	k := h.byKey[key]
 	switch {

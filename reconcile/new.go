@@ -146,7 +146,7 @@ const maxFieldManager = 128
 
 // validateTrigger records the errors of a trigger. own is the informer of the
 // controller's objects. The servers of two informers are compared only if both
-// are known; those of fakes are not.
+// are known; the servers of fakes are not known.
 func validateTrigger(check *option.Check, field string, t Trigger, own source) {
 	if t == nil {
 		check.Wrong(field, nil, "use Owned, Mapped, References or External")

@@ -66,7 +66,7 @@ type Shards interface {
 // copies them: several controllers may share them, except for Shards.
 type Options struct {
 	// Triggers watch the other kinds that the reconciler reads and, above all,
-	// those that it writes. Their informers must read from the same cluster.
+	// kinds that it writes. Their informers must read from the same cluster.
 	// Defaults to none.
 	Triggers []Trigger
 
@@ -75,7 +75,7 @@ type Options struct {
 	// at once. When the leadership is lost, reconciles in flight are cancelled
 	// with its cause and without grace; the controller then waits until it
 	// leads again. Informers must be able to ask the server for its state,
-	// which those of clientgo.Wrap cannot. Defaults to no election.
+	// which informers of clientgo.Wrap cannot do. Defaults to no election.
 	Leader Leader
 
 	// Shards, such as a shard.Shards, divides the keys among the replicas. All
@@ -109,8 +109,8 @@ type Options struct {
 
 	// Resync is the period in which every cached key is reconciled once, evenly
 	// spread, after all other work, and without requests for lists. It repairs
-	// nothing that a Trigger would not have repaired earlier: use it where the
-	// outside world has no watch. Defaults to never.
+	// only what a Trigger would have repaired earlier: use it where the outside
+	// world has no watch. Defaults to never.
 	Resync time.Duration
 
 	// Known lists the names that an outside system keeps. They are compared
@@ -118,7 +118,7 @@ type Options struct {
 	// reconciled as a deleted object. Defaults to none.
 	Known names.Lister
 	// Sweep sets the period, the scope and the safety limit of these sweeps.
-	// Defaults to those of [names.Options].
+	// Defaults to the defaults of [names.Options].
 	Sweep *names.Options
 
 	// FreshnessDeadline is how long a key is held for the caches to see what

@@ -44,8 +44,7 @@ type writer struct {
 	vain  bool   // a write of the key made no progress
 }
 
-// record adds a write of key. It returns false if the write has changed
-// nothing.
+// record adds a write of key. It returns false if the write had no effect.
 func (o *output) record(key Key, w *write, now time.Time) bool {
 	version, uid := w.object.GetResourceVersion(), w.object.GetUID()
 	if w.before != nil && w.before.GetUID() != uid && uid != "" {

@@ -54,8 +54,8 @@ type Request[T informer.Object] struct {
 	found  bool
 }
 
-// Object returns the cached object, as of the start of the reconcile, and whether
-// there is one. If not, the object is deleted: clean up whatever it left behind.
+// Object returns the cached object, as of the start of the reconcile, and
+// whether there is one. If not, the object is deleted: clean up its remains.
 // Keys from [Mapped], [External] and Enqueue may never have had an object.
 //
 // An object that is out of the informer's scope is not deleted, and its key is

@@ -17,7 +17,7 @@ import (
 // Run makes a controller with the default options and runs it until ctx ends.
 // It is [New] and [Controller.Run] in one call.
 //
-// Errors: those of both.
+// Errors: the errors of both.
 func Run[T informer.Object](ctx context.Context, name string, in *informer.Informer[T], r Reconciler[T]) error {
 	c, err := New(name, in, r, nil)
 	if err != nil {
@@ -30,9 +30,9 @@ func Run[T informer.Object](ctx context.Context, name string, in *informer.Infor
 // which stops the others. An informer that several of them use is started once
 // and stopped after the last one.
 //
-// Errors: a nil controller, or a name that two share, before anything starts;
-// otherwise those of each [Controller.Run], joined. Without controllers it returns
-// nil at once.
+// Errors: a nil controller, or a name that two share, before a controller
+// starts; otherwise the errors of each [Controller.Run], joined. Without
+// controllers it returns nil at once.
 func RunAll(ctx context.Context, controllers ...*Controller) error {
 	names := map[string]bool{}
 	for i, c := range controllers {
@@ -64,10 +64,11 @@ func RunAll(ctx context.Context, controllers ...*Controller) error {
 // because SetNamespaces has added it, or with informer.Options.Independent,
 // wait for it.
 //
-// The stop is graceful, in this order: no new reconciles start; those in flight
-// continue for at most Options.Grace, then their context is cancelled with
-// [ErrGraceExpired]; informers that no other controller uses stop. Run returns when
-// everything has ended, or soon after the grace period if something does not end.
+// The stop is graceful, in this order: no new reconciles start; reconciles in
+// flight continue for at most Options.Grace, then their context is cancelled
+// with [ErrGraceExpired]; informers that no other controller uses stop. Run
+// returns when everything has ended, or soon after the grace period if
+// something does not end.
 //
 // Errors: which cache never synced, and why; which cached objects were modified in
 // place (informer.Options.MutationCheck); which calls ignore their context, with

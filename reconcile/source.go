@@ -211,8 +211,8 @@ func (all sources) kindOfResource(resource schema.GroupResource) string {
 	return ""
 }
 
-// ordered reports whether a resourceVersion can be compared with others. Those
-// of fakes cannot.
+// ordered reports whether a resourceVersion can be compared with others. The
+// resourceVersions of fakes cannot.
 func ordered(version string) bool {
 	_, err := resourceversion.CompareResourceVersion(version, "1")
 	return err == nil

@@ -23,8 +23,8 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// files returns the files of a base image. Those of a MapFS have no times,
-// which would differ from build to build.
+// files returns the files of a base image. Files in a MapFS have no times, so
+// they do not differ from build to build.
 func files() fstest.MapFS {
 	// Of the authorities that the Go project trusts, which it has from Mozilla.
 	// One that is trusted under a condition is left out: a file of PEM cannot

@@ -1,7 +1,7 @@
 // Command ship makes the images of the programs, with ko, which builds Go
-// programs into images without a Docker daemon. ko takes base images from
-// registries only, and those of this repository must not depend on any: ship
-// makes the base, and serves it to ko from a registry on loopback.
+// programs into images without a Docker daemon. ko takes base images only from
+// registries, but the images of this repository must not depend on a registry.
+// So ship makes the base, and serves it to ko from a registry on loopback.
 //
 //	base (certificates, users, /tmp) ──▶ registry ──▶ ko build ──▶ registry ──▶ dist/images/<program>, an OCI layout
 //	                                                          └──▶ the registry of -to

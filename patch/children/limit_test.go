@@ -112,7 +112,7 @@ func TestAnOwnerThatCannotBeReadDeletesNothing(t *testing.T) {
 		w.Expect(w.ensure("a", "b")).To(Succeed())
 		w.requests()
 		w.fault = func(n int) (before, after error) { return errors.New("refused"), nil }
-		w.Expect(w.ensure("a")).To(MatchError(ContainSubstring("confirming that it is as it was read")))
+		w.Expect(w.ensure("a")).To(MatchError(ContainSubstring("confirming that it has not changed")))
 		w.Expect(w.requests()).To(Equal([]string{"GET configmaps/site"}))
 		w.Expect(w.has()).To(HaveLen(2))
 	})

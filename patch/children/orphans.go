@@ -29,8 +29,8 @@ import (
 // case Ensure of the new owner adopts or deletes the child, too.
 //
 // DeleteOrphans sends no request if the cache has no such child. Otherwise it
-// sends one to read the owner and one for each deletion. Errors: those of the
-// requests, and of the arguments of New, which are terminal.
+// sends one to read the owner and one for each deletion. Errors: the errors of
+// the requests, and of the arguments of New, which are terminal.
 func (s *Set[T]) DeleteOrphans(ctx context.Context, owner types.NamespacedName) error {
 	if s.err != nil {
 		return terminal.Mark(fmt.Errorf("deleting what %s %q has left: %w", s.kind.Kind, owner, s.err))
@@ -85,7 +85,7 @@ func (s *Set[T]) deleteOrphans(ctx context.Context, owner types.NamespacedName) 
 // misses no child. It sends the requests of [informer.Informer.WaitForLatest]
 // and one for each child.
 //
-// Errors: those of the requests; a cache that is not complete because a
+// Errors: the errors of the requests; a cache that is not complete because a
 // namespace cannot be listed. Terminal errors are an owner that is nil, has no
 // UID, or is not being deleted.
 func (s *Set[T]) DeleteAll(ctx context.Context, owner metav1.Object) error {

@@ -85,7 +85,7 @@ func (c *call[T]) confirmOwner(ctx context.Context, read readOwner) error {
 	case c.absent(err, bound.KeyOf(c.owner)):
 		return c.changed("it was deleted since it was read")
 	case err != nil:
-		return fmt.Errorf("confirming that it is as it was read: %w", err)
+		return fmt.Errorf("confirming that it has not changed: %w", err)
 	case live.GetUID() != c.owner.GetUID():
 		return c.changed(fmt.Sprintf("it was recreated since it was read: its UID was %q and is %q",
 			c.owner.GetUID(), live.GetUID()))

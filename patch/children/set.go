@@ -119,10 +119,10 @@ func New[K interface {
 // Options.Parallel requests are under way at a time. Ensure does not write to
 // owner. The result is shared; do not modify it.
 //
-// Errors: those of [patch.Ensure] and [patch.Delete]; the text has the first
-// ten of them and the number of the others. [ErrForeign] is the error of a
-// child whose name is taken. An error that satisfies [patch.IsStale] means that
-// the owner or a child has changed since it was read. [ErrLimit], which is
+// Errors: the errors of [patch.Ensure] and [patch.Delete]; the text has the
+// first ten of them and the number of the others. [ErrForeign] is the error of
+// a child whose name is taken. An error that satisfies [patch.IsStale] means
+// that the owner or a child has changed since it was read. [ErrLimit], which is
 // terminal, and errors of deletions are returned together with the children.
 // Terminal errors are wrong arguments of New; an owner that is nil, is being
 // deleted or has no client; and children that have no name, no namespace or no

@@ -12,7 +12,7 @@ import (
 )
 
 // meters keeps client-go's metrics of a queue. A nil meters stands for a queue
-// without metrics: its methods do nothing.
+// without metrics: its methods have no effect.
 type meters[K comparable] struct {
 	keys                         keyed.Queue[K]
 	stats                        func() queue.Stats

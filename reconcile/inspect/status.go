@@ -64,8 +64,8 @@ type TriggerStatus struct {
 	Kind     string // the kind of the objects; empty for an external trigger
 	Type     string // "primary", "owned", "mapped" or "external"
 
-	// Identity is equal to that of the informer's [InformerStatus], and nil for an
-	// external trigger.
+	// Identity is equal to the Identity of the informer's [InformerStatus]. It
+	// is nil for an external trigger.
 	Identity any
 }
 
@@ -163,7 +163,7 @@ func (o Outcome) String() string {
 
 // Stats counts what a controller has done since it was made.
 type Stats struct {
-	// Reconciles by Outcome.
+	// Reconciles counts reconciles by Outcome.
 	Reconciles [outcomes]uint64
 	// Panics counts panics of reconciles, which also count as Failed, and
 	// panics of Options.Group.

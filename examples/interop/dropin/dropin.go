@@ -1,5 +1,5 @@
 // Package dropin puts the cache of Homeostat behind a manager of
-// controller-runtime. Nothing else of the operator changes.
+// controller-runtime. The rest of the operator does not change.
 package dropin
 
 import (

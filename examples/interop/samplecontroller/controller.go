@@ -26,8 +26,8 @@ import (
 // shouted is the annotation with the text of a ConfigMap in capital letters.
 const shouted = "example.com/shouted"
 
-// Controller shouts the text of ConfigMaps. It works for one Run: its queue
-// ends with it.
+// Controller shouts the text of ConfigMaps. It can run only once, because its
+// queue ends with Run.
 type Controller struct {
 	client    kubernetes.Interface
 	lister    corelisters.ConfigMapLister
@@ -43,8 +43,8 @@ func NewController(
 ) (*Controller, error) {
 	c := &Controller{
 		client: client, lister: maps.Lister(), shared: maps.Informer(),
-		// Instead of workqueue.NewTypedRateLimitingQueue: all that follows is
-		// as it was.
+		// This replaces workqueue.NewTypedRateLimitingQueue. The rest is
+		// unchanged.
 		workqueue: workqueue.New(keys, nil),
 	}
 	var err error

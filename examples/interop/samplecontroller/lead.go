@@ -33,8 +33,8 @@ func (p *Program) Campaign(ctx context.Context) error {
 	return p.Elector.Run(ctx, p.term)
 }
 
-// start starts the informers, in a standby too. ctx is not that of a leadership: an
-// informer that was stopped does not start again.
+// start starts the informers, even in a standby. ctx must not end with a
+// leadership, because a stopped informer cannot start again.
 func (p *Program) start(ctx context.Context) {
 	p.Factory.Core().V1().ConfigMaps().Informer()
 	p.Factory.StartWithContext(ctx)

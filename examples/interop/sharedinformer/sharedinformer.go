@@ -19,8 +19,8 @@ import (
 // exposed is the annotation on Services that can be reached from outside.
 const exposed = "example.com/exposed"
 
-// Run runs a program that was there before, whose handler counts Services, and the
-// new controller in it.
+// Run runs an existing program, whose handler counts Services, and the new
+// controller in it.
 func Run(ctx context.Context, client kubernetes.Interface, count func()) error {
 	factory := informers.NewSharedInformerFactory(client, 0)
 	services := factory.Core().V1().Services().Informer()

@@ -9,7 +9,7 @@ import (
 	"github.com/homeostat/homeostat/operator"
 )
 
-// New returns a subcommand that hands its arguments on to a program, and sets
+// New returns a subcommand that passes its arguments to a program, and sets
 // code to the program's exit code.
 func New(program operator.Program, out io.Writer, code *int) *cobra.Command {
 	return &cobra.Command{

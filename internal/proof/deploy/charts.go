@@ -97,7 +97,7 @@ func (s *stage) tryChart(ctx context.Context, helm string, t chartTrial) error {
 		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
 	}
 	if _, err := s.dynamic.Resource(crds).Get(ctx, t.crd, metav1.GetOptions{}); err != nil {
-		return fmt.Errorf("the kind does not stay when the chart is uninstalled: %w", err)
+		return fmt.Errorf("uninstalling the chart deleted the CRD: %w", err)
 	}
 	return nil
 }

@@ -8,7 +8,7 @@
 //	       ▼                                 ▼
 //	Prometheus, examples/monitoring/alerts.yaml ──▶ docs/gameday.md
 //
-// Times in the rules are a fifth of those in the manifest, so half an hour
+// Times in the rules are a fifth of the times in the manifest, so half an hour
 // takes six minutes.
 package main
 

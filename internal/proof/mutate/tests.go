@@ -30,7 +30,7 @@ var errTimeout = errors.New("took too long")
 // suite contains the tests of one package.
 type suite struct {
 	dir, temp string
-	tests     string // A regular expression of those to run.
+	tests     string // A regular expression for the tests to run.
 	out       io.Writer
 
 	once    sync.Once

@@ -4,8 +4,8 @@
 //
 //	go test -json -run '^TestZoo$' ./internal/proof/zoo | tables docs/testing.md
 //
-// The table of the zoo is replaced completely; in that of the explorations of
-// examples, only the rows of those that ran.
+// The table of the zoo is replaced completely. In the table of the examples'
+// explorations, only the rows of explorations that ran are replaced.
 package main
 
 import (

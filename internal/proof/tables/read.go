@@ -105,7 +105,7 @@ func parse(text string) (x exploration, err error) {
 	return x, err
 }
 
-// cases are the titles of the reboot operator's, by the tests.
+// cases are the titles of the reboot operator's cases, by test.
 var cases = map[string]string{
 	"TestExploreOneLeads": "two replicas, one leads",
 	"TestExploreBothWork": "two controllers that both work, real agents",

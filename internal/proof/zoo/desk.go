@@ -23,7 +23,7 @@ type Desk interface { //nolint:interfacebloat // each is for one kind of reconci
 	// outside is the program's world beside the cluster:
 	// reconciletest.Case.Outside.
 	outside() any
-	// secrets are those in the cache that are labelled as an App's; all of them
+	// secrets are the cached Secrets that are labelled as an App's; all of them
 	// for "".
 	secrets(app string) []*corev1.Secret
 	// create makes a Secret.

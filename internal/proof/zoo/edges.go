@@ -68,7 +68,7 @@ func onRequest(without Reconcile) Reconcile {
 	}
 }
 
-// removeOwn removes the key of this App, and not that of a recreated object.
+// removeOwn removes the key of this App, and not the key of a recreated App.
 func removeOwn(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	for _, s := range d.secrets(app.Name) {
 		if !metav1.IsControlledBy(s, app) {

@@ -47,7 +47,7 @@ func (s Specimen) reconciles(bug, twin wiring) Specimen {
 	return s
 }
 
-// always makes a reconcile that remembers nothing.
+// always makes a reconcile without a memory.
 func always(t Reconcile) wiring { return wiring{reconcile: func() Reconcile { return t }} }
 
 // Catalogue lists all specimens, class by class.

@@ -44,8 +44,8 @@ func blind(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	return d.annotate(ctx, app, ready, "yes")
 }
 
-// fromSeed notes a version: that of the seed, a Service, or that of the App
-// itself. When the seed changes, nothing comes.
+// fromSeed notes a version: the version of the seed, a Service, or of the App
+// itself. When the seed changes, there is no event.
 func fromSeed(reads bool) Reconcile {
 	return func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 		version := app.Data["version"]

@@ -1,6 +1,6 @@
 // Command sh is the shell in the image of observe, for its scripts: sh FILE
-// [ARGUMENT...] and sh -c TEXT [NAME [ARGUMENT...]]. It has no commands but
-// those that are built in.
+// [ARGUMENT...] and sh -c TEXT [NAME [ARGUMENT...]]. It has only built-in
+// commands.
 package main
 
 import (

@@ -156,8 +156,8 @@ func (r divider) Plan(owners, members []string) plan.Plan {
 	return plan.Weigh(owners, members, r.current().Weights)
 }
 
-// Status is [shard.Shards.Status] with the weights of the slots and the
-// imbalance.
+// Status returns the state of the shards as [shard.Shards.Status] does, with
+// the weights of the slots and the imbalance.
 func (r *Shards) Status() shard.Status {
 	status, d := r.Shards.Status(), r.current()
 	status.Imbalance = r.imbalance()

@@ -21,7 +21,7 @@ type SecretMirror struct {
 	Status SecretMirrorStatus `json:"status,omitzero"`
 }
 
-// SecretMirrorSpec is what the user wants.
+// SecretMirrorSpec is the desired state, which users write.
 type SecretMirrorSpec struct {
 	// Source is the Secret that is copied. Copies have its name.
 	Source Source `json:"source"`
@@ -40,12 +40,12 @@ func (s Source) Key() types.NamespacedName { return types.NamespacedName(s) }
 
 // SecretMirrorStatus is the result of the last reconcile.
 type SecretMirrorStatus struct {
-	// Copies is how many namespaces are selected. If Ready is true, each has
-	// the newest copy.
+	// Copies is the number of selected namespaces. If Ready is true, each of
+	// them has the newest copy.
 	Copies int64 `json:"copies"`
-	// ObservedGeneration is the generation of the spec that this status is about.
+	// ObservedGeneration is the last reconciled generation.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions has Ready.
+	// Conditions contains the condition Ready.
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
@@ -57,7 +57,7 @@ type SecretMirrorList struct {
 	Items []SecretMirror `json:"items"`
 }
 
-// groupVersion is that of these types.
+// groupVersion is the group and version of these types.
 var groupVersion = schema.GroupVersion{Group: "mirror.homeostat.dev", Version: "v1alpha1"}
 
 func addToScheme(s *runtime.Scheme) error {
@@ -75,7 +75,7 @@ func NewKind(c *cluster.Cluster) (*cluster.Kind[*SecretMirror, *SecretMirrorList
 	return k.ClusterScoped(), nil
 }
 
-// DeepCopyObject returns a copy that shares nothing with m.
+// DeepCopyObject returns a copy that shares no memory with m.
 func (m *SecretMirror) DeepCopyObject() runtime.Object {
 	out := *m
 	out.ObjectMeta = *m.ObjectMeta.DeepCopy() //nolint:staticcheck // m.DeepCopy would read as a copy of the whole
@@ -84,7 +84,7 @@ func (m *SecretMirror) DeepCopyObject() runtime.Object {
 	return &out
 }
 
-// DeepCopyObject returns a copy that shares nothing with l.
+// DeepCopyObject returns a copy that shares no memory with l.
 func (l *SecretMirrorList) DeepCopyObject() runtime.Object {
 	out := *l
 	out.ListMeta = *l.ListMeta.DeepCopy() //nolint:staticcheck // as above

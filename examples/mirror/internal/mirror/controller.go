@@ -39,7 +39,7 @@ type mirrors struct {
 	copies     *children.Set[*corev1.Secret]
 }
 
-// Setup makes the controller. Nothing runs yet.
+// Setup returns the controller. It does not start it.
 func Setup(env operator.Env) ([]*reconcile.Controller, error) {
 	k, err := NewKind(env.Cluster)
 	if err != nil {

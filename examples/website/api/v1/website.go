@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// GroupVersion is that of Websites.
+// GroupVersion is the group and version of Websites.
 var GroupVersion = schema.GroupVersion{Group: "web.homeostat.dev", Version: "v1"}
 
 // AddToScheme adds the types of this package to a scheme.
@@ -19,8 +19,8 @@ func AddToScheme(s *runtime.Scheme) error {
 	return nil
 }
 
-// Website runs a web server, and tells the CDN where it is. Its name is that of a
-// Service, too: a DNS label.
+// Website runs a web server, and tells the CDN where it is. Its Service has the same
+// name, which must be a DNS label.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -41,24 +41,24 @@ type WebsiteSpec struct {
 	// Host is the name that visitors know.
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$`
 	Host string `json:"host"`
-	// Image of a web server that listens on port 8080.
+	// Image is a web server that listens on port 8080.
 	// +kubebuilder:validation:MinLength=1
 	Image string `json:"image"`
-	// Replicas of the web server.
+	// Replicas is the number of Pods.
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
 	Replicas int32 `json:"replicas"`
-	// SecretName names a Secret of the same namespace, which becomes the environment of
-	// the web server. When it changes the web server is restarted.
+	// SecretName is the name of a Secret in the same namespace. It becomes the environment
+	// of the web server, which is restarted when the Secret changes.
 	// +kubebuilder:validation:MinLength=1
 	SecretName string `json:"secretName"`
 }
 
 // WebsiteStatus is the result of the last reconcile.
 type WebsiteStatus struct {
-	// ObservedGeneration is the generation of the spec that this is about.
+	// ObservedGeneration is the last reconciled generation.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions has Ready.
+	// Conditions contains the condition Ready.
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`

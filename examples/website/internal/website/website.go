@@ -39,11 +39,11 @@ type Client interface {
 	patch.Client[*v1.Website]
 }
 
-// Setup returns the controller, as [operator.Program] wants it.
+// Setup returns the controller for [operator.Program].
 func Setup(env operator.Env, cdn CDN) ([]*reconcile.Controller, error) {
 	resource := v1.GroupVersion.WithResource("websites")
 	websites, err := cluster.NewKind[*v1.Website, *v1.WebsiteList](env.Cluster, resource, v1.AddToScheme)
-	check := reconcile.Key{Name: "check"} // of no Website: a directory that cannot be written ends the program here
+	check := reconcile.Key{Name: "check"} // belongs to no Website: an unwritable directory ends the program here
 	if err = errors.Join(err, cdn.Publish(check, ""), cdn.Remove(check)); err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func Setup(env operator.Env, cdn CDN) ([]*reconcile.Controller, error) {
 	return []*reconcile.Controller{c}, err
 }
 
-// reconciler keeps one Website at a time.
+// reconciler reconciles one Website at a time.
 type reconciler struct {
 	websites    func(namespace string) Client
 	secrets     *informer.References[*corev1.Secret]
@@ -61,7 +61,7 @@ type reconciler struct {
 	options     *reconcile.Options
 }
 
-// New returns the controller. It starts nothing.
+// New returns the controller. It does not start it.
 func New(
 	client kubernetes.Interface, websites func(namespace string) Client, cdn CDN, o *reconcile.Options,
 ) (*reconcile.Controller, error) {
@@ -92,11 +92,11 @@ func New(
 	}, o)
 }
 
-// Reconcile brings a Website to its desired state, and says in its status how far it is.
+// Reconcile brings a Website to its desired state, and reports the result in its status.
 func (r *reconciler) Reconcile(ctx context.Context, q reconcile.Request[*v1.Website]) (reconcile.Result, error) {
 	site, ok := q.Object()
 	if !ok {
-		return reconcile.Result{}, nil // its entry was removed before, and the server deletes its children
+		return reconcile.Result{}, nil // its entry has been removed, and the server deletes its children
 	}
 	finalizer := patch.Finalizer[*v1.Website, Client]{Name: "web.homeostat.dev/cdn", Client: r.websites, Clean: r.clean}
 	live, site, err := finalizer.Guard(ctx, site)
@@ -110,10 +110,10 @@ func (r *reconciler) Reconcile(ctx context.Context, q reconcile.Request[*v1.Webs
 	return reconcile.Result{}, err
 }
 
-// clean removes the entry that the server does not delete with the Website.
+// clean removes the entry, which the server does not delete with the Website.
 func (r *reconciler) clean(_ context.Context, w *v1.Website) error { return r.cdn.Remove(keyOf(w)) }
 
-// keep writes all differences from the Website's spec, and returns what visitors still lack.
+// keep writes all differences from the Website's spec, and returns why visitors cannot see it.
 func (r *reconciler) keep(ctx context.Context, site *v1.Website) (lacks string, err error) {
 	secret, ok := r.secrets.Get(secretOf(site))
 	if !ok {
@@ -169,7 +169,7 @@ func deploymentOf(site *v1.Website, secret *corev1.Secret) children.Child[*appsv
 		// A changed annotation restarts the Pods. The text of a map is sorted.
 		sum := fmt.Sprintf("%x", sha256.Sum256(fmt.Append(nil, secret.Data)))
 		metav1.SetMetaDataAnnotation(&d.Spec.Template.ObjectMeta, "web.homeostat.dev/secret", sum)
-		// One container, as the server has completed it.
+		// One container, with the server's defaults.
 		d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, corev1.Container{})[:1]
 		web := &d.Spec.Template.Spec.Containers[0]
 		web.Name, web.Image = "web", site.Spec.Image
@@ -198,20 +198,20 @@ func keyOf(o metav1.Object) reconcile.Key {
 	return reconcile.Key{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-// CDN brings visitors to websites: it reads a directory, in which each website has a
-// file. It stands for everything outside of a cluster: DNS, a load balancer, a cloud.
+// CDN brings visitors to websites: it reads a directory in which each website has a
+// file. It is an example of state outside of a cluster, such as DNS or a load balancer.
 type CDN string
 
 // Entry returns the entry of a website.
 func (c CDN) Entry(site reconcile.Key) ([]byte, error) { return os.ReadFile(c.file(site)) }
 
-// Publish makes entry that of a website. If that fails, as on a full disk, the CDN reads
-// the last one, except on Windows.
+// Publish sets the entry of a website. If it fails, for example because the disk is
+// full, the CDN still reads the last entry, except on Windows.
 func (c CDN) Publish(site reconcile.Key, entry string) error {
 	return maybe.WriteFile(c.file(site), []byte(entry), 0o644)
 }
 
-// Remove removes the entry of a website. One that does not exist is no error.
+// Remove removes the entry of a website. A missing entry is not an error.
 func (c CDN) Remove(site reconcile.Key) error { return os.RemoveAll(c.file(site)) }
 
 func (c CDN) file(s reconcile.Key) string { return string(c) + "/" + s.Namespace + "." + s.Name }

@@ -13,7 +13,8 @@ type panel struct {
 	target           float64 // a line across it; 0: none
 }
 
-// panels are those of docs/scaling.md. Rows that were not measured are left out.
+// panels are the panels in docs/scaling.md. Rows that were not measured are
+// left out.
 var panels = []panel{
 	{
 		"16 replicas start: the heaviest, beside the mean of objects", "scale", "heaviest/mean",

@@ -161,9 +161,9 @@ func (r *results) packages() (order []string, rows map[string][]*row) {
 	return order, rows
 }
 
-// implementations returns those of some rows, ours first, and the others by
-// name. Rows that are about nothing but ours have settings of it instead, in
-// the order in which they were measured.
+// implementations returns the implementations in some rows, ours first, and the
+// others by name. Rows that are about nothing but ours have settings of it
+// instead, in the order in which they were measured.
 func implementations(rows []*row) []string {
 	var all []string
 	for _, w := range rows {

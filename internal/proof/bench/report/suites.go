@@ -122,8 +122,8 @@ func keptOf(results, only string) ([]byte, error) {
 	return without(old, only), err
 }
 
-// without returns results without those of one package. The lines that describe
-// the run of the others stay.
+// without returns results without the ones of one package. The lines that
+// describe the run of the others stay.
 func without(results []byte, pkg string) []byte {
 	var others []byte
 	drop := false
@@ -140,7 +140,7 @@ func without(results []byte, pkg string) []byte {
 	return others
 }
 
-// arguments are those of the go command.
+// arguments returns the arguments of the go command.
 func (s *suite) arguments(rounds int) []string {
 	n := strconv.Itoa(rounds)
 	if s.program != "" {

@@ -14,8 +14,8 @@ import (
 	"github.com/homeostat/homeostat/internal/proof/published/results"
 )
 
-// source is the page without its figures: a template, whose functions are those
-// of [all.page].
+// source is the page without its figures. It is a template that uses the
+// functions of [all.page].
 //
 //go:embed proof.md
 var source string

@@ -27,7 +27,7 @@ type Result struct {
 	// Module is the last element of the module's path.
 	Module  string `json:"module"`
 	Version string `json:"version"`
-	// Calls are those of the run without faults.
+	// Calls is the number of calls in the run without faults.
 	Calls int `json:"calls"`
 	// Runs are all, Tried of Planned those with a single deviation, Pairs those
 	// with two.
@@ -99,8 +99,8 @@ func keep(t *testing.T, r *Result) {
 // versionOf is the module and its version in the name of a file.
 var versionOf = regexp.MustCompile(`([^/@]+)@(v[0-9][^/]*)`)
 
-// Version returns the module and the version that a function is of, which the
-// name of its file says: the program itself does not, if it is a test.
+// Version returns the module and the version of a function. It reads them from
+// the name of the function's file, because a test program does not record them.
 func Version(t *testing.T, function any) (module, version string) {
 	t.Helper()
 	pc := reflect.ValueOf(function).Pointer()
