@@ -147,7 +147,7 @@ type backlog[T Object] struct {
 	// that were complete at the start.
 	complete keyspace.Set
 	startRV  string // the watch's resourceVersion before the list was requested
-	rv       string // of the server
+	rv       string // the resourceVersion of the list
 	token    string // where the list continues
 
 	listed map[types.NamespacedName]struct{}

@@ -88,9 +88,9 @@ type Status struct {
 	// after a restore of its storage from a backup: then everything is listed
 	// again.
 	Restores int64
-	Failures int64 // of requests
+	Failures int64 // failed requests
 	Events   int64 // delivered
-	Panics   int64 // of handlers
+	Panics   int64 // panics of handlers
 
 	size func() int64
 }
@@ -218,8 +218,8 @@ func (p Problem) String() string {
 // has brought an event, or has been open for a while. A list that succeeds does
 // not end an outage.
 type outage struct {
-	since time.Time // of the first failure; zero while a watch works
-	err   error     // of the last failure
+	since time.Time // the time of the first failure; zero while a watch works
+	err   error     // the last failure
 	// cause is requests.CauseOf(err), and causeSince when all failures began to have it.
 	cause      string
 	causeSince time.Time

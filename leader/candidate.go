@@ -24,7 +24,7 @@ type candidate struct {
 	lease   Lease
 	options Options
 	owner   any            // the elector, whose fence lets the requests pass
-	member  *record.Member // of shards; nil for a plain elector
+	member  *record.Member // the member of shards; nil for a plain elector
 	verbs   string         // what the client needs on leases
 
 	mu      sync.Mutex // guards the fields below

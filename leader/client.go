@@ -116,7 +116,7 @@ func (t *twoWays) prefer(good, bad *way) {
 type race struct {
 	req     *http.Request
 	replies chan reply
-	ends    []context.CancelFunc // of the requests that were sent
+	ends    []context.CancelFunc // cancel the requests that were sent
 }
 
 type reply struct {

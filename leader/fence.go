@@ -250,7 +250,7 @@ func follows(req *http.Request) bool {
 // https://pkg.go.dev/k8s.io/apiserver/pkg/endpoints/request. It is zero for a
 // path that is no resource's.
 type target struct {
-	verb                  string // of the old paths /api/v1/proxy/… and /api/v1/watch/…
+	verb                  string // the verb in the old paths /api/v1/proxy/… and /api/v1/watch/…
 	resource, subresource string
 }
 

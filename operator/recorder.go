@@ -72,7 +72,7 @@ type sink struct {
 
 	mu       sync.Mutex // guards the following
 	requests int        // in flight
-	lastNote time.Time  // of the last note
+	lastNote time.Time  // the time of the last note
 }
 
 // note adds to the number of requests in flight. note(0) records only that

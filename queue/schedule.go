@@ -14,7 +14,7 @@ type schedule[K comparable] struct {
 	mode       mode
 	opened     int64  // when this process began to work on the keys; waiting times count from here
 	readded    int    // held keys that were added again
-	lastTicket uint64 // of a lease
+	lastTicket uint64 // the ticket of the newest lease
 	timers     timers
 	lanes      lanes[K]
 	table      table[K]

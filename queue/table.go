@@ -12,7 +12,7 @@ type entry[K comparable] struct {
 	at int64
 	// next and prev link waiting keys. next is the lease of a held key.
 	next, prev uint32
-	causes     uint32 // of the next dispatch
+	causes     uint32 // the causes of the next dispatch
 	retry      uint32 // number of its retryState, 0 if it has none
 	// tag is the group of the key or, in a queue without groups, its hash. With
 	// the hash stored, removing a key does not compute it again.
@@ -38,7 +38,7 @@ const (
 	absent  state = iota
 	waiting       // for a worker
 	delayed       // until entry.at, with or without something pending
-	held          // by a worker
+	held          // held by a worker
 	idle          // only its failures are remembered
 )
 

@@ -60,7 +60,7 @@ type failure struct {
 	text      string
 	at        time.Time
 	terminal  bool
-	conflicts int       // in a row
+	conflicts int       // conflicts in a row
 	quiet     bool      // it is not counted or shown unless it is repeated
 	same      uint64    // identifies the error, see errorOf; 0 without an error
 	missing   string    // the permission without which a write was refused

@@ -24,7 +24,7 @@ type intake struct {
 	references *referrers
 	external   externalKeys
 	watchdog   *watchdog
-	timeout    time.Duration // of a call of a mapper
+	timeout    time.Duration // the time limit of a mapper's call
 	ranged     bool          // informers may keep the objects of this replica's shards only
 }
 

@@ -154,7 +154,7 @@ func validateTrigger(check *option.Check, field string, t Trigger, own source) {
 	}
 	kind := option.Word(t.triggerType())
 	if e, ok := t.(external); ok {
-		check.That(e.name != "", field, kind, "must have a name, which stands in causes and logs")
+		check.That(e.name != "", field, kind, "must have a name, which appears in causes and logs")
 		check.That(e.f != nil, field, kind, "must have a channel or a function, and %q has none", e.name)
 		return
 	}

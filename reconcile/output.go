@@ -14,7 +14,7 @@ import (
 type output struct {
 	uid     types.UID
 	own     [4]ownWrite // the last writes
-	writes  int         // in a row
+	writes  int         // the number of writes in a row
 	last    time.Time   // when it was written last
 	writers map[Key]*writer
 	newest  metav1.Object // as last written, for clients whose requests are not known
@@ -33,7 +33,7 @@ type output struct {
 // event.
 type ownWrite struct {
 	key     Key
-	version string    // of the object, unless it was deleted
+	version string    // the resourceVersion of the object, unless it was deleted
 	deleted types.UID // the UID of the object, if it was deleted
 }
 

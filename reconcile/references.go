@@ -367,18 +367,18 @@ func (r *referrers) count(of objectRef, owner Key, more int) {
 	}
 }
 
-// forget removes the references of the keys that which accepts.
-func (r *referrers) forget(which func(Key) bool) {
+// forget removes the references of the keys that match accepts.
+func (r *referrers) forget(match func(Key) bool) {
 	if r == nil {
 		return
 	}
 	var releases []func()
 	r.mu.Lock()
-	for _, key := range sorted(maps.Keys(r.parked), which) {
+	for _, key := range sorted(maps.Keys(r.parked), match) {
 		delete(r.parked, key)
 		releases = append(releases, func() { r.queue.Release(key) })
 	}
-	for _, owner := range sorted(maps.Keys(r.owners), which) {
+	for _, owner := range sorted(maps.Keys(r.owners), match) {
 		of := r.owners[owner]
 		delete(r.owners, owner)
 		delete(r.failed, owner)

@@ -371,7 +371,7 @@ func (s *shardRunner) left(empty map[int]bool) (keys []Key) {
 // has lasted long enough, or is full, it replaces the older one.
 type passing struct {
 	young, old map[Key]bool
-	since      time.Time // of young
+	since      time.Time // when young was started
 }
 
 // add keeps a key at least for the given time, and at most twice as long.

@@ -89,7 +89,7 @@ type feed[O informer.Object] struct {
 		Name() string
 		Kind() string
 	}
-	name    string // of the informer; "" until its kind is known
+	name    string // the name of the informer; empty until its kind is known
 	compare []int  // see comparedFields
 }
 

@@ -64,7 +64,7 @@ type call interface {
 type worker struct {
 	watchdog  *watchdog
 	goroutine []byte      // how its stack begins in a dump
-	relief    *time.Timer // of a mapper: see slowMapping
+	relief    *time.Timer // for a mapper, see slowMapping
 	// held is called when a call is stuck, and freed when it has returned after
 	// all, both with mu held. They may be nil.
 	held, freed func()

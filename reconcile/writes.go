@@ -36,7 +36,7 @@ func (w *write) key() Key { return bound.KeyOf(w.object) }
 type baseline struct {
 	objectRef
 	had     types.UID // "" if there was no object
-	rv      string    // of that
+	rv      string    // the resourceVersion of that object
 	removed []types.UID
 }
 

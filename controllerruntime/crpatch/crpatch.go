@@ -12,13 +12,14 @@ import (
 //
 //	patch.Merge(ctx, crpatch.Of[corev1.Pod](mgr.GetClient(), mgr.GetAPIReader()), pod, nil, edit)
 //
-// Writes go through c. live reads from the API server: patch reads only
-// where the cache was wrong, so that reading it again would not help.
+// Writes go through c. live reads from the API server. It must not read from
+// the cache, because patch reads an object only if the cached one was wrong.
 func Of[T any, P object[T]](c client.Client, live client.Reader) func(namespace string) Client[T, P] {
 	return func(namespace string) Client[T, P] { return Client[T, P]{c, live, namespace} }
 }
 
-// object is *T, a Go type of a kind. Unstructured kinds have patch.Dynamic.
+// object is *T, the Go type of a kind. For unstructured objects there is
+// patch.Dynamic.
 type object[T any] interface {
 	*T
 	client.Object
@@ -37,12 +38,12 @@ func (c Client[T, P]) Get(ctx context.Context, name string, _ metav1.GetOptions)
 	return obj, c.live.Get(ctx, types.NamespacedName{Namespace: c.namespace, Name: name}, obj)
 }
 
-// Create sends obj, which becomes the answer.
+// Create creates obj, and returns it with the server's answer.
 func (c Client[T, P]) Create(ctx context.Context, obj P, o metav1.CreateOptions) (P, error) {
 	return obj, c.client.Create(ctx, obj, &client.CreateOptions{FieldManager: o.FieldManager, DryRun: o.DryRun})
 }
 
-// Patch sends the patch, conditions included, as it is.
+// Patch sends the patch, including its preconditions, without changes.
 func (c Client[T, P]) Patch(
 	ctx context.Context, name string, pt types.PatchType, data []byte, o metav1.PatchOptions, subresources ...string,
 ) (P, error) {
@@ -55,7 +56,7 @@ func (c Client[T, P]) Patch(
 	return obj, c.client.Patch(ctx, obj, raw, &options)
 }
 
-// Delete deletes under the preconditions.
+// Delete deletes an object if the preconditions in o hold.
 func (c Client[T, P]) Delete(ctx context.Context, name string, o metav1.DeleteOptions) error {
 	return c.client.Delete(ctx, c.named(name), &client.DeleteOptions{
 		Preconditions: o.Preconditions, PropagationPolicy: o.PropagationPolicy, DryRun: o.DryRun,

@@ -34,12 +34,12 @@ func (Benign) Pick(enabled []Action) (Choice, bool) {
 
 // Odds are the probabilities, from 0 to 1, with which [Random] disturbs a run.
 type Odds struct {
-	Fault    float64       // of a released call to get one of Faults
+	Fault    float64       // the probability that a released call gets one of Faults
 	Faults   []Fault       // defaults to all faults of calls
-	Drop     float64       // of a delivery to end its stream, with 410 in half of the cases
+	Drop     float64       // the probability that a delivery ends its stream, with 410 in half of the cases
 	Chaos    float64       // of a step to take a chaos action, if one is enabled
 	Bookmark float64       // of a step to send a bookmark, if one is due
-	Wait     float64       // of a step to let time pass
+	Wait     float64       // the probability that a step lets time pass
 	MaxWait  time.Duration // the longest time of such a step
 }
 

@@ -45,8 +45,8 @@ const (
 type node struct {
 	kind   kind
 	typ    reflect.Type
-	elem   *node   // of a pointer, slice or map
-	fields []field // of a struct
+	elem   *node   // the element of a pointer, slice or map
+	fields []field // the fields of a struct
 	isMeta bool    // metav1.ObjectMeta
 }
 

@@ -47,8 +47,8 @@ type field struct {
 	kind   kind
 	offset uintptr
 	size   uintptr
-	elem   *plan        // of the elements or of the target of a pointer
-	typ    reflect.Type // of an opaque value
+	elem   *plan        // the plan of the elements or of the pointer's target
+	typ    reflect.Type // the type of an opaque value
 }
 
 // plans maps every type that was ever walked to its plan. A plan is made once

@@ -210,7 +210,7 @@ func appendHead(dst []byte, number protowire.Number, n int) []byte {
 
 // part is a field of a message whose type is string, bytes or another message.
 type part struct {
-	start, end int // of the field with its tag
+	start, end int // the bounds of the field with its tag
 	content    []byte
 }
 

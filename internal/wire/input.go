@@ -48,9 +48,9 @@ func release(used []byte) {
 type input struct {
 	source     io.Reader
 	buffer     []byte
-	start, end int   // of the unused bytes
+	start, end int   // the bounds of the unused bytes
 	full       bool  // the last read has filled the buffer, so that more is available
-	err        error // from source; it follows the unused bytes
+	err        error // the error of source after the unused bytes
 }
 
 // fetch reads until n bytes are buffered, and reports whether they are.

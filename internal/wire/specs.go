@@ -32,7 +32,7 @@ type Spec struct {
 type Specs struct {
 	kind   Kind
 	known  func(types.NamespacedName) State
-	prefix string // of marks; different for each watch
+	prefix string // the prefix of marks, which is different for each watch
 
 	mu      sync.Mutex // guards the fields below
 	count   uint64

@@ -23,7 +23,7 @@ import (
 type call[T informer.Object] struct {
 	*Set[T]
 	owner  metav1.Object
-	mark   mark.Owner // of the children, with ByLabel
+	mark   mark.Owner // the mark on the children, with ByLabel
 	scope  meta.RESTScopeName
 	wanted map[types.NamespacedName]bool
 	// confirm asks the server, once in a call, whether the owner is as it was read,

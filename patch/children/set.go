@@ -36,7 +36,7 @@ type Child[T informer.Object] struct {
 // for concurrent use, with at most one call of [Set.Ensure] per owner at a
 // time, as in reconciles.
 type Set[T informer.Object] struct {
-	kind    schema.GroupVersionKind // of the owners
+	kind    schema.GroupVersionKind // the kind of the owners
 	reader  func(owner types.NamespacedName) (readOwner, error)
 	absent  func(err error, owner types.NamespacedName) bool
 	in      *informer.Informer[T]

@@ -210,7 +210,7 @@ func (c *container) start(ctx context.Context) error {
 			select {
 			case err := <-c.ended:
 				c.ended <- err
-				return fmt.Errorf("%w: it has ended: %w", errGivenUp, err)
+				return fmt.Errorf("%w: the program has ended: %w", errGivenUp, err)
 			default:
 			}
 			return c.get(probe.HTTPGet.Path, "", http.StatusOK)

@@ -105,7 +105,7 @@ func write(page string, suites []suite) error {
 // scratchModule is the module in which the tests are built.
 type scratchModule struct {
 	dir      string
-	versions map[string]string // of the modules
+	versions map[string]string // the versions of the modules
 	folders  map[string]string
 }
 

@@ -49,7 +49,7 @@ func main() {
 
 // document is one Markdown file and the page made of it.
 type document struct {
-	Path  string // of the file, from the root, with slashes
+	Path  string // the path of the file from the root, with slashes
 	Title string
 	Body  template.HTML
 }

@@ -28,7 +28,7 @@ type measured struct {
 	bugs     []string // rows of the zoo
 	twins    []exploration
 	explored map[string]exploration // by the title of the row
-	loads    []float64              // of the zoo
+	loads    []float64              // the loads of the zoo
 }
 
 var (

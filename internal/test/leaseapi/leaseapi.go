@@ -174,8 +174,8 @@ type Link struct {
 	mu       sync.Mutex
 	rand     *rand.Rand
 	Slow     time.Duration // the longest time in one direction
-	Reads    Delay         // in addition, for reads
-	Writes   Delay         // in addition, for writes
+	Reads    Delay         // additional delay of reads
+	Writes   Delay         // additional delay of writes
 	LoseAsk  float64       // the probability that a request is lost
 	LoseTell float64       // the probability that an answer is lost
 	Fail     error

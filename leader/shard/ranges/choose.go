@@ -52,7 +52,7 @@ const rangeAnnotation = "leader.homeostat.dev/range"
 type adopted struct {
 	*plan.Division
 
-	id   string                 // of the choice of ranges
+	id   string                 // identifies the choice of ranges
 	text string                 // the recorded form of the ranges
 	keys []types.NamespacedName // left with slots of earlier ranges
 }

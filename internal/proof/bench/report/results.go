@@ -18,7 +18,7 @@ const ours = "homeostat"
 
 // results holds the parsed output of benchmarks.
 type results struct {
-	config map[string]string // of the machine
+	config map[string]string // describes the machine
 	apart  map[string]string // by package, the commit and machine if not those of the first
 	rows   []*row            // in the order in which they were measured
 	byKey  map[rowKey]*row

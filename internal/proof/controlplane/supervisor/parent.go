@@ -9,7 +9,8 @@ import (
 
 const parentInterval = 500 * time.Millisecond
 
-// ErrParentEnded is the cause of the end of a context of [WithParent].
+// ErrParentEnded is the cause if a context of [WithParent] ends because the
+// parent has ended.
 var ErrParentEnded = errors.New("the process that started this one has ended")
 
 // WithParent returns a context that also ends when the process has ended that
