@@ -1,6 +1,6 @@
-// Command chance looks for tests that are red by chance: it runs the tests of
-// packages many times under the race detector, on one, two and eight processors,
-// beside processes that are always busy.
+// Command chance looks for tests that fail by chance. It runs the tests of
+// packages many times under the race detector, on one, two and eight
+// processors, while other processes are always busy.
 //
 //	go run ./internal/proof/chance -n 200 ./queue ./informer
 package main
@@ -22,7 +22,7 @@ import (
 	"syscall"
 )
 
-// processors are the values of GOMAXPROCS that runs take in turn.
+// processors are the values of GOMAXPROCS that runs use in turn.
 var processors = []int{1, 2, 8}
 
 type settings struct {
@@ -42,8 +42,8 @@ func main() {
 	}
 }
 
-// try runs the tests of all packages that args name, and returns an error if
-// one has ever failed.
+// try runs the tests of all packages in args, and returns an error if a test
+// has failed. S // busy loops beside them ==> // busy loops at the same time
 func try(ctx context.Context, args []string, out io.Writer) error {
 	var s settings
 	flags := flag.NewFlagSet("chance", flag.ContinueOnError)

@@ -42,7 +42,7 @@ func main() {
 	}
 }
 
-// suite is what one suite has said.
+// suite contains the results of one suite.
 type suite struct {
 	Module, Version, Folder string
 	Passed                  int
@@ -53,8 +53,8 @@ type suite struct {
 // exclusion is a test that is not run.
 type exclusion struct{ Test, Reason string }
 
-// run runs the suites and writes a page. It fails if a test does, after it has
-// written the page.
+// run runs the suites and writes a page. It returns an error if a test fails,
+// after it has written the page.
 func run(ctx context.Context, page string) error {
 	if page == "" {
 		return errors.New("usage: peers PAGE")
@@ -245,8 +245,9 @@ func (s *scratchModule) runClientGo(ctx context.Context) (suite, error) {
 	return result, nil
 }
 
-// adapted returns the tests for a package of their own, around another
-// constructor, without those that the shim has or that are not run.
+// adapted returns the tests for their own package, with a different
+// constructor. It leaves out functions that the shim has, and tests that are
+// not run.
 func adapted(tests string) string {
 	const functions = `(?m)^(?:func |// [A-Z])`
 	leave := []string{"func eventHandlerCount", "func isStarted", "func isRegistered"}

@@ -27,7 +27,7 @@ import (
 	"github.com/yuin/goldmark/text"
 )
 
-// source is where links to files lead that are no documents.
+// source is the prefix of links to files that are not documents.
 const source = "https://github.com/homeostat/homeostat/blob/main/"
 
 var (
@@ -65,8 +65,8 @@ func (d document) URL() string {
 
 // build writes a page for each document of the repository.
 //
-// Errors: a file that cannot be read or written; a link to a document that
-// there is not.
+// Errors: a file that cannot be read or written; a link to a document that does
+// not exist.
 func build(root, out string) error {
 	paths, pictures, err := documents(root)
 	if err != nil {
@@ -123,7 +123,7 @@ func documents(root string) (all, pictures []string, err error) {
 	return all, pictures, err
 }
 
-// read makes a document of a file. all are the paths of the documents.
+// read makes a document from a file. all are the paths of the documents.
 func read(root, p string, all []string) (document, error) {
 	content, err := os.ReadFile(filepath.Join(root, p))
 	if err != nil {
@@ -161,8 +161,8 @@ func read(root, p string, all []string) (document, error) {
 	return d, nil
 }
 
-// target returns where a link in the document at p leads: to a page, or to a
-// source file.
+// target returns the target of a link in the document at p: a page or a source
+// file.
 func target(p, link string, all []string) string {
 	if strings.Contains(link, ":") || strings.HasPrefix(link, "#") {
 		return link
@@ -202,5 +202,6 @@ func (a *anchors) Generate(value []byte, _ ast.NodeKind) []byte {
 	return []byte(slug)
 }
 
-// Put notes an identifier that a heading has already.
+// Put has no effect. goldmark calls it for an identifier that a heading already
+// has.
 func (a *anchors) Put([]byte) {}

@@ -23,7 +23,7 @@ type exploration struct {
 	seconds, load                                      float64
 }
 
-// measured has the reports of all tests.
+// measured contains the reports of all tests.
 type measured struct {
 	bugs     []string // rows of the zoo
 	twins    []exploration
@@ -71,7 +71,7 @@ func read(r io.Reader, load func() float64) (*measured, error) {
 	return m, lines.Err()
 }
 
-// zoo takes a line of the zoo's test, if it is one of a bug or of a twin.
+// zoo records a line of the zoo's test, if it is about a bug or a twin.
 func (m *measured) zoo(e *event, load func() float64) error {
 	line := strings.TrimRight(e.Output, "\n")
 	if row := bugRow.FindStringSubmatch(line); row != nil && strings.HasSuffix(e.Test, "/bug") {
@@ -88,7 +88,7 @@ func (m *measured) zoo(e *event, load func() float64) error {
 	return nil
 }
 
-// parse reads a report's summary: reconciletest.Report has it.
+// parse parses the summary of a report; see reconciletest.Report.
 func parse(text string) (x exploration, err error) {
 	numbers := regexp.MustCompile(`\d+`).FindAllString(text, 8) // the fourth is a percentage
 	if len(numbers) < 8 {
@@ -116,7 +116,8 @@ var cases = map[string]string{
 	"TestExploreFailing":  "a node fails, and there is no group",
 }
 
-// title is that of a test's row: the name of the example, or of the case.
+// title returns the title of a test's row: the name of the example or of the
+// case.
 func title(pkg, test string) string {
 	if name, ok := cases[test]; ok {
 		return name

@@ -81,7 +81,7 @@ func (m *measured) zooTable(day string) string {
 	return b.String()
 }
 
-// byClass puts rows of one class, which is in their first cell, together.
+// byClass groups rows by their class, which is in their first cell.
 func byClass(rows []string) (all []string) {
 	class := func(row string) string { return strings.SplitN(row, " | ", 2)[0] }
 	for i, row := range rows {
@@ -97,7 +97,7 @@ func byClass(rows []string) (all []string) {
 	return all
 }
 
-// span is the range of some words that are numbers.
+// span returns the range of numbers among some words.
 func span[T any](all []T, word func(T) string) string {
 	words := make([]string, len(all))
 	for i, v := range all {

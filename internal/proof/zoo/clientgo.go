@@ -19,8 +19,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// plain is a controller on client-go as its sample controller is: informers, a
-// work queue, one worker.
+// plain is a controller in the style of client-go's sample controller:
+// informers, a work queue, one worker.
 type plain struct {
 	wiring
 	client     kubernetes.Interface
@@ -75,7 +75,7 @@ func (p *plain) appHandler() cache.ResourceEventHandlerFuncs {
 	return cache.ResourceEventHandlerFuncs{AddFunc: add, UpdateFunc: func(_, obj any) { add(obj) }, DeleteFunc: add}
 }
 
-// secretHandler looks at the App that a Secret is of.
+// secretHandler enqueues the App to which a Secret belongs.
 func (p *plain) secretHandler() cache.ResourceEventHandlerFuncs {
 	add := func(obj any) {
 		if s, ok := last(obj).(*corev1.Secret); ok && s.Labels[labelOf] != "" {
@@ -85,7 +85,8 @@ func (p *plain) secretHandler() cache.ResourceEventHandlerFuncs {
 	return cache.ResourceEventHandlerFuncs{AddFunc: add, UpdateFunc: func(_, obj any) { add(obj) }, DeleteFunc: add}
 }
 
-// last is the object, or the last state of one whose deletion was missed.
+// last returns the object, or the last known state of an object whose deletion
+// was missed.
 func last(obj any) any {
 	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		return tombstone.Obj
@@ -102,7 +103,7 @@ func keyOf(obj any) types.NamespacedName {
 	return types.NamespacedName{Namespace: m.GetNamespace(), Name: m.GetName()}
 }
 
-// run works until ctx ends, and begins when all of synced are.
+// run waits until all of synced have synced, and then works until ctx ends.
 func (p *plain) run(ctx context.Context, synced ...cache.InformerSynced) error {
 	defer p.started.Wait()
 	defer p.queue.ShutDown()

@@ -8,19 +8,19 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Reconcile looks at one App, as it is cached, and writes. An error is retried
+// Reconcile handles one cached App, and writes its outputs. An error is retried
 // with back-off.
 type Reconcile func(ctx context.Context, d Desk, app *corev1.ConfigMap) error
 
 // gone is a reconcile for an App that does not exist.
 type gone func(ctx context.Context, d Desk, name types.NamespacedName) error
 
-// Desk has a reconcile's tools: reads from the cache, and the usual writes of
-// the harness.
+// Desk provides the tools of a reconcile: reads from the cache, and the usual
+// writes of the harness.
 type Desk interface { //nolint:interfacebloat // each is for one kind of reconcile
-	// kube is for everything else.
+	// kube returns the client for all other requests.
 	kube() kubernetes.Interface
-	// outside is the program's world beside the cluster:
+	// outside returns the state outside of the cluster:
 	// reconciletest.Case.Outside.
 	outside() any
 	// secrets are the cached Secrets that are labelled as an App's; all of them
@@ -32,12 +32,12 @@ type Desk interface { //nolint:interfacebloat // each is for one kind of reconci
 	remove(ctx context.Context, s *corev1.Secret) error
 	// annotate sets an annotation of an App that was read, if it has changed.
 	annotate(ctx context.Context, app *corev1.ConfigMap, key, value string) error
-	// finalize adds the finalizer, or takes it off.
+	// finalize adds the finalizer, or removes it.
 	finalize(ctx context.Context, app *corev1.ConfigMap, on bool) error
 }
 
-// right is a correct reconcile: each step checks whether it is done, and ready
-// comes last.
+// right is a correct reconcile. Each step checks whether it is done, and ready
+// is the last step.
 func right(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	if _, there := find(d.secrets(app.Name), app.Name+"-key"); !there {
 		if err := d.create(ctx, newKey(app)); err != nil {

@@ -13,7 +13,7 @@ import (
 
 const classEdge = "unobserved state"
 
-// optIn is the annotation with which an App wants a key.
+// optIn is the annotation by which an App requests a key.
 const optIn = "wants-key"
 
 func edges() []Specimen {
@@ -32,8 +32,8 @@ func edges() []Specimen {
 	}
 }
 
-// switches reconciles the machine off when it sees the deletion of the App,
-// which it misses while it is down.
+// switches turns the machine off when it sees the deletion of the App. It
+// misses the deletion while it is down.
 func switches() wiring {
 	var on map[types.NamespacedName]types.UID
 	return wiring{
@@ -52,7 +52,8 @@ func switches() wiring {
 	}
 }
 
-// onRequest makes a key for Apps that want one; without is for the others.
+// onRequest makes a key for Apps that request one, and calls without for the
+// others.
 func onRequest(without Reconcile) Reconcile {
 	return func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 		if app.Annotations[optIn] != "" {
@@ -81,8 +82,8 @@ func removeOwn(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	return nil
 }
 
-// removeUnwanted asks the server itself before it destroys: the cache may not
-// know yet that the key is wanted.
+// removeUnwanted asks the server before it deletes the key, because the cache
+// may not show yet that the key is wanted.
 func removeUnwanted(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	if len(d.secrets(app.Name)) == 0 {
 		return nil
@@ -94,8 +95,8 @@ func removeUnwanted(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	return removeOwn(ctx, d, app)
 }
 
-// handlesOptOut takes the key away when it is told of the change from wanted to
-// unwanted, and never again.
+// handlesOptOut removes the key when it sees the change from wanted to
+// unwanted, and at no other time.
 func handlesOptOut(w wiring) Program {
 	return func(env *reconciletest.Env) error {
 		p := newPlain(env.Client(), w)

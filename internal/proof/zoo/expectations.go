@@ -48,8 +48,8 @@ func byName() wiring {
 	}
 }
 
-// byUID needs no clean-up: a recreated App has another UID. And it checks that
-// the key belongs to this App.
+// byUID needs no clean-up, because a recreated App has a different UID. It also
+// checks that the key belongs to this App.
 func byUID() wiring {
 	return always(func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 		key, there := find(d.secrets(app.Name), app.Name+"-key")
@@ -62,8 +62,8 @@ func byUID() wiring {
 	})
 }
 
-// expects waits for the key that it has made to come into the cache. If the
-// create failed, nothing ever comes, unless it gives the expectation up.
+// expects waits until the cache shows the key that it has made. If the create
+// failed, it waits forever, unless it gives up the expectation.
 func expects(givesUp bool) wiring {
 	return wiring{reconcile: func() Reconcile {
 		coming := map[types.UID]bool{}
@@ -85,7 +85,7 @@ func expects(givesUp bool) wiring {
 	}}
 }
 
-// again is a world in which an App is deleted, and made again at once.
+// again is a world in which an App is deleted and recreated at once.
 func again() *reconciletest.Case {
 	return with(reconciletest.Step{
 		Name: "delete and create d/a",

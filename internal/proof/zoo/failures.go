@@ -21,9 +21,9 @@ func failures() []Specimen {
 	}
 }
 
-// impatientClient disables the retries of its client. Only the queue's back-off
-// of milliseconds is left, and the server that asks for a pause gets more calls
-// than before.
+// impatientClient disables the retries of its client, so that only the queue's
+// back-off of milliseconds is left. A server that asks for a pause gets even
+// more calls.
 func impatientClient(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	if _, there := find(d.secrets(app.Name), app.Name+"-key"); !there {
 		err := d.kube().CoreV1().RESTClient().Post().Namespace(app.Namespace).Resource("secrets").
@@ -35,7 +35,7 @@ func impatientClient(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	return d.annotate(ctx, app, ready, "yes")
 }
 
-// swallow takes every error for a success.
+// swallow treats every error as a success.
 func swallow(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	_ = right(ctx, d, app)
 	return nil

@@ -32,7 +32,7 @@ func finalizers() []Specimen {
 	}
 }
 
-// guarded holds on to Apps until they are clean.
+// guarded keeps a finalizer on Apps until they are clean.
 func guarded(clean Reconcile) wiring {
 	i := always(func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 		if app.DeletionTimestamp != nil {
@@ -50,8 +50,9 @@ func guarded(clean Reconcile) wiring {
 	return i
 }
 
-// unowned holds on to Apps whose keys have no owner: nothing but clean deletes
-// them. One that asks makes a key only while the server says that it is held.
+// unowned keeps a finalizer on Apps whose keys have no owner, so that only
+// clean deletes the keys. With asks it makes a key only if the server confirms
+// the finalizer.
 func unowned(clean Reconcile, asks bool) wiring {
 	w := guarded(clean)
 	inner := w.reconcile()
@@ -78,8 +79,8 @@ func unowned(clean Reconcile, asks bool) wiring {
 	}).reconcile}
 }
 
-// stillHeld asks the server whether the App still has the finalizer: the cache
-// may be older than its removal.
+// stillHeld asks the server whether the App still has the finalizer, because
+// the cache may be stale.
 func stillHeld(ctx context.Context, d Desk, app *corev1.ConfigMap) (bool, error) {
 	now, err := d.kube().CoreV1().ConfigMaps(app.Namespace).Get(ctx, app.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -88,8 +89,8 @@ func stillHeld(ctx context.Context, d Desk, app *corev1.ConfigMap) (bool, error)
 	return err == nil && now.UID == app.UID && now.DeletionTimestamp == nil, err
 }
 
-// cleanCached deletes the objects in its cache, which does not show those of a
-// moment ago yet.
+// cleanCached deletes the cached objects. The cache does not show the newest
+// objects yet.
 func cleanCached(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	for _, s := range d.secrets(app.Name) {
 		if err := d.remove(ctx, s); err != nil {
@@ -107,7 +108,7 @@ func cleanByName(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	return nil
 }
 
-// strictClean fails forever if its first try was carried out and the reply got
+// strictClean fails forever if its first attempt succeeded but the reply was
 // lost.
 func strictClean(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	return d.kube().CoreV1().Secrets(app.Namespace).Delete(ctx, app.Name+"-key", metav1.DeleteOptions{})
@@ -115,7 +116,7 @@ func strictClean(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 
 var errInvalid = errors.New("the size must not be negative")
 
-// validFirst does not even let go of Apps that it does not understand.
+// validFirst does not remove the finalizer from Apps that it cannot parse.
 func validFirst(t Reconcile) Reconcile {
 	return func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 		if app.Data["size"] == "-1" {

@@ -19,7 +19,7 @@ func ghosts() []Specimen {
 	}}
 }
 
-// index is a program's own state beside the cache, built from events.
+// index is a program's own state, built from events.
 type index struct {
 	mu   sync.Mutex // guards keys
 	keys map[string]*corev1.Secret
@@ -52,8 +52,8 @@ func (i *index) list() []any {
 }
 
 // indexes keeps the keys in its own index. An object that was deleted while its
-// watch was broken arrives as a tombstone, and not as a Secret: a handler that
-// does not unwrap it keeps that key forever, and makes no other one.
+// watch was broken arrives as a tombstone, and not as a Secret. A handler that
+// does not unwrap the tombstone keeps the key forever, and makes no new key.
 func indexes(tombstones bool) Program {
 	return func(env *reconciletest.Env) error {
 		p := newPlain(env.Client(), always(right))

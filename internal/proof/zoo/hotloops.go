@@ -24,18 +24,19 @@ func hotLoops() []Specimen {
 	}
 }
 
-// counts wakes itself with its own writes.
+// counts causes its own reconciles by its writes.
 func counts(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	n, _ := strconv.Atoi(app.Annotations["reconciles"])
 	return d.annotate(ctx, app, "reconciles", strconv.Itoa(n+1))
 }
 
-// stamps writes at every look: in this world once a second, in a large one always.
+// stamps writes in every reconcile. In this world this is once a second, and in
+// a large one it is always.
 func stamps(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	return d.annotate(ctx, app, "looked-at", time.Now().UTC().Format(time.RFC3339))
 }
 
-// stampsOnce notes when it became so, and leaves it so.
+// stampsOnce writes the time once, and does not change it later.
 func stampsOnce(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	if app.Annotations["looked-at"] != "" {
 		return nil

@@ -19,8 +19,8 @@ func intermediate() []Specimen {
 	}
 }
 
-// readyFirst says that it is done before it is. After a crash in between it is
-// never done.
+// readyFirst reports ready before its work is done. After a crash in between,
+// the work is never done.
 func readyFirst(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	if app.Annotations[ready] != "" {
 		return nil
@@ -31,7 +31,7 @@ func readyFirst(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	return d.create(ctx, newKey(app))
 }
 
-// oneForBoth takes the key for a sign that the certificate is there, too.
+// oneForBoth concludes from the key that the certificate exists, too.
 func oneForBoth(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	if _, there := find(d.secrets(app.Name), app.Name+"-key"); !there {
 		if err := d.create(ctx, newKey(app)); err != nil {

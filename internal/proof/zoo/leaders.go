@@ -37,15 +37,15 @@ func leaders() []Specimen {
 	}
 }
 
-// term is one leadership: stop ends with the process, lead with the Lease. work
-// returns when it is over.
+// term is one leadership. stop ends with the process, and lead with the Lease.
+// The work function returns at its end.
 type term struct {
 	elect, stop context.Context //nolint:containedctx // the context of the term
 	release     context.CancelFunc
 	work        func(lead context.Context)
 }
 
-// led runs for the Lease, again and again.
+// led runs for the Lease again and again.
 func led(how func(t *term, p *plain)) Program {
 	return func(env *reconciletest.Env) error {
 		for env.Context().Err() == nil {
@@ -97,19 +97,18 @@ func run(env *reconciletest.Env, how func(t *term, p *plain)) error {
 	return nil
 }
 
-// drains works under the Lease, and gives it back when its last reconcile has
-// ended.
+// drains works under the Lease, and releases it after its last reconcile.
 func drains(t *term, p *plain) {
 	t.work = func(lead context.Context) { p.serve(t.stop, lead) }
 }
 
-// worksOn takes the process for the leadership.
+// worksOn works as long as the process runs, regardless of the leadership.
 func worksOn(t *term, p *plain) {
 	t.work = func(context.Context) { p.serve(t.stop, t.stop) }
 }
 
-// releasesEarly lets the reconcile in flight finish when the process stops, and
-// gives the Lease back meanwhile.
+// releasesEarly releases the Lease when the process stops, while a reconcile is
+// still in flight.
 func releasesEarly(t *term, p *plain) {
 	t.elect = t.stop
 	t.work = func(lead context.Context) {
@@ -138,7 +137,8 @@ func (p *plain) serve(stop, lead context.Context) {
 	}
 }
 
-// marksOnce notes which replica was the first, with a patch that nothing refuses.
+// marksOnce records which replica was the first, with a patch that is never
+// refused.
 func marksOnce(replica int) Reconcile {
 	note := fmt.Appendf(nil, `{"metadata":{"annotations":{"by":"%d"}}}`, replica)
 	return func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {

@@ -30,13 +30,13 @@ func lies() []Specimen {
 	}}
 }
 
-// work looks at one Deployment, as the cache has it.
+// work handles one cached Deployment.
 type work func(ctx context.Context, client kubernetes.Interface, cached *appsv1.Deployment) error
 
-// release notes the image of a Deployment in a Secret, and says in the status
-// which generation that was. The status is written to a fresh copy, so that no
-// conflict is reported: a reconcile that has worked on an older copy says that
-// it has seen a spec that it has not.
+// release records the image of a Deployment in a Secret, and the observed
+// generation in the status. It writes the status to a fresh copy, so that there
+// is no conflict. So a reconcile of an older copy reports a spec that it has
+// not seen.
 func release(worksOnIt bool) work {
 	return func(ctx context.Context, client kubernetes.Interface, cached *appsv1.Deployment) error {
 		fresh, err := client.AppsV1().Deployments(cached.Namespace).Get(ctx, cached.Name, metav1.GetOptions{})

@@ -29,7 +29,8 @@ func lostUpdates() []Specimen {
 	}
 }
 
-// restamps defeats the lock: it reads the version again, and not the object.
+// restamps defeats the lock, because it reads only the resourceVersion again,
+// and not the object.
 func restamps(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	if app.Annotations[ready] != "" {
 		return nil
@@ -52,7 +53,7 @@ func marks(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 
 const finalizer = "example.com/zoo"
 
-// replacesList sends the list that it knows, and so removes the entry that
+// replacesList sends the list that it knows, and so removes an entry that
 // another client has just added.
 func replacesList(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	if slices.Contains(app.Finalizers, finalizer) {

@@ -23,8 +23,8 @@ func mutations() []Specimen {
 	}
 }
 
-// editsShared finds its own edit in the cache when it tries again, and believes
-// that it is done.
+// editsShared finds its own edit in the cache at the next attempt, and
+// concludes that the write succeeded.
 func editsShared(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	if app.Annotations[ready] != "" {
 		return nil

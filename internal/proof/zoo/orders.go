@@ -23,8 +23,8 @@ func orders() []Specimen {
 	}
 }
 
-// firstSeen makes the first App that it hears of the primary: after a restart
-// that may be a different one.
+// firstSeen makes the first App that it sees the primary. After a restart this
+// may be a different App.
 func firstSeen() wiring {
 	return wiring{reconcile: func() Reconcile {
 		primary := ""
@@ -40,12 +40,13 @@ func firstSeen() wiring {
 	}}
 }
 
-// byBirth asks the object, and not the order of events.
+// byBirth uses the creation time of the objects instead of the order of events.
 func byBirth(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	return d.annotate(ctx, app, "born", app.CreationTimestamp.UTC().Format("2006-01-02"))
 }
 
-// laterFirst is a world in which names and births are not in the same order.
+// laterFirst is a world in which the order of names differs from the order of
+// creation.
 func laterFirst() *reconciletest.Case {
 	c := with(reconciletest.Create(newApp("0")))()
 	c.Goal = nil
@@ -54,8 +55,8 @@ func laterFirst() *reconciletest.Case {
 
 const enough = 2
 
-// nextByCount takes the name of the second for the next, although it is the
-// first that is missing.
+// nextByCount derives the next name from the number of objects, although the
+// first object may be missing.
 func nextByCount(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	if n := len(d.secrets(app.Name)); n < enough {
 		return d.create(ctx, newSecret(app, fmt.Sprintf("%s-%d", app.Name, n)))

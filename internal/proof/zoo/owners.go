@@ -24,7 +24,7 @@ func owners() []Specimen {
 	}
 }
 
-// withoutOwner leaves the key behind when the App goes.
+// withoutOwner leaves the key behind when the App is deleted.
 func withoutOwner(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	if _, there := find(d.secrets(app.Name), app.Name+"-key"); !there {
 		key := newKey(app)
@@ -36,8 +36,8 @@ func withoutOwner(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	return d.annotate(ctx, app, ready, "yes")
 }
 
-// ownsAbroad makes an object that the garbage collector deletes at once: an
-// owner must be in the same namespace.
+// ownsAbroad makes an object that the garbage collector deletes at once,
+// because an owner must be in the same namespace.
 func ownsAbroad(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	if _, there := find(d.secrets(app.Name), app.Name+"-key"); !there {
 		key := newKey(app)

@@ -22,15 +22,15 @@ func replies() []Specimen {
 	}
 }
 
-// unnamed is a key whose name the server chooses.
+// unnamed returns a key whose name the server chooses.
 func unnamed(app *corev1.ConfigMap) *corev1.Secret {
 	s := newKey(app)
 	s.Name, s.GenerateName = "", app.Name+"-"
 	return s
 }
 
-// writtenDown makes another key if the reply of the first is lost, or if it
-// crashes before it has noted the name.
+// writtenDown makes a second key if the reply for the first is lost, or if the
+// program crashes before it has recorded the name.
 func writtenDown(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	if app.Annotations["key"] == "" {
 		key, err := d.kube().CoreV1().Secrets(app.Namespace).Create(ctx, unnamed(app), metav1.CreateOptions{})
@@ -45,7 +45,7 @@ func writtenDown(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	return d.annotate(ctx, app, ready, "yes")
 }
 
-// mustBeNew fails forever once the reply of its create is lost.
+// mustBeNew fails forever if the reply of its create is lost.
 func mustBeNew(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	if app.Annotations[ready] != "" {
 		return nil

@@ -48,7 +48,7 @@ func runSDK(env *reconciletest.Env, client kubernetes.Interface, w wiring, leade
 
 func appsOf(s *corev1.Secret) []string { return []string{s.Labels[labelOf], ""} }
 
-// appOf looks at the App that a Secret is of.
+// appOf returns the key of the App to which a Secret belongs.
 func appOf(_ context.Context, old, s *corev1.Secret) ([]reconcile.Key, error) {
 	if s == nil {
 		s = old
@@ -76,7 +76,7 @@ func (s *sdk) kube() kubernetes.Interface { return s.client }
 func (s *sdk) secrets(app string) []*corev1.Secret { return slices.Collect(s.of.Get(app)) }
 
 func (s *sdk) create(ctx context.Context, secret *corev1.Secret) error {
-	if secret.Name == "" { // patch.Ensure has no word for a name that is not known
+	if secret.Name == "" { // patch.Ensure needs a name
 		made, err := s.client.CoreV1().Secrets(secret.Namespace).Create(ctx, secret, metav1.CreateOptions{})
 		if err == nil {
 			reconcile.Wrote(ctx, made)

@@ -15,7 +15,7 @@ type Specimen struct {
 	Class string
 	// World is the case without Run; its Goal holds for the twin.
 	World func() *reconciletest.Case
-	// Options of the exploration. The budget is the test's.
+	// Options are the options of the exploration. The test sets the budget.
 	Options reconciletest.Options
 
 	// Bug and Twin are on client-go. Found is the oracle that tells them apart.
@@ -30,7 +30,8 @@ type Specimen struct {
 	Why             string
 }
 
-// wiring is how reconciles are called: the same way on both harnesses.
+// wiring describes how reconciles are called, in the same way for both
+// harnesses.
 type wiring struct {
 	// reconcile makes the reconcile of one boot.
 	reconcile func() Reconcile
@@ -40,7 +41,7 @@ type wiring struct {
 	gone gone
 }
 
-// reconciles fills in the programs of a bug that is in the reconcile.
+// reconciles sets the programs of a bug that is in the reconcile.
 func (s Specimen) reconciles(bug, twin wiring) Specimen {
 	s.Bug, s.Twin = onClientGo(bug), onClientGo(twin)
 	s.SDKBug, s.SDKTwin = onSDK(bug), onSDK(twin)

@@ -42,7 +42,7 @@ func nextNumber(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	return number(ctx, d, app, strconv.Itoa(len(d.secrets(""))+1))
 }
 
-// ownNumber uses a value that is unique already.
+// ownNumber uses a value that is unique without a counter.
 func ownNumber(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	return number(ctx, d, app, string(app.UID))
 }

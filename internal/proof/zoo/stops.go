@@ -20,7 +20,7 @@ func stops() []Specimen {
 	}
 }
 
-// refreshes starts a goroutine that outlives everything, unless it listens to ctx.
+// refreshes starts a goroutine that never ends, unless it listens to ctx.
 func refreshes(forever bool) Reconcile {
 	return func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 		if forever {

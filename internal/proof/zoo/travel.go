@@ -24,7 +24,8 @@ func travels() []Specimen {
 	}
 }
 
-// cleansName deletes the key of the successor, if it still sees the deleted one.
+// cleansName deletes the key of the recreated App if it still sees the deleted
+// one.
 func cleansName(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	if _, there := find(d.secrets(app.Name), app.Name+"-key"); !there {
 		return nil
@@ -62,7 +63,7 @@ func (m *machines) start(uid types.UID) {
 }
 
 // starts keeps a machine on for each App. The machine of a deleted App must not
-// come back: only the server can tell, not a cache.
+// start again, and only the server knows whether the App is deleted.
 func starts(asks bool) wiring {
 	i := always(func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 		m := d.outside().(*machines)

@@ -33,7 +33,7 @@ func triggers() []Specimen {
 	}
 }
 
-// blind makes the key without a look at the cache.
+// blind makes the key without reading the cache.
 func blind(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	if app.Annotations[ready] != "" {
 		return nil
@@ -44,8 +44,8 @@ func blind(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	return d.annotate(ctx, app, ready, "yes")
 }
 
-// fromSeed notes a version: the version of the seed, a Service, or of the App
-// itself. When the seed changes, there is no event.
+// fromSeed records the version of the seed, a Service, or of the App itself. A
+// change of the seed causes no event.
 func fromSeed(reads bool) Reconcile {
 	return func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 		version := app.Data["version"]
@@ -66,7 +66,7 @@ func seeded() *reconciletest.Case {
 	return c
 }
 
-// unwatched has only an informer for the objects that it reconciles.
+// unwatched has an informer only for the objects that it reconciles.
 func unwatched(w wiring) Program {
 	return func(env *reconciletest.Env) error {
 		p := newPlain(env.Client(), w)
@@ -90,7 +90,7 @@ func unwatchedSDK(w wiring) Program {
 	}
 }
 
-// noDeletes forgot one of three functions.
+// noDeletes does not set the handler's third function, for deletions.
 func noDeletes(w wiring) Program {
 	return func(env *reconciletest.Env) error {
 		p := newPlain(env.Client(), w)

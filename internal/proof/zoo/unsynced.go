@@ -29,7 +29,7 @@ func unsynced() []Specimen {
 	}
 }
 
-// removeKey takes the key of an App away that is not there.
+// removeKey deletes the key of an App that does not exist.
 func removeKey(ctx context.Context, d Desk, name types.NamespacedName) error {
 	if key, there := find(d.secrets(name.Name), name.Name+"-key"); there {
 		return d.remove(ctx, key)
@@ -37,7 +37,7 @@ func removeKey(ctx context.Context, d Desk, name types.NamespacedName) error {
 	return nil
 }
 
-// impatient starts working after a while, even if the caches are incomplete: it
+// impatient starts to work after a while, even if the caches are incomplete. It
 // takes an App that it does not know yet for a deleted one, and deletes its
 // key.
 func impatient(w wiring, patience time.Duration) Program {
@@ -65,7 +65,8 @@ func impatient(w wiring, patience time.Duration) Program {
 	}
 }
 
-// readyApp is a world in which all is done. An outage would lose the key.
+// readyApp is a world in which all work is done. An outage would delete the
+// key.
 func readyApp() *reconciletest.Case {
 	app := newApp("a")
 	app.UID = types.UID("00000000-0000-4000-8000-0000000000aa")

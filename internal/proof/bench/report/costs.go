@@ -30,7 +30,7 @@ var costs = []struct {
 	},
 }
 
-// costs returns the table of them that were measured.
+// costs returns the table of the costs that were measured.
 func (r *results) costs() []byte {
 	var text bytes.Buffer
 	w := tabwriter.NewWriter(&text, 0, 0, 1, ' ', 0)
@@ -58,7 +58,7 @@ var growth = []struct {
 	{"events, processor time of a core, %", "cache", "Events/pods=100000", "cpu-µs/event", 1e-6 * 100 / changedEvery},
 }
 
-// changedEvery is after how many seconds each object changes.
+// changedEvery is the time in seconds between two changes of one object.
 const changedEvery = 50_000.0 / 300
 
 // grown returns the table of multiplied measurements.

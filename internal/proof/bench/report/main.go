@@ -1,6 +1,6 @@
-// Command report runs the benchmarks beside client-go and controller-runtime,
-// and makes docs/benchmarks/README.md and its picture from their output: no
-// figure there is typed by hand.
+// Command report runs the benchmarks of Homeostat, client-go and
+// controller-runtime, and makes docs/benchmarks/README.md and its picture from
+// their output. No figure there is typed by hand.
 //
 //	report run results.txt           run everything
 //	report write results.txt FOLDER  make the page and the picture

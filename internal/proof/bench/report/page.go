@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// tie is by which part two medians must differ to count as won or lost.
+// tie is the fraction by which two medians must differ to count as won or lost.
 const tie = 0.05
 
 // page returns the document.
@@ -87,8 +87,8 @@ func (r *results) writeTable(b *strings.Builder, pkg string, rows []*row) {
 	b.WriteString("\n")
 }
 
-// zero reports whether all medians are 0: a unit that the benchmark does not
-// measure.
+// zero reports whether all medians are 0, because the benchmark does not
+// measure the unit.
 func (w *row) zero() bool {
 	return !slices.ContainsFunc(w.impls, func(i string) bool { m, _ := w.median(i); return m != 0 })
 }
@@ -108,7 +108,8 @@ func (w *row) cell(impl string) string {
 	return text
 }
 
-// number writes three digits, and all before the point.
+// number formats a number with three digits, or more if there are more before
+// the point.
 func number(v float64) string {
 	if v == 0 {
 		return "0"

@@ -81,7 +81,7 @@ func (r *results) picture() []byte {
 	return []byte(b.String())
 }
 
-// across returns where a ratio stands on the axis.
+// across returns the position of a ratio on the axis.
 func across(ratio float64) float64 {
 	ratio = min(max(ratio, least), most)
 	return labels + (width-labels-24)*math.Log(ratio/least)/math.Log(most/least)

@@ -24,8 +24,8 @@ var replicaRows = []struct{ unit, text, of string }{
 	{"objects", "then: objects", ""},
 }
 
-// replicas returns the tables of docs/scaling.md about the suite of that name:
-// one for each kind and each side that selects.
+// replicas returns the tables of docs/scaling.md for the suite of replicas: one
+// table for each kind and each side that selects.
 func (r *results) replicas() []byte {
 	var text bytes.Buffer
 	_, rows := r.packages()

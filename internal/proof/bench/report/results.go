@@ -95,7 +95,8 @@ func (r *results) add(one *benchfmt.Result) {
 	}
 }
 
-// median returns the median of an implementation; false: it was not measured.
+// median returns the median of an implementation, or false if it was not
+// measured.
 func (w *row) median(impl string) (float64, bool) {
 	values := w.values[impl]
 	if len(values) == 0 {
@@ -105,8 +106,8 @@ func (w *row) median(impl string) (float64, bool) {
 	return benchmath.AssumeNothing.Summary(sample, 0.95).Center, true
 }
 
-// ratio returns how many times ours the cost of an implementation is; false: it
-// was not measured, or is about something that is not a cost, or ours is zero.
+// ratio returns the cost of an implementation divided by ours. It returns false
+// if it was not measured, is not a cost, or ours is zero.
 func (w *row) ratio(impl string) (float64, bool) {
 	mine, ok := w.median(ours)
 	theirs, measured := w.median(impl)
@@ -123,7 +124,7 @@ func (w *row) ratio(impl string) (float64, bool) {
 }
 
 // lost returns the rows in which a rival's cost is lower than ours by more than
-// a part of it, the worst first. Variants of ours are not rivals.
+// a fraction, the worst first. Variants of ours do not count as rivals.
 func (r *results) lost(part float64) (all []lostRow, compared int) {
 	for _, w := range r.rows {
 		for _, impl := range w.impls {
@@ -162,8 +163,8 @@ func (r *results) packages() (order []string, rows map[string][]*row) {
 }
 
 // implementations returns the implementations in some rows, ours first, and the
-// others by name. Rows that are about nothing but ours have settings of it
-// instead, in the order in which they were measured.
+// others by name. If rows contain only ours, it returns its settings in the
+// order of measurement.
 func implementations(rows []*row) []string {
 	var all []string
 	for _, w := range rows {

@@ -19,9 +19,9 @@ import (
 	"time"
 )
 
-// suite is some benchmarks of one package, or a program that measures
-// implementations in processes of their own, or a test in virtual time, which
-// benchmarks do not have, that prints as benchmarks do.
+// suite is a set of benchmarks of one package, a program that measures each
+// implementation in its own process, or a test in virtual time that prints
+// results as benchmarks do.
 type suite struct {
 	pkg, benchmarks, time string
 	count                 int // at most that many rounds; 0: as many as are asked for
@@ -47,8 +47,8 @@ var suites = []suite{
 	{pkg: "scale", test: "TestScale", count: 1},
 }
 
-// kept matches the lines of a test's output with results or their context, and
-// not the programs' logs.
+// kept matches the lines of a test's output that contain results or their
+// context. It does not match the programs' logs.
 var kept = regexp.MustCompile(`^(Benchmark\S+\s+\d|pkg: |goos: |goarch: |cpu: )`)
 
 // measure runs the suites in this module's folder, one after the other, and
@@ -106,8 +106,8 @@ func (s *suite) measure(ctx context.Context, rounds int, out, progress io.Writer
 	return nil
 }
 
-// keptOf returns a file's results of all suites except one, or nothing if only
-// is empty or there is no file.
+// keptOf returns the results in a file, except for one suite. It returns no
+// results if only is empty or the file does not exist.
 func keptOf(results, only string) ([]byte, error) {
 	if only == "" {
 		return nil, nil
@@ -122,8 +122,9 @@ func keptOf(results, only string) ([]byte, error) {
 	return without(old, only), err
 }
 
-// without returns results without the ones of one package. The lines that
-// describe the run of the others stay.
+// without returns results without the results of one package. It keeps the
+// lines that describe the other runs. S // only Linux has it ==> // the file
+// exists only on Linux
 func without(results []byte, pkg string) []byte {
 	var others []byte
 	drop := false

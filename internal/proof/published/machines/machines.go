@@ -1,6 +1,5 @@
-// Package machines has the cases of the versions of Cluster API that are
-// explored beside it. Their objects are made of YAML, since each version has Go
-// types of its own.
+// Package machines contains the cases for versions of Cluster API. Their
+// objects are made from YAML, because each version has its own Go types.
 package machines
 
 import (
@@ -73,8 +72,8 @@ spec:
       infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: PlatformTemplate, name: small}`
 )
 
-// Rollout is the first rollout of a MachineDeployment, for a program that runs
-// its controller.
+// Rollout returns a case with the first rollout of a MachineDeployment, for a
+// program that runs its controller.
 func Rollout(run func(env *reconciletest.Env) error) *reconciletest.Case {
 	c := world(run, definition, template, cluster, deployment)
 	c.Ignore = []string{ // a name by chance is in all of them
@@ -84,14 +83,14 @@ func Rollout(run func(env *reconciletest.Env) error) *reconciletest.Case {
 	return c
 }
 
-// Finalizer is a MachineSet of a topology, for a program that runs the
-// controller of those, which adds a finalizer.
+// Finalizer returns a case with a MachineSet of a topology, for a program that
+// runs the controller that adds a finalizer to it.
 func Finalizer(run func(env *reconciletest.Env) error) *reconciletest.Case {
 	return world(run, cluster, set)
 }
 
-// Scale is a MachineSet of one Machine, for a program that runs its controller.
-// The names of Machines are made up.
+// Scale returns a case with a MachineSet of one Machine, for a program that
+// runs its controller. The names of Machines are random.
 func Scale(run func(env *reconciletest.Env) error) *reconciletest.Case {
 	c := world(run, definition, platform, template, cluster, set)
 	c.Ignore = []string{
@@ -103,7 +102,7 @@ func Scale(run func(env *reconciletest.Env) error) *reconciletest.Case {
 	return c
 }
 
-// world is a case with these objects.
+// world returns a case with these objects.
 func world(run func(env *reconciletest.Env) error, objects ...string) *reconciletest.Case {
 	c := &reconciletest.Case{
 		Run: run,
@@ -133,8 +132,10 @@ func world(run func(env *reconciletest.Env) error, objects ...string) *reconcile
 	return c
 }
 
-// Options let a slow watch be slower than the controller waits for its cache,
-// ten seconds. Old MachineSets, which others delete, are not made again.
+// Options returns options in which a slow watch is slower than the ten seconds
+// for which the controller waits for its cache. Old MachineSets that other
+// clients delete are not recreated. S // a name by chance is in all of them ==>
+// // each contains a random name
 func Options(known ...string) *reconciletest.Options {
 	return &reconciletest.Options{Budget: time.Hour, Lag: 15 * time.Second, SkipDrift: true, KnownFindings: known}
 }

@@ -74,7 +74,8 @@ func (a *all) pair(tests ...string) (string, error) {
 		count(bug.Lines), fixed.Version, plan(fixed)), nil
 }
 
-// plan returns how much of its plan an exploration tried that found nothing.
+// plan describes how much of its plan an exploration without a finding has
+// tried.
 func plan(r *results.Result) string {
 	text := fmt.Sprintf("%s of %s", count(r.Tried), count(r.Planned))
 	if r.Pairs > 0 {
@@ -89,7 +90,7 @@ func plan(r *results.Result) string {
 	return text + "; " + seconds(r.Elapsed) + " s"
 }
 
-// findings returns those of the tables since it was called last, as they come out.
+// findings returns the findings of the tables since its last call, as text.
 func (a *all) findings() string {
 	var b strings.Builder
 	for _, r := range a.pending {
@@ -99,7 +100,7 @@ func (a *all) findings() string {
 	return strings.TrimSuffix(b.String(), "\n\n")
 }
 
-// finding returns that of one test, as it comes out.
+// finding returns the finding of one test, as text.
 func (a *all) finding(test string) (string, error) {
 	r, err := a.one(true, test)
 	if err != nil {
@@ -140,8 +141,8 @@ func (a *all) total() string {
 	return fmt.Sprintf("%d explorations in %s, with %s of processor time", len(a.order), minutes(elapsed), minutes(used))
 }
 
-// perRun returns the least and the most processor time of a run, by
-// explorations that found nothing: they made nothing smaller.
+// perRun returns the least and the most processor time of a run. It uses only
+// explorations without a finding, because the others also shrink a failure.
 func (a *all) perRun() string {
 	least, most := math.Inf(1), 0.0
 	for _, r := range a.order {
@@ -164,7 +165,8 @@ func count(n int) string {
 	return text
 }
 
-// seconds writes two digits, or all before the point.
+// seconds formats a number with two digits, or more if there are more before
+// the point.
 func seconds(s float64) string {
 	if s < 10 {
 		return strconv.FormatFloat(s, 'f', 1, 64)

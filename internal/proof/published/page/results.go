@@ -21,9 +21,9 @@ type all struct {
 	pending []*results.Result
 }
 
-// read reads results.
+// read parses results.
 //
-// Errors: name the file, its line, and the way out.
+// Errors: they name the file, its line, and a remedy.
 func read(text []byte, file string) (*all, error) {
 	a := &all{file: file, shown: map[*results.Result]bool{}}
 	seen := map[string]bool{}
@@ -55,7 +55,7 @@ func read(text []byte, file string) (*all, error) {
 	return a, nil
 }
 
-// decode reads one line of JSON, whose fields are all known.
+// decode parses one line of JSON. An unknown field is an error.
 func decode(line string, into any) error {
 	d := json.NewDecoder(strings.NewReader(line))
 	d.DisallowUnknownFields()
@@ -79,8 +79,7 @@ func (a *all) of(test string) []*results.Result {
 	return found
 }
 
-// one returns the result of a test, or of two tests, in which something was
-// found, or not.
+// one returns the result of a test, or of two tests, with or without a finding.
 func (a *all) one(failed bool, tests ...string) (*results.Result, error) {
 	var found []*results.Result
 	for _, test := range tests {

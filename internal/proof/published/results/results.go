@@ -15,8 +15,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// Variable is the environment variable with the absolute path of the file that
-// [Search] adds to. Without it nothing is kept.
+// Variable is the environment variable with the absolute path of the file to
+// which [Search] adds results. If it is empty, results are not stored.
 const Variable = "PROOF_RESULTS"
 
 // Result is one exploration, a line of JSON in the file. Its times are in seconds.
@@ -29,31 +29,30 @@ type Result struct {
 	Version string `json:"version"`
 	// Calls is the number of calls in the run without faults.
 	Calls int `json:"calls"`
-	// Runs are all, Tried of Planned those with a single deviation, Pairs those
-	// with two.
+	// Runs is the number of all runs. Tried of Planned runs have a single
+	// deviation, and Pairs have two.
 	Runs    int `json:"runs"`
 	Planned int `json:"planned"`
 	Tried   int `json:"tried"`
 	Pairs   int `json:"pairs"`
-	// Known are the runs with a finding that the test leaves out.
+	// Known is the number of runs with a finding that the test accepts.
 	Known int `json:"known"`
 	// Ended reports whether the exploration ended before its budget was used up.
 	Ended     bool    `json:"ended"`
 	Elapsed   float64 `json:"elapsed"`
 	Processor float64 `json:"processor"`
-	// Oracle found Failure, with Lines of trace. They are empty if nothing was
-	// found.
+	// Oracle is the oracle that found Failure, and Lines is the length of the
+	// trace. They are empty without a finding.
 	Oracle  string `json:"oracle,omitempty"`
 	Lines   int    `json:"lines,omitempty"`
 	Failure string `json:"failure,omitempty"`
 }
 
-// Deviations is how many runs with deviations there were.
+// Deviations returns the number of runs with deviations.
 func (r *Result) Deviations() int { return r.Tried + r.Pairs }
 
-// Search explores a case like [reconciletest.Search], and keeps the result.
-// controller is a function of the module that the case is about, and o has a
-// Budget.
+// Search explores a case as [reconciletest.Search] does, and stores the result.
+// controller is a function of the module under test, and o has a Budget.
 func Search(
 	t *testing.T, controller any, c *reconciletest.Case, o *reconciletest.Options,
 ) *reconciletest.Report {
@@ -72,7 +71,7 @@ func Search(
 	return r
 }
 
-// keep adds a line to the file of results, if there is one.
+// keep adds a line to the file of results, if the variable is set.
 func keep(t *testing.T, r *Result) {
 	t.Helper()
 	name := os.Getenv(Variable)
@@ -96,7 +95,7 @@ func keep(t *testing.T, r *Result) {
 	}
 }
 
-// versionOf is the module and its version in the name of a file.
+// versionOf matches the module and its version in the name of a file.
 var versionOf = regexp.MustCompile(`([^/@]+)@(v[0-9][^/]*)`)
 
 // Version returns the module and the version of a function. It reads them from
