@@ -31,9 +31,10 @@ func main() {
 	root := flag.String("root", ".", "`directory` of the repository")
 	program := flag.String("program", "bin/gameday-mirror", "the built examples/mirror, a `file`")
 	out := flag.String("out", "", "`file` to write the page to")
+	drawn := flag.String("picture", "", "`file` to draw the dashboard to, with what Prometheus has seen")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	err := play(ctx, *root, *program, *out, flag.Args())
+	err := play(ctx, *root, *program, *out, *drawn, flag.Args())
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "gameday:", err)
@@ -41,8 +42,9 @@ func main() {
 	}
 }
 
-// play plays the incidents with these names, or all.
-func play(ctx context.Context, root, program, out string, only []string) (err error) {
+// play plays the incidents with these names, or all. It writes the page to out,
+// and the picture to drawn, unless these are empty.
+func play(ctx context.Context, root, program, out, drawn string, only []string) (err error) {
 	w, err := open(ctx, root, program)
 	if err != nil {
 		return err
@@ -52,23 +54,37 @@ func play(ctx context.Context, root, program, out string, only []string) (err er
 		return err
 	}
 	var seen []report
+	var spans []span
+	opened := time.Now()
 	for _, i := range incidents {
 		if len(only) > 0 && !slices.Contains(only, i.name) {
 			continue
 		}
+		began := time.Now()
 		r, err := w.play(ctx, i)
 		if err != nil {
 			return fmt.Errorf("%s: %w", i.name, err)
 		}
+		spans = append(spans, span{i.name, began, time.Now()})
 		fmt.Printf("%+v\n", r)
-		if seen = append(seen, r); out == "" {
-			continue
-		}
-		if err := os.WriteFile(out, []byte(page(seen)), 0o644); err != nil { //nolint:gosec // a document
+		seen = append(seen, r)
+		if err := save(out, page(seen)); err != nil {
 			return err
 		}
 	}
-	return nil
+	if drawn == "" {
+		return nil
+	}
+	picture, err := w.picture(ctx, opened, spans)
+	return errors.Join(err, save(drawn, picture))
+}
+
+// save writes a document, unless its name is empty.
+func save(file, text string) error {
+	if file == "" {
+		return nil
+	}
+	return os.WriteFile(file, []byte(text), 0o644) //nolint:gosec // a document
 }
 
 // report contains the observations during one incident.

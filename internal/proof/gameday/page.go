@@ -25,7 +25,10 @@ func page(seen []report) string {
 			cell(r.page), r.healed.Round(time.Second))
 	}
 	b.WriteString("\n\"After\" counts from the moment at which it breaks; \"well again\" from the moment at which a person " +
-		"mends it until each copy has a new value, both replicas are ready and no alert fires.\n")
+		"mends it until each copy has a new value, both replicas are ready and no alert fires. One node that " +
+		"does not come back is silent, because the other replica takes over: its Pod is the Deployment's to replace. The clock is " +
+		"not changed: a proxy shows the replicas a certificate of next year, which is what a clock that is behind sees. A slow " +
+		"server and a connection that swallows packets are made by the same proxy, and the full disk by etcd's own alarm.\n")
 	return b.String()
 }
 
@@ -35,7 +38,7 @@ var varying = regexp.MustCompile(`127\.0\.0\.1:\d+|\?\w+=[^"]*`)
 
 // cell returns a text as a cell of a table.
 func cell(text string) string {
-	const most = 220
+	const most = 320
 	text = varying.ReplaceAllString(text, "…")
 	if len(text) > most {
 		text = strings.ToValidUTF8(text[:most], "") + " …"

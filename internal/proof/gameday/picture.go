@@ -1,0 +1,225 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"html"
+	"math"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// panel is a panel of examples/monitoring/dashboard.json.
+type panel struct {
+	Title, Type string
+	GridPos     struct{ H, W, X, Y int }
+	Targets     []struct{ Expr, LegendFormat string }
+	FieldConfig struct{ Defaults struct{ Unit string } }
+}
+
+// series is one line of a panel.
+type series struct {
+	name   string
+	points []point
+}
+
+type point struct {
+	at    time.Time
+	value float64
+}
+
+// span is the time of an incident.
+type span struct {
+	name        string
+	from, until time.Time
+}
+
+// step is the time between two points.
+const step = 5 * time.Second
+
+// picture draws the panels of the dashboard with the answers of Prometheus to
+// their queries, and marks the incidents.
+func (w *world) picture(ctx context.Context, from time.Time, spans []span) (string, error) {
+	text, err := os.ReadFile(filepath.Join(w.root, "examples", "monitoring", "dashboard.json"))
+	if err != nil {
+		return "", err
+	}
+	var dashboard struct{ Panels []panel }
+	if err := json.Unmarshal(text, &dashboard); err != nil {
+		return "", err
+	}
+	c := &canvas{from: from, until: time.Now(), spans: spans}
+	for _, p := range dashboard.Panels {
+		var all []series
+		for _, target := range p.Targets {
+			found, err := w.query(ctx, target.Expr, target.LegendFormat, c.from, c.until)
+			if err != nil {
+				return "", fmt.Errorf("panel %q: %w", p.Title, err)
+			}
+			all = append(all, found...)
+		}
+		c.panel(p, all)
+	}
+	return c.svg(), nil
+}
+
+// query asks Prometheus for the series of one query in that time.
+func (w *world) query(ctx context.Context, expr, legend string, from, until time.Time) ([]series, error) {
+	expr = strings.NewReplacer("$namespace", ".*", "$__rate_interval", "30s").Replace(expr)
+	text, err := get(ctx, "http://"+w.prometheus.address+"/api/v1/query_range?"+url.Values{
+		"query": {expr}, "step": {step.String()}, "start": {from.Format(time.RFC3339)}, "end": {until.Format(time.RFC3339)},
+	}.Encode())
+	var answer struct {
+		Error string
+		Data  struct {
+			Result []struct {
+				Metric map[string]string
+				Values [][2]any
+			}
+		}
+	}
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &answer)
+	}
+	if err != nil || answer.Error != "" {
+		return nil, fmt.Errorf("querying %s: %s: %w", expr, answer.Error, err)
+	}
+	var all []series
+	for _, r := range answer.Data.Result {
+		s := series{name: label.ReplaceAllStringFunc(legend, func(text string) string { return r.Metric[strings.Trim(text, "{} ")] })}
+		for _, v := range r.Values {
+			at, _ := v[0].(float64)
+			text, _ := v[1].(string)
+			if value, err := strconv.ParseFloat(text, 64); err == nil && !math.IsNaN(value) && !math.IsInf(value, 0) {
+				s.points = append(s.points, point{time.UnixMilli(int64(at * 1000)), value})
+			}
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// label is a label in a legend.
+var label = regexp.MustCompile(`\{\{[^}]*\}\}`)
+
+// A canvas is the picture as far as it is drawn. The grid has 24 columns.
+type canvas struct {
+	from, until time.Time
+	spans       []span
+	body        strings.Builder
+	bottom      int
+}
+
+const (
+	column, row = 50, 24 // pixels of the grid
+	top         = 30     // pixels above the grid
+)
+
+var colors = []string{"#1f77b4", "#d62728", "#2ca02c", "#ff7f0e", "#9467bd", "#8c564b", "#e377c2", "#17becf"}
+
+func (c *canvas) text(x, y int, class, text string) {
+	fmt.Fprintf(&c.body, "<text x=\"%d\" y=\"%d\" class=%q>%s</text>\n", x, y, class, html.EscapeString(text))
+}
+
+func (c *canvas) panel(p panel, all []series) {
+	x, y, width, height := p.GridPos.X*column, top+p.GridPos.Y*row, p.GridPos.W*column, p.GridPos.H*row
+	c.bottom = max(c.bottom, y+height)
+	if p.Type == "row" {
+		c.text(x+6, y+17, "row", p.Title)
+		return
+	}
+	fmt.Fprintf(&c.body, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" class=\"panel\"/>\n", x+3, y+2, width-6, height-4)
+	c.text(x+10, y+17, "title", p.Title)
+	all = slices.DeleteFunc(all, func(s series) bool { return len(s.points) == 0 })
+	if p.Type == "stat" {
+		c.stat(x+10, y+38, all)
+		return
+	}
+	const legend = 15 // pixels of a line
+	lines := min(len(all), 5)
+	c.graph(box{x + 48, y + 26, width - 60, height - 36 - legend*lines}, p.FieldConfig.Defaults.Unit, all)
+	for i, s := range all[:lines] {
+		name := s.name
+		if i == lines-1 && len(all) > lines {
+			name += fmt.Sprintf(", and %d more", len(all)-lines)
+		}
+		at := y + height - 8 - legend*(lines-1-i)
+		fmt.Fprintf(&c.body, "<rect x=\"%d\" y=\"%d\" width=\"10\" height=\"3\" fill=%q/>\n", x+12, at-5, colors[i%len(colors)])
+		c.text(x+27, at, "small", name)
+	}
+}
+
+// stat shows the largest value that each series had, and its last.
+func (c *canvas) stat(x, y int, all []series) {
+	if len(all) == 0 {
+		c.text(x, y, "small", "none")
+	}
+	for i, s := range all[:min(len(all), 4)] {
+		most := slices.MaxFunc(s.points, func(a, b point) int { return int(math.Copysign(1, a.value-b.value)) })
+		c.text(x, y+15*i, "small", fmt.Sprintf("%s: at most %s, now %s", s.name, number(most.value), number(s.points[len(s.points)-1].value)))
+	}
+}
+
+type box struct{ x, y, width, height int }
+
+// graph draws lines above the spans of the incidents.
+func (c *canvas) graph(b box, unit string, all []series) {
+	most := 0.0
+	for _, s := range all {
+		for _, p := range s.points {
+			most = max(most, p.value)
+		}
+	}
+	at := func(t time.Time) float64 {
+		return float64(b.x) + float64(b.width)*float64(t.Sub(c.from))/float64(c.until.Sub(c.from))
+	}
+	for _, s := range c.spans {
+		fmt.Fprintf(&c.body, "<rect x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%d\" class=\"span\"><title>%s</title></rect>\n",
+			at(s.from), b.y, at(s.until)-at(s.from), b.height, html.EscapeString(s.name))
+	}
+	fmt.Fprintf(&c.body, "<path d=\"M%d %dV%dH%d\" class=\"axis\"/>\n", b.x, b.y, b.y+b.height, b.x+b.width)
+	c.text(b.x-4, b.y+9, "y", number(most)+units[unit])
+	c.text(b.x-4, b.y+b.height, "y", "0")
+	for i, s := range all {
+		var path strings.Builder
+		for n, p := range s.points {
+			command := "L"
+			if n == 0 || p.at.Sub(s.points[n-1].at) > 2*step {
+				command = "M"
+			}
+			fmt.Fprintf(&path, "%s%.1f %.1f", command, at(p.at), float64(b.y+b.height)-float64(b.height)*p.value/max(most, 1e-9))
+		}
+		fmt.Fprintf(&c.body, "<path d=%q class=\"line\" stroke=%q/>\n", path.String(), colors[i%len(colors)])
+	}
+}
+
+// units are Grafana's names of units.
+var units = map[string]string{"s": " s", "bytes": " B", "ops": "/s", "reqps": "/s"}
+
+func number(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
+
+// svg is the whole picture.
+func (c *canvas) svg() string {
+	var names []string
+	for _, s := range c.spans {
+		names = append(names, s.name)
+	}
+	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" role="img">
+<title>The dashboard</title>
+<style>
+.page { fill: #f4f5f5 } .panel { fill: #fff; stroke: #ddd } .span { fill: #d62728; opacity: .1 } .axis { fill: none; stroke: #999 }
+.line { fill: none; stroke-width: 1.5 } .row { font-size: 14px; font-weight: bold } .title { font-size: 12px; font-weight: bold }
+.small { font-size: 11px } .y { font-size: 10px; text-anchor: end; fill: #555 }
+</style>
+<rect width="100%%" height="100%%" class="page"/>
+<text x="6" y="20" class="title">%s in %s; red: %s</text>
+%s</svg>
+`, 24*column, c.bottom+6, "Two replicas", c.until.Sub(c.from).Round(time.Second), html.EscapeString(strings.Join(names, ", ")), c.body.String())
+}
