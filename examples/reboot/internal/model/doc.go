@@ -17,5 +17,9 @@
 //     run of the model prints its seed for the flag -seed.
 //   - With the build tag mutate, an overlay removes each safeguard from the
 //     sources, one at a time. Then a named invariant must break: in an
-//     exploration, or in the model if no single fault breaks it.
+//     exploration, in the model if no single fault breaks it, or in worlds of the
+//     whole operator if it is about time. For example, I13 breaks without the
+//     time after which an agent counts as dead.
+//   - The worlds of the whole operator have no schedule: two controllers, an agent
+//     for each node, and machines with clocks of their own do what they like.
 package model

@@ -4,8 +4,8 @@ import (
 	"github.com/homeostat/homeostat/internal/test/overlay"
 )
 
-// patient are the safeguards about time and the outside world, which the worlds
-// of the whole operator find, or a test of one package.
+// patient returns the safeguards about time and the outside world. The worlds of
+// the whole operator find them, or a test of one package does.
 func patient() []safeguard {
 	const agentRules, progress = "rules/agent.go", "rules/progress.go"
 	return []safeguard{
@@ -37,20 +37,21 @@ func patient() []safeguard {
 	}
 }
 
-// nightly has a window that closes while drains are blocked.
+// nightly opens the window for two hours, in which budgets block drains.
 func nightly(w *whole) {
 	w.patchGroup(`{"spec":{"windows":[{"start":"00:00","end":"02:00"}],"drain":{"policy":"wait"}}}`)
 	w.misfortunes = []misfortune{guardedBudget}
 }
 
-// containers are machines whose boot id stays.
+// containers gives every machine a boot id that stays, as in a container.
 func containers(w *whole) {
 	for _, name := range w.names {
 		w.hulls[name].blind, w.judge.monitor.blind[name] = true, true
 	}
 }
 
-// silence is what agents answer that have died, or never begun.
+// silence lets agents die while budgets block their drains. The agent of one node
+// never starts.
 func silence(w *whole) {
 	w.patchGroup(`{"spec":{"windows":null,"drain":{"policy":"wait","timeoutSeconds":60}}}`)
 	w.budget("guarded", 0, true)
@@ -58,7 +59,7 @@ func silence(w *whole) {
 	w.traits[w.names[0]].noAgent = true
 }
 
-// loops go through a file that each boot creates.
+// loops lets each boot of a machine create the file that requests a reboot.
 func loops(w *whole) {
 	w.patchGroup(`{"spec":{"windows":null,"maxReboots":{"count":1,"hours":24}}}`)
 	for _, name := range w.names {
@@ -66,8 +67,8 @@ func loops(w *whole) {
 	}
 }
 
-// unasked are Pods about which a proxy answers instead of the server, for longer
-// than a drain may take before the machine goes down with them.
+// unasked lets a proxy answer every eviction, so that no Pod is asked to leave,
+// under the policy that reboots with the Pods that are left.
 func unasked(w *whole) {
 	w.patchGroup(`{"spec":{"windows":null,"drain":{"policy":"force","timeoutSeconds":60}}}`)
 	for _, p := range w.proxies {

@@ -22,7 +22,7 @@ type safeguard struct {
 	finder  finder
 }
 
-// finder is what sees the edits; one of its fields is set.
+// finder says what sees the edits. One of its fields is set.
 type finder struct {
 	explored func() *reconciletest.Case // The case of an exploration.
 	modelled func(seed uint64) scenario // The scenario of the model.
@@ -46,10 +46,10 @@ const (
 	reserve = "controller/reserve.go"
 )
 
-// safeguards are all of them.
+// safeguards returns all safeguards.
 func safeguards() []safeguard { return slices.Concat(steady(), patient()) }
 
-// steady are the safeguards that explorations and the model find.
+// steady returns the safeguards that explorations and the model find.
 func steady() []safeguard {
 	return []safeguard{
 		{"the agent's lock on the node that it accepts", agentUnlocked("return protocol.Accept(n, progress)\n\t}"), "I7", explored(meddling)},

@@ -229,7 +229,8 @@ const (
 	cordoned
 )
 
-// allMisfortunes has the death of an agent twice, as it is that frequent.
+// allMisfortunes returns the misfortunes of a usual world. An agent dies twice as
+// often as anything else happens.
 func allMisfortunes() []misfortune {
 	return []misfortune{
 		refuses, inhibits, ignores, hangs, clockSet, agentDies, agentDies, controllerDies, controllersDie, proxyLies,
@@ -237,7 +238,7 @@ func allMisfortunes() []misfortune {
 	}
 }
 
-// misfortune happens to one node, or to the cluster.
+// misfortune lets one misfortune happen, to one node or to the cluster.
 func (w *whole) misfortune() {
 	name := pick(w, w.names...)
 	h, now := w.hulls[name], time.Now()
