@@ -38,9 +38,11 @@ func TestE2EMetricsAreServedOverTLSToThoseWhoMayGetThem(t *testing.T) {
 		g.Expect(err).NotTo(HaveOccurred())
 		return config
 	}
-	program := account("program",
-		rbacv1.PolicyRule{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}},
-		rbacv1.PolicyRule{APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"subjectaccessreviews"}, Verbs: []string{"create"}})
+	creates := func(group, resource string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: []string{"create"}}
+	}
+	program := account("program", creates("authentication.k8s.io", "tokenreviews"),
+		creates("authorization.k8s.io", "subjectaccessreviews"))
 	scraper := account("scraper", rbacv1.PolicyRule{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}})
 	stranger := account("stranger")
 
@@ -85,7 +87,9 @@ func TestE2EMetricsAreServedOverTLSToThoseWhoMayGetThem(t *testing.T) {
 	}
 	g.Eventually(func() string { _, body := scrape("https", scraper.BearerToken); return body }, 2*time.Minute).
 		Should(ContainSubstring("go_goroutines"))
-	for token, want := range map[string]int{stranger.BearerToken: http.StatusForbidden, "": http.StatusUnauthorized, "odd": http.StatusUnauthorized} {
+	for token, want := range map[string]int{
+		stranger.BearerToken: http.StatusForbidden, "": http.StatusUnauthorized, "odd": http.StatusUnauthorized,
+	} {
 		status, body := scrape("https", token)
 		g.Expect(status).To(Equal(want), body)
 		g.Expect(body).NotTo(ContainSubstring("go_goroutines"))

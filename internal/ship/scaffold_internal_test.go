@@ -14,14 +14,18 @@ func TestKustomizeBuildsANewOperator(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	command := exec.CommandContext(t.Context(), "go", "run", ".", "-group=example.com", "-kind=Widget", "-dir="+folder, "-replace="+checkout)
+	command := exec.CommandContext(t.Context(), "go", "run", ".",
+		"-group=example.com", "-kind=Widget", "-dir="+folder, "-replace="+checkout)
 	command.Dir = filepath.Join(root, "operator", "new")
 	if out, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	for config, wants := range map[string][]string{
-		"config":     {"kind: Deployment\n"},
-		"monitoring": {"kind: Deployment\n", "kind: PodMonitor\n", "kind: PrometheusRule\n", "grafana_dashboard: \"1\"\n", "dashboard.json: |"},
+		"config": {"kind: Deployment\n"},
+		"monitoring": {
+			"kind: Deployment\n", "kind: PodMonitor\n", "kind: PrometheusRule\n",
+			"grafana_dashboard: \"1\"\n", "dashboard.json: |",
+		},
 	} {
 		text, err := render(filepath.Join(folder, config))
 		if err != nil {

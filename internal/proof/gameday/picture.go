@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -93,7 +94,9 @@ func (w *world) query(ctx context.Context, expr, legend string, from, until time
 	}
 	var all []series
 	for _, r := range answer.Data.Result {
-		s := series{name: label.ReplaceAllStringFunc(legend, func(text string) string { return r.Metric[strings.Trim(text, "{} ")] })}
+		s := series{name: label.ReplaceAllStringFunc(legend, func(text string) string {
+			return r.Metric[strings.Trim(text, "{} ")]
+		})}
 		for _, v := range r.Values {
 			at, _ := v[0].(float64)
 			text, _ := v[1].(string)
@@ -135,7 +138,8 @@ func (c *canvas) panel(p panel, all []series) {
 		c.text(x+6, y+17, "row", p.Title)
 		return
 	}
-	fmt.Fprintf(&c.body, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" class=\"panel\"/>\n", x+3, y+2, width-6, height-4)
+	fmt.Fprintf(&c.body, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" class=\"panel\"/>\n",
+		x+3, y+2, width-6, height-4)
 	c.text(x+10, y+17, "title", p.Title)
 	all = slices.DeleteFunc(all, func(s series) bool { return len(s.points) == 0 })
 	if p.Type == "stat" {
@@ -151,7 +155,8 @@ func (c *canvas) panel(p panel, all []series) {
 			name += fmt.Sprintf(", and %d more", len(all)-lines)
 		}
 		at := y + height - 8 - legend*(lines-1-i)
-		fmt.Fprintf(&c.body, "<rect x=\"%d\" y=\"%d\" width=\"10\" height=\"3\" fill=%q/>\n", x+12, at-5, colors[i%len(colors)])
+		fmt.Fprintf(&c.body, "<rect x=\"%d\" y=\"%d\" width=\"10\" height=\"3\" fill=%q/>\n",
+			x+12, at-5, colors[i%len(colors)])
 		c.text(x+27, at, "small", name)
 	}
 }
@@ -162,8 +167,9 @@ func (c *canvas) stat(x, y int, all []series) {
 		c.text(x, y, "small", "none")
 	}
 	for i, s := range all[:min(len(all), 4)] {
-		most := slices.MaxFunc(s.points, func(a, b point) int { return int(math.Copysign(1, a.value-b.value)) })
-		c.text(x, y+15*i, "small", fmt.Sprintf("%s: at most %s, now %s", s.name, number(most.value), number(s.points[len(s.points)-1].value)))
+		most := slices.MaxFunc(s.points, func(a, b point) int { return cmp.Compare(a.value, b.value) })
+		last := s.points[len(s.points)-1]
+		c.text(x, y+15*i, "small", fmt.Sprintf("%s: at most %s, now %s", s.name, number(most.value), number(last.value)))
 	}
 }
 
@@ -194,7 +200,8 @@ func (c *canvas) graph(b box, unit string, all []series) {
 			if n == 0 || p.at.Sub(s.points[n-1].at) > 2*step {
 				command = "M"
 			}
-			fmt.Fprintf(&path, "%s%.1f %.1f", command, at(p.at), float64(b.y+b.height)-float64(b.height)*p.value/max(most, 1e-9))
+			height := float64(b.height) * p.value / max(most, 1e-9)
+			fmt.Fprintf(&path, "%s%.1f %.1f", command, at(p.at), float64(b.y+b.height)-height)
 		}
 		fmt.Fprintf(&c.body, "<path d=%q class=\"line\" stroke=%q/>\n", path.String(), colors[i%len(colors)])
 	}
@@ -205,21 +212,23 @@ var units = map[string]string{"s": " s", "bytes": " B", "ops": "/s", "reqps": "/
 
 func number(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
 
-// svg is the whole picture.
+// svg returns the whole picture.
 func (c *canvas) svg() string {
 	var names []string
 	for _, s := range c.spans {
 		names = append(names, s.name)
 	}
+	title := fmt.Sprintf("Two replicas in %s; red: %s", c.until.Sub(c.from).Round(time.Second), strings.Join(names, ", "))
 	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" role="img">
 <title>The dashboard</title>
 <style>
-.page { fill: #f4f5f5 } .panel { fill: #fff; stroke: #ddd } .span { fill: #d62728; opacity: .1 } .axis { fill: none; stroke: #999 }
-.line { fill: none; stroke-width: 1.5 } .row { font-size: 14px; font-weight: bold } .title { font-size: 12px; font-weight: bold }
-.small { font-size: 11px } .y { font-size: 10px; text-anchor: end; fill: #555 }
+.page { fill: #f4f5f5 } .panel { fill: #fff; stroke: #ddd } .span { fill: #d62728; opacity: .1 }
+.axis { fill: none; stroke: #999 } .line { fill: none; stroke-width: 1.5 } .row { font-size: 14px; font-weight: bold }
+.title { font-size: 12px; font-weight: bold } .small { font-size: 11px }
+.y { font-size: 10px; text-anchor: end; fill: #555 }
 </style>
 <rect width="100%%" height="100%%" class="page"/>
-<text x="6" y="20" class="title">%s in %s; red: %s</text>
+<text x="6" y="20" class="title">%s</text>
 %s</svg>
-`, 24*column, c.bottom+6, "Two replicas", c.until.Sub(c.from).Round(time.Second), html.EscapeString(strings.Join(names, ", ")), c.body.String())
+`, 24*column, c.bottom+6, html.EscapeString(title), c.body.String())
 }

@@ -160,7 +160,8 @@ func early(host string) (*tls.Certificate, error) {
 	}
 	from := time.Now().AddDate(1, 0, 0)
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: from, NotAfter: from.AddDate(1, 0, 0), IPAddresses: []net.IP{net.ParseIP(host)},
+		SerialNumber: big.NewInt(1), NotBefore: from, NotAfter: from.AddDate(1, 0, 0),
+		IPAddresses: []net.IP{net.ParseIP(host)},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
