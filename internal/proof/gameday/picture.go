@@ -187,8 +187,8 @@ func (c *canvas) graph(b box, unit string, all []series) {
 		return float64(b.x) + float64(b.width)*float64(t.Sub(c.from))/float64(c.until.Sub(c.from))
 	}
 	for _, s := range c.spans {
-		fmt.Fprintf(&c.body, "<rect x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%d\" class=\"span\"><title>%s</title></rect>\n",
-			at(s.from), b.y, at(s.until)-at(s.from), b.height, html.EscapeString(s.name))
+		fmt.Fprintf(&c.body, "<rect x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%d\" class=\"span\"/>\n",
+			at(s.from), b.y, at(s.until)-at(s.from), b.height)
 	}
 	fmt.Fprintf(&c.body, "<path d=\"M%d %dV%dH%d\" class=\"axis\"/>\n", b.x, b.y, b.y+b.height, b.x+b.width)
 	c.text(b.x-4, b.y+9, "y", number(most)+units[unit])
