@@ -3,7 +3,6 @@ package apisim
 import (
 	"encoding/base64"
 	"fmt"
-	"reflect"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -51,7 +50,7 @@ func encodeTyped(r *Resource, obj object) (object, error) {
 	if typed, err = throughStorage(r, typed); err != nil {
 		return nil, err
 	}
-	knownDefaults().apply(reflect.ValueOf(typed)) // for the fields that storage omits in a template
+	typeRules().SetDefaults(typed) // for the fields that storage omits in a template
 	if obj, err = runtime.DefaultUnstructuredConverter.ToUnstructured(typed); err != nil {
 		return nil, apierrors.NewInternalError(fmt.Errorf("encoding a %s: %w", r.Kind, err))
 	}
@@ -119,18 +118,4 @@ func sealSecret(obj object) {
 	if text(obj, "type") == "" {
 		obj["type"] = "Opaque"
 	}
-}
-
-func empty(v any) bool {
-	switch t := v.(type) {
-	case nil:
-		return true
-	case object:
-		return len(t) == 0
-	case []any:
-		return len(t) == 0
-	case string:
-		return t == ""
-	}
-	return false
 }

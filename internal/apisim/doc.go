@@ -13,6 +13,7 @@
 //	   gate: the call parks ◀── Scheduler.Step(action, fault) ◀── Policy (Benign, Random, a test's own)
 //	       ▼
 //	   Server: tables, one resourceVersion, history ──▶ OnCommit hooks (invariants after every write)
+//	       │   (package rules: defaults, required and immutable fields of the built-in kinds)
 //	       ▼
 //	   watches: each event waits for its delivery by the Scheduler
 //

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/homeostat/homeostat/internal/apisim/rules"
 )
 
 // object is decoded JSON with integers kept as int64.
@@ -85,32 +87,6 @@ func decode(body []byte) (object, error) {
 
 func clone(obj object) object { return runtime.DeepCopyJSON(obj) }
 
-// metaOf returns the object's metadata. It adds empty metadata if the object
-// has none.
-func metaOf(obj object) object {
-	m, ok := obj["metadata"].(object)
-	if !ok {
-		m = object{}
-		obj["metadata"] = m
-	}
-	return m
-}
-
-func text(m object, field string) string {
-	s, _ := m[field].(string)
-	return s
-}
-
-func number(m object, field string) int64 {
-	switch n := m[field].(type) {
-	case int64:
-		return n
-	case float64:
-		return int64(n)
-	}
-	return 0
-}
-
 func labelsOf(meta object) labels.Set {
 	m, ok := meta["labels"].(object)
 	if !ok {
@@ -149,3 +125,12 @@ func carry(dst, src object, fields ...string) {
 }
 
 func sameJSON(a, b object) bool { return reflect.DeepEqual(a, b) }
+
+// Short names for what package rules reads of an object.
+
+func metaOf(obj object) object            { return rules.Meta(obj) }
+func text(m object, field string) string  { return rules.Text(m, field) }
+func number(m object, field string) int64 { return rules.Number(m, field) }
+func asObject(v any) object               { return rules.Object(v) }
+func find(obj object, path string) any    { return rules.Find(obj, path) }
+func empty(v any) bool                    { return rules.Empty(v) }

@@ -2,6 +2,8 @@ package apisim
 
 import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/homeostat/homeostat/internal/apisim/rules"
 )
 
 // Definitions are custom resources that a user's test can pass on without
@@ -46,7 +48,7 @@ type builtin struct {
 	fixedGeneration bool           // the generation is always 1
 	review          bool           // is answered and not stored; supports only create
 	statusOnPayload map[string]any // the initial status of a new object
-	rules           rules
+	rules           rules.Rules
 }
 
 // GVR returns the group, version and resource.

@@ -5,10 +5,9 @@ import (
 	"reflect"
 
 	"k8s.io/apimachinery/pkg/types"
-)
 
-// onNodes reports whether a type of Service has node ports.
-func onNodes(kind string) bool { return kind == "NodePort" || kind == "LoadBalancer" }
+	"github.com/homeostat/homeostat/internal/apisim/rules"
+)
 
 // allocator counts the addresses and ports that it has given to Services.
 type allocator struct{ addresses, ports int64 }
@@ -30,7 +29,7 @@ func usedBy(services *table, except types.NamespacedName) taken {
 			continue
 		}
 		used.addresses[text(spec, "clusterIP")] = true
-		if !onNodes(text(spec, "type")) {
+		if !rules.OnNodes(text(spec, "type")) {
 			continue
 		}
 		used.ports[number(spec, "healthCheckNodePort")] = true
@@ -61,7 +60,7 @@ func (a *allocator) allocate(spec, oldSpec object, used taken) {
 		a.nodePorts(spec, oldSpec, used)
 		return
 	}
-	if !onNodes(kind) && onNodes(text(oldSpec, "type")) {
+	if !rules.OnNodes(kind) && rules.OnNodes(text(oldSpec, "type")) {
 		deleteUnchanged(spec, oldSpec, "externalTrafficPolicy")
 	}
 	if localOnly(oldSpec) && !localOnly(spec) {
@@ -150,9 +149,9 @@ func (a *allocator) nodePorts(spec, oldSpec object, used taken) {
 		known := oldPorts[text(p, "name")]
 		switch {
 		case p == nil:
-		case !onNodes(kind) && onNodes(text(oldSpec, "type")) && reflect.DeepEqual(p["nodePort"], known):
+		case !rules.OnNodes(kind) && rules.OnNodes(text(oldSpec, "type")) && reflect.DeepEqual(p["nodePort"], known):
 			delete(p, "nodePort")
-		case !onNodes(kind) || number(p, "nodePort") != 0 || spec["allocateLoadBalancerNodePorts"] == false:
+		case !rules.OnNodes(kind) || number(p, "nodePort") != 0 || spec["allocateLoadBalancerNodePorts"] == false:
 		case known != nil && !given[number(oldPorts, text(p, "name"))]:
 			p["nodePort"] = known
 		default:

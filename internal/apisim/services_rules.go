@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/homeostat/homeostat/internal/apisim/rules"
 )
 
 // firstNodePort and lastNodePort are the range of a server that is started with
@@ -93,7 +95,7 @@ func misplaced(spec, oldSpec object) field.ErrorList {
 		return slices.Concat(misplacedPorts(spec, oldSpec), misplacedHealth(spec, oldSpec))
 	case len(list) > 0 && list[0] != address, len(list) > 1 && len(list) > len(elements(spec, "ipFamilies")):
 		return field.ErrorList{field.Invalid(clusterIPs, list, "must begin with clusterIP, and have one of each family")}
-	case address == "None" && onNodes(kind):
+	case address == "None" && rules.OnNodes(kind):
 		return field.ErrorList{field.Invalid(clusterIPs.Index(0), address, "may not be set to 'None'")}
 	case address != "" && address != "None" && (err != nil || !ip.Is4()):
 		return field.ErrorList{field.Invalid(clusterIPs.Index(0), address, "must be a valid IPv4 address")}
@@ -136,12 +138,12 @@ func misplacedPorts(spec, oldSpec object) field.ErrorList {
 	for i, v := range elements(spec, "ports") {
 		p, path := asObject(v), field.NewPath("spec", "ports").Index(i).Child("nodePort")
 		port := number(p, "nodePort")
-		kept := onNodes(text(oldSpec, "type")) && reflect.DeepEqual(p["nodePort"], oldPorts[text(p, "name")])
+		kept := rules.OnNodes(text(oldSpec, "type")) && reflect.DeepEqual(p["nodePort"], oldPorts[text(p, "name")])
 		switch {
 		case port == 0:
 		case port < 0 || port > 65535:
 			errs = append(errs, field.Invalid(path, port, "must be between 1 and 65535, inclusive"))
-		case !onNodes(text(spec, "type")) && !kept:
+		case !rules.OnNodes(text(spec, "type")) && !kept:
 			errs = append(errs, field.Forbidden(path, "may not be used when `type` is 'ClusterIP'"))
 		}
 	}
@@ -156,7 +158,7 @@ func doubled(spec object, update bool) error {
 		p, path := asObject(v), field.NewPath("spec", "ports").Index(i).Child("nodePort")
 		port := number(p, "nodePort")
 		key := fmt.Sprintf("{%s %d}", cmp.Or(text(p, "protocol"), "TCP"), port)
-		switch onNodes := onNodes(text(spec, "type")); {
+		switch onNodes := rules.OnNodes(text(spec, "type")); {
 		case port == 0 || !seen[key]:
 		case onNodes && update:
 			return &apierrors.StatusError{ErrStatus: metav1.Status{
@@ -237,7 +239,7 @@ func unavailable(spec, oldSpec object, used taken, dry bool) field.ErrorList {
 			return field.ErrorList{field.Invalid(path, address, "provided IP is already allocated")}
 		}
 	}
-	if !onNodes(text(spec, "type")) {
+	if !rules.OnNodes(text(spec, "type")) {
 		return nil
 	}
 	oldPorts, newPorts := map[int64]bool{0: true}, map[int64]bool{}

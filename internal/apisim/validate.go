@@ -4,12 +4,16 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/homeostat/homeostat/internal/apisim/rules"
 )
 
 // validNew checks a new object against the rules for metadata, and against the
@@ -24,7 +28,7 @@ func (x *exchange) validNew(obj object) error {
 		errs = append(errs, x.t.res.Schema.Validate(obj, nil, "")...)
 	}
 	if x.t.res.builtin.typed && len(errs) == 0 && !x.s.opts.Incomplete {
-		if rule := x.t.res.builtin.rules.create; rule != nil {
+		if rule := x.t.res.builtin.rules.Create; rule != nil {
 			errs = rule(obj)
 		}
 		errs = append(errs, inspect(&x.t.res, obj)...)
@@ -47,7 +51,7 @@ func (x *exchange) validUpdate(obj, old object) error {
 	if x.t.res.Schema != nil {
 		errs = append(errs, x.t.res.Schema.Validate(obj, old, x.r.Subresource)...)
 	}
-	if rule := x.t.res.builtin.rules.update; rule != nil && x.r.Subresource == "" {
+	if rule := x.t.res.builtin.rules.Update; rule != nil && x.r.Subresource == "" {
 		errs = append(errs, rule(obj, old)...)
 	}
 	if x.t.res.builtin.typed && x.r.Subresource == "" {
@@ -119,9 +123,36 @@ func metaWithVersion(m object, rv string) object {
 	return result
 }
 
-// rules are the server's checks of a built-in kind beyond its metadata. Each
-// may be nil.
-type rules struct {
-	create func(obj object) field.ErrorList
-	update func(obj, old object) field.ErrorList
+// typeRules are the defaults and the checks of the types of all built-in kinds.
+var typeRules = sync.OnceValue(func() *rules.Types {
+	var types []reflect.Type
+	for _, r := range Builtin() {
+		if typed, err := scheme.Scheme.New(r.gvk()); err == nil {
+			types = append(types, reflect.TypeOf(typed).Elem())
+		}
+	}
+	return rules.New(types)
+})
+
+// inspect checks a whole object of a built-in kind.
+func inspect(r *Resource, obj object) field.ErrorList {
+	typed, err := scheme.Scheme.New(r.gvk())
+	if err != nil {
+		return nil
+	}
+	return typeRules().Check(reflect.TypeOf(typed).Elem(), obj)
+}
+
+// inspectUpdate checks an object if more than its status has changed and it was
+// valid before. An object that was loaded, or is older than a rule, may stay
+// invalid.
+func inspectUpdate(r *Resource, obj, old object) field.ErrorList {
+	if !specChanged(r, old, obj) {
+		return nil
+	}
+	errs := inspect(r, obj)
+	if len(errs) > 0 && len(inspect(r, old)) > 0 {
+		return nil
+	}
+	return errs
 }

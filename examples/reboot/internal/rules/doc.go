@@ -18,6 +18,23 @@
 //   - [Reserve] chooses the nodes for free slots, oldest request first.
 //   - [Report] explains why nodes are not rebooting.
 //
+// Five sets of words occur in the arguments and results:
+//
+//	words                    where they are                                        example
+//	keys of annotations      package protocol; administrator, controller and       reboot-now
+//	                         agent write them to the node
+//	fields of the ledger     api.Slot, api.Waiting; the controller writes them     status.slots[].epoch
+//	                         to the status of the group
+//	steps                    AgentStep, ProgressStep, SlotStep; a rule returns     grant
+//	                         them, and they are not stored
+//	states of a node         StateGranted and others; kubectl reboot shows them    Granted
+//	                         to people
+//	conditions of a group    ConditionStuck and others, with reasons; people       Waiting
+//	                         and alerts read them in the status of the group
+//
+// For example, the step "grant" writes the key reboot-now, and the state of the
+// node is then Granted. In the diagram, the arrows are steps.
+//
 // The rules are safe only if their arguments are fresh enough. Package controller
 // describes how fresh each one must be.
 package rules

@@ -1,4 +1,4 @@
-package apisim
+package rules
 
 import (
 	"encoding/json"
@@ -17,31 +17,31 @@ import (
 
 // createRules check the required fields of a new object.
 var createRules = map[string]func(obj object) field.ErrorList{
-	"/pods": func(obj object) field.ErrorList { return podSpec(asObject(obj["spec"]), field.NewPath("spec")) },
+	"/pods": func(obj object) field.ErrorList { return podSpec(Object(obj["spec"]), field.NewPath("spec")) },
 	"/replicationcontrollers": func(obj object) field.ErrorList {
-		return podSpec(asObject(find(obj, "spec.template.spec")), pathOf("spec.template.spec"))
+		return podSpec(Object(Find(obj, "spec.template.spec")), pathOf("spec.template.spec"))
 	},
 	"batch/jobs": func(obj object) field.ErrorList {
-		if m := asObject(find(obj, "spec.selector.matchLabels")); find(obj, "spec.manualSelector") != true &&
+		if m := Object(Find(obj, "spec.selector.matchLabels")); Find(obj, "spec.manualSelector") != true &&
 			m["batch.kubernetes.io/controller-uid"] == nil {
 			return field.ErrorList{
 				field.Invalid(pathOf("spec.selector"), nil, "`selector` not auto-generated"),
 				field.Invalid(pathOf("spec.template.metadata.labels"), nil, "`selector` does not match template `labels`"),
 			}
 		}
-		return jobTemplate(asObject(find(obj, "spec.template.spec")), pathOf("spec.template.spec"))
+		return jobTemplate(Object(Find(obj, "spec.template.spec")), pathOf("spec.template.spec"))
 	},
 	"batch/cronjobs": func(obj object) field.ErrorList {
 		errs := required(obj, "spec.schedule")
 		const most = 52 // the Job's name has eleven more letters
-		if name := text(metaOf(obj), "name"); len(name) > most {
+		if name := Text(Meta(obj), "name"); len(name) > most {
 			errs = append(errs, field.Invalid(pathOf("metadata.name"), name, "must be no more than 52 characters"))
 		}
 		return errs
 	},
 	"/persistentvolumeclaims": func(obj object) field.ErrorList {
 		errs := required(obj, "spec.accessModes")
-		if find(obj, "spec.resources.requests.storage") == nil {
+		if Find(obj, "spec.resources.requests.storage") == nil {
 			errs = append(errs, field.Required(pathOf("spec.resources").Key("storage"), ""))
 		}
 		return errs
@@ -53,7 +53,7 @@ var createRules = map[string]func(obj object) field.ErrorList{
 	"node.k8s.io/runtimeclasses":    func(obj object) field.ErrorList { return required(obj, "handler") },
 	"autoscaling/horizontalpodautoscalers": func(obj object) field.ErrorList {
 		errs := required(obj, "spec.scaleTargetRef.kind", "spec.scaleTargetRef.name")
-		n, _ := find(obj, "spec.maxReplicas").(int64)
+		n, _ := Find(obj, "spec.maxReplicas").(int64)
 		if n == 0 {
 			errs = append(errs, field.Required(pathOf("spec.maxReplicas"), ""))
 		}
@@ -77,7 +77,7 @@ var alwaysRules = map[string]func(obj object) field.ErrorList{
 	},
 	"coordination.k8s.io/leases": func(obj object) field.ErrorList {
 		errs := counts("spec.leaseTransitions")(obj)
-		if n, set := find(obj, "spec.leaseDurationSeconds").(int64); set && n <= 0 {
+		if n, set := Find(obj, "spec.leaseDurationSeconds").(int64); set && n <= 0 {
 			errs = append(errs, field.Invalid(pathOf("spec.leaseDurationSeconds"), n, "must be greater than 0"))
 		}
 		return errs
@@ -91,7 +91,7 @@ var alwaysRules = map[string]func(obj object) field.ErrorList{
 	rbac + "/roles":               policyRules, rbac + "/clusterroles": policyRules,
 	"apps/controllerrevisions": counts("revision"),
 	"policy/poddisruptionbudgets": func(obj object) field.ErrorList {
-		if find(obj, "spec.minAvailable") != nil && find(obj, "spec.maxUnavailable") != nil {
+		if Find(obj, "spec.minAvailable") != nil && Find(obj, "spec.maxUnavailable") != nil {
 			return field.ErrorList{field.Invalid(field.NewPath("spec"), nil,
 				"minAvailable and maxUnavailable cannot be both set")}
 		}
@@ -100,9 +100,9 @@ var alwaysRules = map[string]func(obj object) field.ErrorList{
 }
 
 func service(obj object) field.ErrorList {
-	spec, path := asObject(obj["spec"]), field.NewPath("spec", "ports")
+	spec, path := Object(obj["spec"]), field.NewPath("spec", "ports")
 	types := []string{"", "ClusterIP", "NodePort", "LoadBalancer", "ExternalName"}
-	if kind := text(spec, "type"); !slices.Contains(types, kind) {
+	if kind := Text(spec, "type"); !slices.Contains(types, kind) {
 		return field.ErrorList{field.NotSupported(pathOf("spec.type"), kind, types[1:])}
 	}
 	ports, _ := spec["ports"].([]any)
@@ -111,14 +111,14 @@ func service(obj object) field.ErrorList {
 	}
 	var errs field.ErrorList
 	for i, v := range ports {
-		p := asObject(v)
-		if n := number(p, "port"); n < 1 || n > 65535 {
+		p := Object(v)
+		if n := Number(p, "port"); n < 1 || n > 65535 {
 			errs = append(errs, field.Invalid(path.Index(i).Child("port"), n, "must be between 1 and 65535, inclusive"))
 		}
 		if n, ok := p["targetPort"].(int64); ok && (n < 1 || n > 65535) {
 			errs = append(errs, field.Invalid(path.Index(i).Child("targetPort"), n, "must be between 1 and 65535, inclusive"))
 		}
-		if len(ports) > 1 && text(p, "name") == "" {
+		if len(ports) > 1 && Text(p, "name") == "" {
 			errs = append(errs, field.Required(path.Index(i).Child("name"), ""))
 		}
 	}
@@ -126,16 +126,16 @@ func service(obj object) field.ErrorList {
 }
 
 func ingress(obj object) field.ErrorList {
-	rules, _ := find(obj, "spec.rules").([]any)
-	if len(rules) == 0 && find(obj, "spec.defaultBackend") == nil {
+	rules, _ := Find(obj, "spec.rules").([]any)
+	if len(rules) == 0 && Find(obj, "spec.defaultBackend") == nil {
 		return field.ErrorList{field.Invalid(field.NewPath("spec"), nil,
 			"either `defaultBackend` or `rules` must be specified")}
 	}
 	var errs field.ErrorList
 	for i, rule := range rules {
-		paths, _ := find(asObject(rule), "http.paths").([]any)
+		paths, _ := Find(Object(rule), "http.paths").([]any)
 		for j, p := range paths {
-			if text(asObject(p), "pathType") == "" {
+			if Text(Object(p), "pathType") == "" {
 				errs = append(errs, field.Required(field.NewPath("spec", "rules").Index(i).Child("http", "paths").
 					Index(j).Child("pathType"), "pathType must be specified"))
 			}
@@ -148,7 +148,7 @@ func policyRules(obj object) field.ErrorList {
 	var errs field.ErrorList
 	rules, _ := obj["rules"].([]any)
 	for i, rule := range rules {
-		if verbs, _ := asObject(rule)["verbs"].([]any); len(verbs) == 0 {
+		if verbs, _ := Object(rule)["verbs"].([]any); len(verbs) == 0 {
 			errs = append(errs, field.Required(field.NewPath("rules").Index(i).Child("verbs"), ""))
 		}
 	}
@@ -157,8 +157,8 @@ func policyRules(obj object) field.ErrorList {
 
 // prolonged refuses a later deadline of a Pod.
 func prolonged(obj, old object) field.ErrorList {
-	oldDeadline, wasSet := find(old, "spec.activeDeadlineSeconds").(int64)
-	deadline, set := find(obj, "spec.activeDeadlineSeconds").(int64)
+	oldDeadline, wasSet := Find(old, "spec.activeDeadlineSeconds").(int64)
+	deadline, set := Find(obj, "spec.activeDeadlineSeconds").(int64)
 	if wasSet && (!set || deadline > oldDeadline) {
 		return field.ErrorList{field.Invalid(pathOf("spec.activeDeadlineSeconds"), deadline,
 			"must be less than or equal to previous value")}
@@ -168,14 +168,14 @@ func prolonged(obj, old object) field.ErrorList {
 
 // tolerated refuses to remove a toleration from a Pod.
 func tolerated(obj, old object) field.ErrorList {
-	tolerations, _ := find(obj, "spec.tolerations").([]any)
-	oldTolerations, _ := find(old, "spec.tolerations").([]any)
+	tolerations, _ := Find(obj, "spec.tolerations").([]any)
+	oldTolerations, _ := Find(old, "spec.tolerations").([]any)
 	for _, t := range oldTolerations {
-		if tolerates(asObject(t), corev1.TaintNodeNotReady) || tolerates(asObject(t), corev1.TaintNodeUnreachable) {
+		if Tolerates(Object(t), corev1.TaintNodeNotReady) || Tolerates(Object(t), corev1.TaintNodeUnreachable) {
 			continue // the real server adds these again
 		}
 		if !slices.ContainsFunc(tolerations, func(v any) bool {
-			kept, had := maps.Clone(asObject(v)), maps.Clone(asObject(t))
+			kept, had := maps.Clone(Object(v)), maps.Clone(Object(t))
 			delete(kept, "tolerationSeconds")
 			delete(had, "tolerationSeconds")
 			return reflect.DeepEqual(kept, had)
@@ -191,7 +191,7 @@ func counts(paths ...string) func(obj object) field.ErrorList {
 	return func(obj object) field.ErrorList {
 		var errs field.ErrorList
 		for _, p := range paths {
-			if n, _ := find(obj, p).(int64); n < 0 {
+			if n, _ := Find(obj, p).(int64); n < 0 {
 				errs = append(errs, field.Invalid(pathOf(p), n, "must be greater than or equal to 0"))
 			}
 		}
@@ -202,7 +202,7 @@ func counts(paths ...string) func(obj object) field.ErrorList {
 func required(obj object, paths ...string) field.ErrorList {
 	var errs field.ErrorList
 	for _, p := range paths {
-		if empty(find(obj, p)) {
+		if Empty(Find(obj, p)) {
 			errs = append(errs, field.Required(pathOf(p), ""))
 		}
 	}
@@ -215,7 +215,7 @@ func dataKeys(obj object) field.ErrorList {
 	var errs field.ErrorList
 	size := 0
 	for _, f := range []string{"data", "binaryData"} {
-		for k, v := range asObject(obj[f]) {
+		for k, v := range Object(obj[f]) {
 			s, _ := v.(string)
 			size += len(s)
 			if k == "" || len(k) > 253 || strings.Trim(k, keyLetters) != "" || k == "." || strings.HasPrefix(k, "..") {
@@ -224,8 +224,8 @@ func dataKeys(obj object) field.ErrorList {
 			}
 		}
 	}
-	for k := range asObject(obj["binaryData"]) {
-		if _, duplicate := asObject(obj["data"])[k]; duplicate {
+	for k := range Object(obj["binaryData"]) {
+		if _, duplicate := Object(obj["data"])[k]; duplicate {
 			errs = append(errs, field.Invalid(field.NewPath("data").Key(k), k, "duplicate of key present in binaryData"))
 		}
 	}
@@ -240,7 +240,7 @@ const keyLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 
 func roleRef(obj object) field.ErrorList {
 	errs := required(obj, "roleRef.name")
-	if kind := find(obj, "roleRef.kind"); kind != "Role" && kind != "ClusterRole" || kind == "Role" &&
+	if kind := Find(obj, "roleRef.kind"); kind != "Role" && kind != "ClusterRole" || kind == "Role" &&
 		obj["kind"] == "ClusterRoleBinding" {
 		errs = append(errs, field.NotSupported(pathOf("roleRef.kind"), kind, []string{"Role", "ClusterRole"}))
 	}
@@ -267,11 +267,11 @@ func podSpec(spec object, path *field.Path) field.ErrorList {
 	names, volumes := map[string]bool{}, []string{}
 	mountable, _ := spec["volumes"].([]any)
 	for _, v := range mountable {
-		volumes = append(volumes, text(asObject(v), "name"))
+		volumes = append(volumes, Text(Object(v), "name"))
 	}
 	for i, v := range list {
-		c := asObject(v)
-		name := text(c, "name")
+		c := Object(v)
+		name := Text(c, "name")
 		if name == "" {
 			errs = append(errs, field.Required(path.Index(i).Child("name"), ""))
 		} else if faults := validation.IsDNS1123Label(name); len(faults) > 0 {
@@ -282,11 +282,11 @@ func podSpec(spec object, path *field.Path) field.ErrorList {
 		names[name] = true
 		mounts, _ := c["volumeMounts"].([]any)
 		for j, v := range mounts {
-			if volume := text(asObject(v), "name"); !slices.Contains(volumes, volume) {
+			if volume := Text(Object(v), "name"); !slices.Contains(volumes, volume) {
 				errs = append(errs, field.NotFound(path.Index(i).Child("volumeMounts").Index(j).Child("name"), volume))
 			}
 		}
-		if text(c, "image") == "" {
+		if Text(c, "image") == "" {
 			errs = append(errs, field.Required(path.Index(i).Child("image"), ""))
 		}
 	}
@@ -297,14 +297,14 @@ func podSpec(spec object, path *field.Path) field.ErrorList {
 func selected(obj object) field.ErrorList {
 	var errs field.ErrorList
 	var selector metav1.LabelSelector
-	raw, _ := json.Marshal(find(obj, "spec.selector"))
-	if find(obj, "spec.selector") == nil {
+	raw, _ := json.Marshal(Find(obj, "spec.selector"))
+	if Find(obj, "spec.selector") == nil {
 		errs = append(errs, field.Required(pathOf("spec.selector"), ""),
 			field.Invalid(pathOf("spec.template.metadata.labels"), nil, "`selector` does not match template `labels`"))
 	} else if json.Unmarshal(raw, &selector) == nil {
 		s, err := metav1.LabelSelectorAsSelector(&selector)
 		marks := labels.Set{}
-		for k, v := range asObject(find(obj, "spec.template.metadata.labels")) {
+		for k, v := range Object(Find(obj, "spec.template.metadata.labels")) {
 			marks[k] = fmt.Sprint(v)
 		}
 		switch {
@@ -323,8 +323,14 @@ func workload(obj object) field.ErrorList {
 	path := pathOf("spec.template.spec")
 	errs := counts("spec.replicas", "spec.minReadySeconds", "spec.revisionHistoryLimit")(obj)
 	errs = append(errs, selected(obj)...)
-	if p := find(obj, "spec.template.spec.restartPolicy"); p != nil && p != "Always" {
+	if p := Find(obj, "spec.template.spec.restartPolicy"); p != nil && p != "Always" {
 		errs = append(errs, field.NotSupported(path.Child("restartPolicy"), p, []string{"Always"}))
 	}
-	return append(errs, podSpec(asObject(find(obj, path.String())), path)...)
+	return append(errs, podSpec(Object(Find(obj, path.String())), path)...)
+}
+
+// Tolerates reports whether a toleration is for a taint that evicts Pods.
+func Tolerates(toleration object, taint string) bool {
+	key, effect := Text(toleration, "key"), Text(toleration, "effect")
+	return (key == taint || key == "") && (effect == "NoExecute" || effect == "")
 }

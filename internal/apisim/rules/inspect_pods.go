@@ -1,4 +1,4 @@
-package apisim
+package rules
 
 import (
 	"math"
@@ -21,7 +21,7 @@ func (insp *inspectors) values() {
 		corev1.PersistentVolumeReclaimRecycle)
 	enum(insp, corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem)
 	check[corev1.VolumeResourceRequirements](insp, func(o object, path *field.Path) field.ErrorList {
-		if q, err := resource.ParseQuantity(text(asObject(o["requests"]), "storage")); err == nil && q.Sign() <= 0 {
+		if q, err := resource.ParseQuantity(Text(Object(o["requests"]), "storage")); err == nil && q.Sign() <= 0 {
 			return field.ErrorList{field.Invalid(path.Key("storage"), q.String(), "must be greater than zero")}
 		}
 		return nil
@@ -38,7 +38,7 @@ func (insp *inspectors) pods() {
 		return append(errs, initContainers(o, path)...)
 	})
 	check[corev1.ContainerPort](insp, func(o object, path *field.Path) field.ErrorList {
-		switch n := number(o, "containerPort"); {
+		switch n := Number(o, "containerPort"); {
 		case n == 0:
 			return field.ErrorList{field.Required(path.Child("containerPort"), "")}
 		case n < 1 || n > 65535:
@@ -74,18 +74,18 @@ func initContainers(spec object, path *field.Path) field.ErrorList {
 	used := map[string]bool{}
 	containers, _ := spec["containers"].([]any)
 	for _, c := range containers {
-		used[text(asObject(c), "name")] = true
+		used[Text(Object(c), "name")] = true
 	}
 	var errs field.ErrorList
 	list, _ := spec["initContainers"].([]any)
 	for i, v := range list {
 		place := path.Child("initContainers").Index(i)
-		if name := text(asObject(v), "name"); used[name] {
+		if name := Text(Object(v), "name"); used[name] {
 			errs = append(errs, field.Duplicate(place.Child("name"), name))
 		} else {
 			used[name] = true
 		}
-		errs = append(errs, requireFields(asObject(v), place, "name", "image")...)
+		errs = append(errs, requireFields(Object(v), place, "name", "image")...)
 	}
 	return errs
 }
@@ -112,18 +112,18 @@ func handler(o object, path *field.Path) field.ErrorList {
 // requirements requires that the requests of a container are within its limits.
 func requirements(o object, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	limits, requests := asObject(o["limits"]), asObject(o["requests"])
+	limits, requests := Object(o["limits"]), Object(o["requests"])
 	for _, part := range []string{"limits", "requests"} {
-		for name := range asObject(o[part]) {
-			if q, err := resource.ParseQuantity(text(asObject(o[part]), name)); err == nil && q.Sign() < 0 {
+		for name := range Object(o[part]) {
+			if q, err := resource.ParseQuantity(Text(Object(o[part]), name)); err == nil && q.Sign() < 0 {
 				errs = append(errs, field.Invalid(path.Child(part).Key(name), q.String(),
 					"must be greater than or equal to 0"))
 			}
 		}
 	}
 	for name := range requests {
-		request, err := resource.ParseQuantity(text(requests, name))
-		limit, err2 := resource.ParseQuantity(text(limits, name))
+		request, err := resource.ParseQuantity(Text(requests, name))
+		limit, err2 := resource.ParseQuantity(Text(limits, name))
 		if err == nil && err2 == nil && request.Cmp(limit) > 0 {
 			errs = append(errs, field.Invalid(path.Child("requests"), request.String(),
 				"must be less than or equal to "+name+" limit of "+limit.String()))

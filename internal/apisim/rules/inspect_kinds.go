@@ -1,4 +1,4 @@
-package apisim
+package rules
 
 import (
 	"cmp"
@@ -26,7 +26,7 @@ func (insp *inspectors) workloads() {
 	check[appsv1.DeploymentSpec](insp, func(o object, path *field.Path) field.ErrorList {
 		errs := forbidDeadline(o, path)
 		deadline, ok := o["progressDeadlineSeconds"].(int64)
-		if ok && deadline <= number(o, "minReadySeconds") {
+		if ok && deadline <= Number(o, "minReadySeconds") {
 			errs = append(errs, field.Invalid(path.Child("progressDeadlineSeconds"), deadline,
 				"must be greater than minReadySeconds"))
 		}
@@ -34,7 +34,7 @@ func (insp *inspectors) workloads() {
 	})
 	check[appsv1.DeploymentStrategy](insp, func(o object, path *field.Path) field.ErrorList {
 		rolling := path.Child("rollingUpdate")
-		switch t := text(o, "type"); {
+		switch t := Text(o, "type"); {
 		case t == "Recreate" && o["rollingUpdate"] != nil:
 			return field.ErrorList{field.Forbidden(rolling, "may not be specified when strategy `type` is 'Recreate'")}
 		case t != "" && t != "Recreate" && t != "RollingUpdate":
@@ -49,18 +49,18 @@ func (insp *inspectors) workloads() {
 	check[appsv1.DaemonSetSpec](insp, forbidDeadline)
 	check[appsv1.StatefulSetSpec](insp, func(o object, path *field.Path) field.ErrorList {
 		errs := forbidDeadline(o, path)
-		if p := text(o, "podManagementPolicy"); !slices.Contains([]string{"", "OrderedReady", "Parallel"}, p) {
+		if p := Text(o, "podManagementPolicy"); !slices.Contains([]string{"", "OrderedReady", "Parallel"}, p) {
 			errs = append(errs, field.Invalid(path.Child("podManagementPolicy"), p,
 				"must be 'OrderedReady' or 'Parallel'"))
 		}
-		u := text(asObject(o["updateStrategy"]), "type")
+		u := Text(Object(o["updateStrategy"]), "type")
 		if !slices.Contains([]string{"", "RollingUpdate", "OnDelete"}, u) {
 			errs = append(errs, field.Invalid(path.Child("updateStrategy"), u, "must be 'RollingUpdate' or 'OnDelete'"))
 		}
 		return errs
 	})
 	check[appsv1.DaemonSetUpdateStrategy](insp, func(o object, path *field.Path) field.ErrorList {
-		if text(o, "type") == "RollingUpdate" && zeroRollingUpdate(o, "maxSurge") && zeroRollingUpdate(o, "maxUnavailable") {
+		if Text(o, "type") == "RollingUpdate" && zeroRollingUpdate(o, "maxSurge") && zeroRollingUpdate(o, "maxUnavailable") {
 			return field.ErrorList{field.Required(path.Child("rollingUpdate", "maxUnavailable"),
 				"cannot be 0 when maxSurge is 0")}
 		}
@@ -77,7 +77,7 @@ func (insp *inspectors) workloads() {
 // forbidDeadline refuses a deadline for the Pods of a workload that keeps them
 // running.
 func forbidDeadline(o object, path *field.Path) field.ErrorList {
-	if find(o, "template.spec.activeDeadlineSeconds") == nil {
+	if Find(o, "template.spec.activeDeadlineSeconds") == nil {
 		return nil
 	}
 	return field.ErrorList{field.Forbidden(path.Child("template", "spec", "activeDeadlineSeconds"), "must not be set")}
@@ -86,13 +86,13 @@ func forbidDeadline(o object, path *field.Path) field.ErrorList {
 // zeroRollingUpdate reports whether a number or percentage of a rolling update
 // is zero.
 func zeroRollingUpdate(o object, name string) bool {
-	v := asObject(o["rollingUpdate"])[name]
+	v := Object(o["rollingUpdate"])[name]
 	return v == int64(0) || v == "0" || v == "0%"
 }
 
 func cronJob(o object, path *field.Path) field.ErrorList {
 	errs := atLeast(o, path, 0, "startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit")
-	if s := text(o, "schedule"); s != "" {
+	if s := Text(o, "schedule"); s != "" {
 		if fault := scheduleFault(s); fault != "" {
 			errs = append(errs, field.Invalid(path.Child("schedule"), s, fault))
 		}
@@ -105,7 +105,7 @@ func cronJob(o object, path *field.Path) field.ErrorList {
 		}
 	}
 	template := path.Child("jobTemplate", "spec", "template", "spec")
-	return append(errs, jobTemplate(asObject(find(o, "jobTemplate.spec.template.spec")), template)...)
+	return append(errs, jobTemplate(Object(Find(o, "jobTemplate.spec.template.spec")), template)...)
 }
 
 // scheduleFault returns the fault of a cron schedule, or "" if it is valid.
@@ -176,14 +176,14 @@ func (insp *inspectors) network() {
 	enum(insp, networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress)
 	check[corev1.ServiceSpec](insp, serviceSpec)
 	check[networkingv1.IngressRule](insp, func(o object, path *field.Path) field.ErrorList {
-		host := text(o, "host")
+		host := Text(o, "host")
 		if faults := validation.IsDNS1123Subdomain(strings.TrimPrefix(host, "*.")); host != "" && len(faults) > 0 {
 			return field.ErrorList{field.Invalid(path.Child("host"), host, strings.Join(faults, ", "))}
 		}
 		return nil
 	})
 	check[networkingv1.HTTPIngressPath](insp, func(o object, path *field.Path) field.ErrorList {
-		p, t := text(o, "path"), text(o, "pathType")
+		p, t := Text(o, "path"), Text(o, "pathType")
 		if (t == "Exact" || t == "Prefix") && !strings.HasPrefix(p, "/") {
 			return field.ErrorList{field.Invalid(path.Child("path"), p, "must be an absolute path")}
 		}
@@ -191,8 +191,8 @@ func (insp *inspectors) network() {
 	})
 	check[networkingv1.IngressBackend](insp, backend)
 	check[networkingv1.IPBlock](insp, func(o object, path *field.Path) field.ErrorList {
-		if _, err := netip.ParsePrefix(text(o, "cidr")); err != nil {
-			return field.ErrorList{field.Invalid(path.Child("cidr"), text(o, "cidr"), "must be a valid CIDR value")}
+		if _, err := netip.ParsePrefix(Text(o, "cidr")); err != nil {
+			return field.ErrorList{field.Invalid(path.Child("cidr"), Text(o, "cidr"), "must be a valid CIDR value")}
 		}
 		return nil
 	})
@@ -201,7 +201,7 @@ func (insp *inspectors) network() {
 // policies registers checks of the other kinds.
 func (insp *inspectors) policies() {
 	check[metav1.LabelSelectorRequirement](insp, func(o object, path *field.Path) field.ErrorList {
-		switch op := text(o, "operator"); op {
+		switch op := Text(o, "operator"); op {
 		case "In", "NotIn", "Exists", "DoesNotExist":
 			return nil
 		default:
@@ -211,7 +211,7 @@ func (insp *inspectors) policies() {
 	check[policyv1.PodDisruptionBudgetSpec](insp, budget)
 	check[autoscalingv2.HorizontalPodAutoscalerSpec](insp, autoscaler)
 	check[autoscalingv2.CrossVersionObjectReference](insp, func(o object, path *field.Path) field.ErrorList {
-		if text(o, "apiVersion") == "" {
+		if Text(o, "apiVersion") == "" {
 			return field.ErrorList{field.Invalid(path.Child("apiVersion"), "", "must specify an API version")}
 		}
 		return nil
@@ -220,13 +220,13 @@ func (insp *inspectors) policies() {
 	check[rbacv1.Subject](insp, func(o object, path *field.Path) field.ErrorList {
 		errs := requireFields(o, path, "name")
 		kinds := []string{rbacv1.ServiceAccountKind, rbacv1.UserKind, rbacv1.GroupKind}
-		if kind := text(o, "kind"); !slices.Contains(kinds, kind) {
+		if kind := Text(o, "kind"); !slices.Contains(kinds, kind) {
 			errs = append(errs, field.NotSupported(path.Child("kind"), kind, kinds))
 		}
 		return errs
 	})
 	check[rbacv1.RoleRef](insp, func(o object, path *field.Path) field.ErrorList {
-		if group := cmp.Or(text(o, "apiGroup"), rbac); group != rbac {
+		if group := cmp.Or(Text(o, "apiGroup"), rbac); group != rbac {
 			return field.ErrorList{field.NotSupported(path.Child("apiGroup"), group, []string{rbac})}
 		}
 		return nil
@@ -239,18 +239,18 @@ func (insp *inspectors) policies() {
 // the ones that it cannot have.
 func serviceSpec(o object, path *field.Path) field.ErrorList {
 	errs := duplicateNames(o["ports"], path.Child("ports"), "name")
-	t := text(o, "type")
-	if t == "ExternalName" && text(o, "externalName") == "" {
+	t := Text(o, "type")
+	if t == "ExternalName" && Text(o, "externalName") == "" {
 		errs = append(errs, field.Required(path.Child("externalName"), ""))
 	}
 	ports, _ := o["ports"].([]any)
 	for i, p := range ports {
-		if n := number(asObject(p), "nodePort"); t == "ClusterIP" && n != 0 {
+		if n := Number(Object(p), "nodePort"); t == "ClusterIP" && n != 0 {
 			errs = append(errs, field.Forbidden(path.Child("ports").Index(i).Child("nodePort"),
 				"may not be used when `type` is 'ClusterIP'"))
 		}
 	}
-	if p := text(o, "externalTrafficPolicy"); p != "" && t == "ClusterIP" && o["externalIPs"] == nil {
+	if p := Text(o, "externalTrafficPolicy"); p != "" && t == "ClusterIP" && o["externalIPs"] == nil {
 		errs = append(errs, field.Invalid(path.Child("externalTrafficPolicy"), p,
 			"may only be set for externally-accessible services"))
 	}
@@ -259,14 +259,14 @@ func serviceSpec(o object, path *field.Path) field.ErrorList {
 
 // backend requires a resource, or a Service with a port.
 func backend(o object, path *field.Path) field.ErrorList {
-	s := asObject(o["service"])
-	switch port := asObject(s["port"]); {
+	s := Object(o["service"])
+	switch port := Object(s["port"]); {
 	case s == nil && o["resource"] == nil:
 		return field.ErrorList{field.Invalid(path, "", "exactly one of service or resource must be set")}
 	case s == nil:
-	case text(s, "name") == "":
+	case Text(s, "name") == "":
 		return field.ErrorList{field.Required(path.Child("service", "name"), "")}
-	case text(port, "name") == "" && number(port, "number") == 0:
+	case Text(port, "name") == "" && Number(port, "number") == 0:
 		return field.ErrorList{field.Required(path, "port name or number is required")}
 	}
 	return nil
@@ -276,9 +276,9 @@ func backend(o object, path *field.Path) field.ErrorList {
 func budget(o object, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, name := range []string{"minAvailable", "maxUnavailable"} {
-		percent, ok := strings.CutSuffix(text(o, name), "%")
+		percent, ok := strings.CutSuffix(Text(o, name), "%")
 		n, err := strconv.Atoi(percent)
-		if number(o, name) < 0 || ok && (err != nil || n > 100) {
+		if Number(o, name) < 0 || ok && (err != nil || n > 100) {
 			errs = append(errs, field.Invalid(path.Child(name), o[name], "must be a number or a percentage up to 100%"))
 		}
 	}
@@ -296,7 +296,7 @@ func autoscaler(o object, path *field.Path) field.ErrorList {
 			errs = append(errs, field.Forbidden(path.Child("metrics"), "must specify at least one Object or External metric"))
 		}
 	}
-	if most := number(o, "maxReplicas"); most < least && most > 0 {
+	if most := Number(o, "maxReplicas"); most < least && most > 0 {
 		errs = append(errs, field.Invalid(path.Child("maxReplicas"), most,
 			"must be greater than or equal to `minReplicas`"))
 	}
@@ -305,12 +305,12 @@ func autoscaler(o object, path *field.Path) field.ErrorList {
 
 // rule requires resources with groups, or URLs.
 func rule(o object, path *field.Path) field.ErrorList {
-	if !empty(o["nonResourceURLs"]) {
+	if !Empty(o["nonResourceURLs"]) {
 		return nil
 	}
 	errs := field.ErrorList{}
 	for _, name := range []string{"apiGroups", "resources"} {
-		if empty(o[name]) && (name != "resources" || !empty(o["apiGroups"])) {
+		if Empty(o[name]) && (name != "resources" || !Empty(o["apiGroups"])) {
 			errs = append(errs, field.Required(path.Child(name), "resource rules must supply at least one"))
 		}
 	}
@@ -321,7 +321,7 @@ func rule(o object, path *field.Path) field.ErrorList {
 func role(o object, _ *field.Path) field.ErrorList {
 	rules, _ := o["rules"].([]any)
 	for i := range rules {
-		if urls := asObject(rules[i])["nonResourceURLs"]; !empty(urls) {
+		if urls := Object(rules[i])["nonResourceURLs"]; !Empty(urls) {
 			return field.ErrorList{field.Invalid(field.NewPath("rules").Index(i).Child("nonResourceURLs"), urls,
 				"namespaced rules cannot apply to non-resource URLs")}
 		}
@@ -337,7 +337,7 @@ func quota(o object, path *field.Path) field.ErrorList {
 		"configmaps", "persistentvolumeclaims", "services.nodeports", "services.loadbalancers",
 	}
 	var errs field.ErrorList
-	for name, v := range asObject(o["hard"]) {
+	for name, v := range Object(o["hard"]) {
 		place := path.Child("hard").Key(name)
 		prefix, _, dotted := strings.Cut(name, ".")
 		qualified := strings.Contains(name, "/") || dotted && (prefix == "requests" || prefix == "limits")

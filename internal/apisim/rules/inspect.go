@@ -1,13 +1,11 @@
-package apisim
+package rules
 
 import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/client-go/kubernetes/scheme"
 )
 
 // inspectors check values in all places where a type of the API occurs in an
@@ -27,8 +25,8 @@ type inspected struct {
 	typ  reflect.Type
 }
 
-// knownInspectors returns the checks of all built-in kinds.
-var knownInspectors = sync.OnceValue(func() *inspectors {
+// newInspectors returns the checks of the values in these types.
+func newInspectors(types []reflect.Type) *inspectors {
 	insp := &inspectors{
 		checks: map[reflect.Type]func(object, *field.Path) field.ErrorList{},
 		enums:  map[reflect.Type][]string{},
@@ -39,13 +37,11 @@ var knownInspectors = sync.OnceValue(func() *inspectors {
 	insp.workloads()
 	insp.network()
 	insp.policies()
-	for _, r := range Builtin() {
-		if typed, err := scheme.Scheme.New(r.gvk()); err == nil {
-			insp.register(reflect.TypeOf(typed).Elem())
-		}
+	for _, t := range types {
+		insp.register(t)
 	}
 	return insp
-})
+}
 
 // check registers f as the check of every T. f is called with the object and
 // its path.
@@ -110,29 +106,6 @@ func (insp *inspectors) errs(t reflect.Type, v any, path *field.Path) field.Erro
 	return errs
 }
 
-// inspect checks a whole object of a built-in kind.
-func inspect(r *Resource, obj object) field.ErrorList {
-	typed, err := scheme.Scheme.New(r.gvk())
-	if err != nil {
-		return nil
-	}
-	return knownInspectors().errs(reflect.TypeOf(typed).Elem(), obj, nil)
-}
-
-// inspectUpdate checks an object if more than its status has changed and it was
-// valid before. An object that was loaded, or is older than a rule, may stay
-// invalid.
-func inspectUpdate(r *Resource, obj, old object) field.ErrorList {
-	if !specChanged(r, old, obj) {
-		return nil
-	}
-	errs := inspect(r, obj)
-	if len(errs) > 0 && len(inspect(r, old)) > 0 {
-		return nil
-	}
-	return errs
-}
-
 // atLeast checks numbers of an object, which may be missing, against a minimum.
 func atLeast(o object, path *field.Path, least int64, names ...string) field.ErrorList {
 	var errs field.ErrorList
@@ -148,7 +121,7 @@ func atLeast(o object, path *field.Path, least int64, names ...string) field.Err
 func requireFields(o object, path *field.Path, names ...string) field.ErrorList {
 	var errs field.ErrorList
 	for _, name := range names {
-		if empty(o[name]) {
+		if Empty(o[name]) {
 			errs = append(errs, field.Required(path.Child(name), ""))
 		}
 	}
@@ -162,7 +135,7 @@ func duplicateNames(list any, path *field.Path, name string) field.ErrorList {
 	seen := map[string]bool{}
 	elements, _ := list.([]any)
 	for i, v := range elements {
-		if s := text(asObject(v), name); s != "" && seen[s] {
+		if s := Text(Object(v), name); s != "" && seen[s] {
 			errs = append(errs, field.Duplicate(path.Index(i).Child(name), s))
 		} else {
 			seen[s] = true

@@ -1,4 +1,4 @@
-package apisim
+package rules
 
 import (
 	"maps"

@@ -1,10 +1,7 @@
-package apisim
+package rules
 
 import (
 	"reflect"
-	"sync"
-
-	"k8s.io/client-go/kubernetes/scheme"
 )
 
 // defaulters set the real server's defaults for fields that a caller omitted.
@@ -17,21 +14,19 @@ type defaulters struct {
 	nested map[reflect.Type][]int // the fields of a struct that contain types with defaults
 }
 
-// knownDefaults returns the defaults of all built-in kinds.
-var knownDefaults = sync.OnceValue(func() *defaulters {
+// newDefaulters returns the defaults of the values in these types.
+func newDefaulters(types []reflect.Type) *defaulters {
 	d := &defaulters{set: map[reflect.Type]func(any){}, nested: map[reflect.Type][]int{}}
 	d.workloads()
 	d.pods()
 	d.volumes()
 	d.network()
 	d.policies()
-	for _, r := range Builtin() {
-		if typed, err := scheme.Scheme.New(r.gvk()); err == nil {
-			d.register(reflect.TypeOf(typed).Elem())
-		}
+	for _, t := range types {
+		d.register(t)
 	}
 	return d
-})
+}
 
 // setter registers the function that sets the defaults of T.
 func setter[T any](d *defaulters, set func(*T)) {

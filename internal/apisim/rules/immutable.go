@@ -1,4 +1,4 @@
-package apisim
+package rules
 
 import (
 	"reflect"
@@ -48,8 +48,8 @@ var specExcept = map[string][]string{
 	"/pods": {"activeDeadlineSeconds", "tolerations", "schedulingGates"},
 }
 
-// rulesOf returns the rules of a built-in kind.
-func rulesOf(group, resource string) rules {
+// Of returns the rules of a built-in kind.
+func Of(group, resource string) Rules {
 	kind := group + "/" + resource
 	checks := []func(obj, old object) field.ErrorList{}
 	if paths := immutables[kind]; paths != nil {
@@ -70,11 +70,11 @@ func rulesOf(group, resource string) rules {
 	case "/pods":
 		checks = append(checks, prolonged, tolerated)
 	}
-	r := rules{create: createRules[kind]}
+	r := Rules{Create: createRules[kind]}
 	always := alwaysRules[kind]
 	if always != nil {
-		createRule := r.create
-		r.create = func(obj object) field.ErrorList {
+		createRule := r.Create
+		r.Create = func(obj object) field.ErrorList {
 			errs := always(obj)
 			if createRule != nil {
 				errs = append(errs, createRule(obj)...)
@@ -89,7 +89,7 @@ func rulesOf(group, resource string) rules {
 		})
 	}
 	if len(checks) > 0 {
-		r.update = func(obj, old object) field.ErrorList {
+		r.Update = func(obj, old object) field.ErrorList {
 			var errs field.ErrorList
 			for _, check := range checks {
 				errs = append(errs, check(obj, old)...)
@@ -98,16 +98,6 @@ func rulesOf(group, resource string) rules {
 		}
 	}
 	return r
-}
-
-// find returns the value at a path such as "spec.selector", or nil.
-func find(obj object, path string) any {
-	var v any = obj
-	for step := range strings.SplitSeq(path, ".") {
-		node, _ := v.(object)
-		v = node[step]
-	}
-	return v
 }
 
 func pathOf(s string) *field.Path {
@@ -126,7 +116,7 @@ func changed(obj, old object, paths []string) field.ErrorList {
 		if !renamed {
 			shown = p
 		}
-		value, oldValue := find(obj, p), find(old, p)
+		value, oldValue := Find(obj, p), Find(old, p)
 		if p == "spec.clusterIP" && (value == nil || oldValue == nil) || reflect.DeepEqual(value, oldValue) {
 			continue
 		}
@@ -142,7 +132,7 @@ func changed(obj, old object, paths []string) field.ErrorList {
 // changedSpec refuses changes of the spec except for the given fields. If
 // images is set, the images of a Pod's containers may change, too.
 func changedSpec(obj, old object, fields []string, images bool) field.ErrorList {
-	newSpec, oldSpec := asObject(obj["spec"]), asObject(old["spec"])
+	newSpec, oldSpec := Object(obj["spec"]), Object(old["spec"])
 	for _, spec := range []object{newSpec, oldSpec} {
 		for k := range spec {
 			if slices.Contains(fields, k) || reflect.DeepEqual(newSpec[k], oldSpec[k]) {
@@ -165,16 +155,11 @@ func changedSpec(obj, old object, fields []string, images bool) field.ErrorList 
 	return nil
 }
 
-func asObject(v any) object {
-	o, _ := v.(object)
-	return o
-}
-
 func sameButImages(a, b any) bool {
 	newList, _ := a.([]any)
 	oldList, _ := b.([]any)
 	return slices.EqualFunc(newList, oldList, func(x, y any) bool {
-		newItem, oldItem := withoutImage(asObject(x)), withoutImage(asObject(y))
+		newItem, oldItem := withoutImage(Object(x)), withoutImage(Object(y))
 		return reflect.DeepEqual(newItem, oldItem)
 	})
 }
@@ -210,12 +195,12 @@ func sealed(obj, old object) field.ErrorList {
 // started, and refuses a new number of completions.
 func changedJob(obj, old object) field.ErrorList {
 	var errs field.ErrorList
-	suspended := find(old, "spec.suspend") == true && find(old, "status.startTime") == nil
-	if !suspended && !reflect.DeepEqual(find(obj, "spec.template"), find(old, "spec.template")) {
+	suspended := Find(old, "spec.suspend") == true && Find(old, "status.startTime") == nil
+	if !suspended && !reflect.DeepEqual(Find(obj, "spec.template"), Find(old, "spec.template")) {
 		errs = append(errs, field.Invalid(pathOf("spec.template"), nil, "field is immutable"))
 	}
-	if n := find(obj, "spec.completions"); n != find(old, "spec.completions") && n == find(obj, "spec.parallelism") &&
-		find(obj, "spec.completionMode") == "Indexed" {
+	if n := Find(obj, "spec.completions"); n != Find(old, "spec.completions") && n == Find(obj, "spec.parallelism") &&
+		Find(obj, "spec.completionMode") == "Indexed" {
 		return errs // both fields of an elastic Indexed Job may change together
 	}
 	return append(errs, changed(obj, old, []string{"spec.completions"})...)
@@ -224,17 +209,17 @@ func changedJob(obj, old object) field.ErrorList {
 // shrunk refuses a claim for less storage, and a change of its resources before
 // it is bound.
 func shrunk(obj, old object) field.ErrorList {
-	oldVolume, newVolume := text(asObject(old["spec"]), "volumeName"), text(asObject(obj["spec"]), "volumeName")
+	oldVolume, newVolume := Text(Object(old["spec"]), "volumeName"), Text(Object(obj["spec"]), "volumeName")
 	if oldVolume != "" && oldVolume != newVolume {
 		return field.ErrorList{field.Forbidden(field.NewPath("spec"), "spec is immutable after creation except "+
 			"resources.requests and volumeAttributesClassName for bound claims")}
 	}
-	if reflect.DeepEqual(find(obj, "spec.resources"), find(old, "spec.resources")) {
+	if reflect.DeepEqual(Find(obj, "spec.resources"), Find(old, "spec.resources")) {
 		return nil
 	}
-	newSize, err := resource.ParseQuantity(text(asObject(find(obj, "spec.resources.requests")), "storage"))
-	oldValue, err2 := resource.ParseQuantity(text(asObject(find(old, "spec.resources.requests")), "storage"))
-	if find(old, "status.phase") == "Bound" && err == nil && err2 == nil {
+	newSize, err := resource.ParseQuantity(Text(Object(Find(obj, "spec.resources.requests")), "storage"))
+	oldValue, err2 := resource.ParseQuantity(Text(Object(Find(old, "spec.resources.requests")), "storage"))
+	if Find(old, "status.phase") == "Bound" && err == nil && err2 == nil {
 		if newSize.Cmp(oldValue) < 0 {
 			return field.ErrorList{field.Forbidden(pathOf("spec.resources.requests.storage"),
 				"field can not be less than previous value")}

@@ -1,4 +1,4 @@
-package apisim
+package rules
 
 import (
 	"encoding/base64"
@@ -19,12 +19,12 @@ var secretKeys = map[corev1.SecretType][]string{
 // typedSecret checks the data of a Secret against its type.
 func typedSecret(obj object) field.ErrorList {
 	var errs field.ErrorList
-	kind, data, path := corev1.SecretType(text(obj, "type")), asObject(obj["data"]), field.NewPath("data")
+	kind, data, path := corev1.SecretType(Text(obj, "type")), Object(obj["data"]), field.NewPath("data")
 	for _, key := range secretKeys[kind] {
 		if _, ok := data[key]; !ok {
 			errs = append(errs, field.Required(path.Key(key), ""))
 		} else if kind == corev1.SecretTypeDockercfg || kind == corev1.SecretTypeDockerConfigJson {
-			raw, err := base64.StdEncoding.DecodeString(text(data, key))
+			raw, err := base64.StdEncoding.DecodeString(Text(data, key))
 			if err == nil && !json.Valid(raw) {
 				errs = append(errs, field.Invalid(path.Key(key), "<secret contents redacted>", "must be JSON"))
 			}
@@ -35,7 +35,7 @@ func typedSecret(obj object) field.ErrorList {
 		errs = append(errs, field.Required(path.Key(user), ""), field.Required(path.Key(password), ""))
 	}
 	name := corev1.ServiceAccountNameKey
-	if marks := asObject(metaOf(obj)["annotations"]); kind == corev1.SecretTypeServiceAccountToken && empty(marks[name]) {
+	if marks := Object(Meta(obj)["annotations"]); kind == corev1.SecretTypeServiceAccountToken && Empty(marks[name]) {
 		errs = append(errs, field.Required(field.NewPath("metadata", "annotations").Key(name), ""))
 	}
 	return errs
@@ -44,8 +44,8 @@ func typedSecret(obj object) field.ErrorList {
 // event requires that an event is about an object in its own namespace, or
 // about a cluster-scoped object if it is in "default".
 func event(obj object) field.ErrorList {
-	m, involved := metaOf(obj), asObject(obj["involvedObject"])
-	namespace, involvedNamespace := text(m, "namespace"), text(involved, "namespace")
+	m, involved := Meta(obj), Object(obj["involvedObject"])
+	namespace, involvedNamespace := Text(m, "namespace"), Text(involved, "namespace")
 	if involvedNamespace != namespace && (involvedNamespace != "" || namespace != "default") {
 		return field.ErrorList{field.Invalid(field.NewPath("involvedObject", "namespace"), involvedNamespace,
 			"does not match event.namespace")}

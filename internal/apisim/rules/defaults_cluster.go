@@ -1,4 +1,4 @@
-package apisim
+package rules
 
 import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -30,7 +30,7 @@ func (d *defaulters) network() {
 		if s.Type != corev1.ServiceTypeExternalName {
 			setDefaultPointer(&s.InternalTrafficPolicy, corev1.ServiceInternalTrafficPolicyCluster)
 		}
-		if onNodes(string(s.Type)) || s.Type == corev1.ServiceTypeClusterIP && len(s.ExternalIPs) > 0 {
+		if OnNodes(string(s.Type)) || s.Type == corev1.ServiceTypeClusterIP && len(s.ExternalIPs) > 0 {
 			setDefault(&s.ExternalTrafficPolicy, corev1.ServiceExternalTrafficPolicyCluster)
 		}
 		if s.Type == corev1.ServiceTypeLoadBalancer {
@@ -114,3 +114,6 @@ func (d *defaulters) policies() {
 	setter(d, func(o *admissionv1.Rule) { setDefaultPointer(&o.Scope, admissionv1.AllScopes) })
 	setter(d, func(o *admissionv1.ServiceReference) { setDefaultPointer(&o.Port, 443) })
 }
+
+// OnNodes reports whether a type of Service has node ports.
+func OnNodes(kind string) bool { return kind == "NodePort" || kind == "LoadBalancer" }

@@ -1,0 +1,65 @@
+package rules
+
+import "strings"
+
+// object is a decoded JSON object.
+type object = map[string]any
+
+// Meta returns the object's metadata. It adds empty metadata if the object
+// has none.
+func Meta(obj object) object {
+	m, ok := obj["metadata"].(object)
+	if !ok {
+		m = object{}
+		obj["metadata"] = m
+	}
+	return m
+}
+
+// Text returns a field that is a string, and "" if it is not one.
+func Text(m object, field string) string {
+	s, _ := m[field].(string)
+	return s
+}
+
+// Number returns a field that is a number, and 0 if it is not one.
+func Number(m object, field string) int64 {
+	switch n := m[field].(type) {
+	case int64:
+		return n
+	case float64:
+		return int64(n)
+	}
+	return 0
+}
+
+// Object returns a value that is a JSON object, and nil if it is not one.
+func Object(v any) object {
+	o, _ := v.(object)
+	return o
+}
+
+// Find returns the value at a path such as "spec.selector", or nil.
+func Find(obj object, path string) any {
+	var v any = obj
+	for step := range strings.SplitSeq(path, ".") {
+		node, _ := v.(object)
+		v = node[step]
+	}
+	return v
+}
+
+// Empty reports whether a value is missing, or is an empty object, list or string.
+func Empty(v any) bool {
+	switch t := v.(type) {
+	case nil:
+		return true
+	case object:
+		return len(t) == 0
+	case []any:
+		return len(t) == 0
+	case string:
+		return t == ""
+	}
+	return false
+}

@@ -1,0 +1,49 @@
+// Package rules has what the simulated API server knows of the built-in kinds,
+// as data where that is possible: the defaults of omitted fields, and what an
+// object of a kind must and must not say. It knows no request and no storage.
+//
+// For example, the defaults of a Deployment say that it has one replica, and its
+// rules say that its selector cannot change.
+//
+//   - defaults_*.go have the defaults, by the Go type of the value.
+//   - inspect_*.go have the checks of a value wherever its Go type occurs.
+//   - required.go has what a new object of a kind needs, and immutable.go what
+//     an update cannot change.
+package rules
+
+import (
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Types are the defaults and the checks of the values in some Go types. It is
+// safe for concurrent use.
+type Types struct {
+	defaults   *defaulters
+	inspectors *inspectors
+}
+
+// New returns the defaults and the checks of the values in these types, which
+// are structs such as corev1.Pod.
+func New(types []reflect.Type) *Types { return &Types{newDefaulters(types), newInspectors(types)} }
+
+// SetDefaults sets the defaults of an object, which is a pointer to a struct of
+// one of the types, and of all values in it.
+func (t *Types) SetDefaults(typed any) { t.defaults.apply(reflect.ValueOf(typed)) }
+
+// Check returns the errors of an object and of all values in it. of is the type
+// of the object.
+func (t *Types) Check(of reflect.Type, obj map[string]any) field.ErrorList {
+	return t.inspectors.errs(of, obj, nil)
+}
+
+// Rules are the server's checks of a built-in kind beyond its metadata. Each
+// may be nil.
+type Rules struct {
+	Create func(obj map[string]any) field.ErrorList
+	Update func(obj, old map[string]any) field.ErrorList
+}
+
+// rbac is the API group of roles and their bindings.
+const rbac = "rbac.authorization.k8s.io"
