@@ -20,7 +20,7 @@ type Program struct {
 	Usage string
 	// Flags adds the program's own flags. They are parsed before Setup is
 	// called. The names of the flags that every program has are taken. Defaults
-	// to no more flags.
+	// to no additional flags.
 	Flags func(*flag.FlagSet)
 	// Needs are permissions that the program checks at its start. If one is
 	// missing, the program exits. A need consists of verbs and a resource. A
@@ -58,11 +58,10 @@ type Program struct {
 	// caches only its own namespaces. member contains the durations from the
 	// flags. Pass it on as [shard.Options].Member. Defaults to [shard.New].
 	Shards func(lease leader.Lease, member leader.Options) (reconcile.Shards, error)
-	// Clusters are more clusters than the first one. Each adds a flag
-	// --<name>-kubeconfig and an entry to [Env.Clusters]. The Lease and the
-	// Events are in the first cluster. Writes to all clusters are fenced. If a
-	// cluster stops answering, /readyz names it but stays 200. Defaults to no
-	// more clusters.
+	// Clusters are additional clusters. Each adds a flag --<name>-kubeconfig
+	// and an entry to [Env.Clusters]. The Lease and the Events are in the first
+	// cluster. Writes to all clusters are fenced. If a cluster stops answering,
+	// /readyz names it but stays 200. Defaults to no additional clusters.
 	Clusters []Cluster
 	// FencingPolicy adds the flag --print-fencing-policy. With the flag, the
 	// program prints an admission policy and exits. By the policy the API

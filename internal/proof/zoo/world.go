@@ -47,7 +47,8 @@ func find(secrets []*corev1.Secret, name string) (*corev1.Secret, bool) {
 	return nil, false
 }
 
-// comeAndGo is the usual world: one App is there, one comes, and goes.
+// comeAndGo is the usual world: one App exists, and another one is created and
+// deleted.
 func comeAndGo() *reconciletest.Case {
 	return &reconciletest.Case{
 		Objects: []runtime.Object{newApp("a")},
