@@ -28,13 +28,9 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// Exit codes. A program that is wrong in itself ends with exitError: no other
-// command line would help.
+// Exit codes. A mistake in the Program itself ends with exitError, because no
+// other command line would avoid it.
 const (
-	// S // Exit codes. A program that is wrong in itself ends with exitError:
-	// no other ==> // Exit codes. A mistake in the Program itself ends with
-	// exitError, because no other S // command line would help. ==> // command
-	// line would avoid it.
 	exitError = 1
 	exitUsage = 2
 )

@@ -27,7 +27,7 @@ var processors = []int{1, 2, 8}
 
 type settings struct {
 	times    int    // runs of each package
-	busy     int    // busy loops beside them
+	busy     int    // busy loops at the same time
 	run      string // as go test -run
 	packages []string
 }
@@ -43,7 +43,7 @@ func main() {
 }
 
 // try runs the tests of all packages in args, and returns an error if a test
-// has failed. S // busy loops beside them ==> // busy loops at the same time
+// has failed.
 func try(ctx context.Context, args []string, out io.Writer) error {
 	var s settings
 	flags := flag.NewFlagSet("chance", flag.ContinueOnError)

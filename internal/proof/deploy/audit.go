@@ -74,7 +74,7 @@ func recordsOf(log, username string) ([]record, error) {
 // permission is one verb on one resource in a role.
 type permission struct {
 	verb, group, resource, name string
-	namespace                   string // empty for all
+	namespace                   string // empty for all namespaces
 }
 
 func (p permission) String() string {
@@ -163,9 +163,7 @@ func split(rules []rbacv1.PolicyRule, namespace string) []permission {
 }
 
 // judge compares the calls of an account with its permissions. An unused
-// permission in seldom is not an error. S namespace                   string //
-// empty for all ==> namespace                   string // empty for all
-// namespaces
+// permission in seldom is not an error.
 func judge(granted []permission, calls []record, seldom map[string]string) (faults, spared []string) {
 	forbidden := map[string]bool{}
 	for _, r := range calls {

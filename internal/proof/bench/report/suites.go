@@ -123,8 +123,7 @@ func keptOf(results, only string) ([]byte, error) {
 }
 
 // without returns results without the results of one package. It keeps the
-// lines that describe the other runs. S // only Linux has it ==> // the file
-// exists only on Linux
+// lines that describe the other runs.
 func without(results []byte, pkg string) []byte {
 	var others []byte
 	drop := false
@@ -170,7 +169,7 @@ func describe(ctx context.Context) (string, error) {
 		"go: " + strings.TrimPrefix(runtime.Version(), "go"),
 		"cores: " + strconv.Itoa(runtime.NumCPU()),
 	}
-	if load, err := os.ReadFile("/proc/loadavg"); err == nil { // only Linux has it
+	if load, err := os.ReadFile("/proc/loadavg"); err == nil { // the file exists only on Linux
 		lines = append(lines, "load: "+strings.Fields(string(load))[0])
 	}
 	if memory, err := os.Open("/proc/meminfo"); err == nil {

@@ -76,7 +76,7 @@ spec:
 // program that runs its controller.
 func Rollout(run func(env *reconciletest.Env) error) *reconciletest.Case {
 	c := world(run, definition, template, cluster, deployment)
-	c.Ignore = []string{ // a name by chance is in all of them
+	c.Ignore = []string{ // each contains a random name
 		"machinesets.cluster.x-k8s.io metadata.name", "machinesets.cluster.x-k8s.io metadata.labels",
 		"machinesets.cluster.x-k8s.io spec.selector", "machinesets.cluster.x-k8s.io spec.template.metadata.labels",
 	}
@@ -134,8 +134,7 @@ func world(run func(env *reconciletest.Env) error, objects ...string) *reconcile
 
 // Options returns options in which a slow watch is slower than the ten seconds
 // for which the controller waits for its cache. Old MachineSets that other
-// clients delete are not recreated. S // a name by chance is in all of them ==>
-// // each contains a random name
+// clients delete are not recreated.
 func Options(known ...string) *reconciletest.Options {
 	return &reconciletest.Options{Budget: time.Hour, Lag: 15 * time.Second, SkipDrift: true, KnownFindings: known}
 }
