@@ -54,6 +54,9 @@ type referenceWorld struct {
 	down   bool // every request is refused
 	// unserved says that the server does not know the kind.
 	unserved bool
+	// answered is called before the answer to a list by a field selector is
+	// returned, if it is not nil.
+	answered func(selector string)
 	// lists with the field selector delayed take delay.
 	delayed string
 	delay   time.Duration
@@ -99,7 +102,7 @@ func (w *referenceWorld) note(next http.RoundTripper) http.RoundTripper {
 		w.calls = append(w.calls, verb+" "+namespace+" "+selector)
 		down := w.down
 		forbidden := selector == "" && w.byName[namespace]
-		unserved, delay := w.unserved, w.delay
+		unserved, delay, answered := w.unserved, w.delay, w.answered
 		if verb != "list" || selector != w.delayed {
 			delay = 0
 		}
@@ -126,7 +129,11 @@ func (w *referenceWorld) note(next http.RoundTripper) http.RoundTripper {
 			_ = json.NewEncoder(answered).Encode(failure(http.StatusForbidden, metav1.StatusReasonForbidden))
 			return answered.Result(), nil
 		}
-		return next.RoundTrip(r)
+		answer, err := next.RoundTrip(r)
+		if answered != nil && verb == "list" {
+			answered(selector)
+		}
+		return answer, err
 	})
 }
 

@@ -239,6 +239,39 @@ func TestARestoredServerIsNoticedByASharedWatch(t *testing.T) {
 	})
 }
 
+// What the shared watch brings while the first list after a restore is under way
+// has a lower resourceVersion than what was received before.
+func TestNothingIsLostWhileAReferenceOfARestoredServerJoinsASharedWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSharing(t, "a", "b", "c", "d", "e")
+		backup := w.server.Version()
+		for range 20 {
+			w.update("b", "lost")
+		}
+		w.hold("f")
+		w.mu.Lock()
+		w.answered = func(selector string) {
+			w.mu.Lock()
+			is := selector == "metadata.name=f" && w.answered != nil
+			if is {
+				w.answered = nil
+			}
+			w.mu.Unlock()
+			if is {
+				w.create("f", "1")
+				<-time.After(time.Second) // the watch brings it
+			}
+		}
+		w.mu.Unlock()
+		w.Expect(w.server.Restore(backup)).To(Succeed())
+		w.settle()
+		lapse(time.Minute)
+		w.Expect(w.answered).To(BeNil())
+		w.Expect(w.value("f")).To(Equal("1"))
+		w.Expect(w.openWatches()).To(Equal(1))
+	})
+}
+
 func TestASharedWatchRunsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		names := []string{"a", "b", "c", "d", "e"}

@@ -115,7 +115,12 @@ func (r *Set) list(
 	}
 	r.options.Counters.Lists.Add(1)
 	rv, delivered = list.GetResourceVersion(), make(chan struct{})
-	return rv, delivered, r.storeList(s, f, found, listed{rv, asked, delivered})
+	restored, err := r.storeList(s, f, found, listed{rv, asked, delivered})
+	if restored && asked.shared != "" && err == nil {
+		// Meanwhile, events of the shared watch may have looked older than what was received.
+		return r.list(ctx, s, f)
+	}
+	return rv, delivered, err
 }
 
 // listing is what was known when a list was asked for.
@@ -143,8 +148,8 @@ func (f *reference) selecting(opts metav1.ListOptions) metav1.ListOptions {
 
 // storeList stores the object that a list has found, and removes the cached one
 // if found is nil. A list that is older than what a watch has brought changes
-// nothing, unless the server was restored from a backup.
-func (r *Set) storeList(s *session, f *reference, found metav1.Object, l listed) error {
+// nothing, unless the server was restored from a backup, which is reported.
+func (r *Set) storeList(s *session, f *reference, found metav1.Object, l listed) (restored bool, err error) {
 	rv, asked := l.rv, l.asked
 	f.storing.Lock()
 	defer f.storing.Unlock()
@@ -152,10 +157,10 @@ func (r *Set) storeList(s *session, f *reference, found metav1.Object, l listed)
 	r.mu.Lock()
 	if f.dropped {
 		r.mu.Unlock()
-		return errNotHeld
+		return false, errNotHeld
 	}
 	isBefore := func(received string) bool { return comparable && rv != "" && versions.Older(rv, received) }
-	restored := isBefore(asked.received)
+	restored = isBefore(asked.received)
 	current := restored || !comparable || !versions.Older(rv, f.received)
 	if current {
 		f.received = rv
@@ -184,14 +189,14 @@ func (r *Set) storeList(s *session, f *reference, found metav1.Object, l listed)
 		r.cache.Forget(f.key)
 	default:
 		if err := f.through.Put(found); err != nil {
-			return err
+			return restored, err
 		}
 	}
 	r.cache.After(func() {
 		r.listed(f, rv, asked, restored)
 		close(l.delivered)
 	})
-	return nil
+	return restored, nil
 }
 
 // listed records that a list at rv has been delivered.
