@@ -55,7 +55,8 @@ func (r *results) writeLost(b *strings.Builder) {
 // explained maps packages to the pages that explain their rows.
 var explained = map[string]string{
 	"queue": "rows.md#queue", "patch": "rows.md#patch", "cache": "rows.md#cache", "loop": "rows.md#loop",
-	"size": "rows.md#size", "ingress": "rows.md#ingress", "mirror": "rows.md#mirror", "scale": "../scaling.md#shards",
+	"size": "rows.md#size", "ingress": "rows.md#ingress", "mirror": "rows.md#mirror", "references": "rows.md#references",
+	"scale":    "../scaling.md#shards",
 	"replicas": "../scaling.md#shards-with-caches-of-their-own",
 }
 

@@ -43,6 +43,7 @@ var suites = []suite{
 	{pkg: "size", benchmarks: "AtRest", time: "1x", count: 1, tags: "e2e"},
 	{pkg: "ingress", benchmarks: ".", time: "1x", count: 3, tags: "e2e"},
 	{pkg: "mirror", benchmarks: ".", time: "1x", count: 1, tags: "e2e"},
+	{pkg: "references", benchmarks: ".", time: "1x", count: 1, tags: "e2e"},
 	{pkg: "replicas", benchmarks: "Replicas", time: "1x", count: 1, tags: "e2e"},
 	{pkg: "scale", test: "TestScale", count: 1},
 }

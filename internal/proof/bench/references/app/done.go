@@ -1,0 +1,48 @@
+package app
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Done prints a line when a number of Apps have been reconciled with all that
+// they refer to.
+type Done struct {
+	Want int
+
+	mu   sync.Mutex // guards what follows
+	keys map[types.NamespacedName]bool
+}
+
+// Add counts an App once.
+func (d *Done) Add(key types.NamespacedName) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.keys == nil {
+		d.keys = map[types.NamespacedName]bool{}
+	}
+	if before := len(d.keys); before < d.Want {
+		d.keys[key] = true
+		if before < len(d.keys) && len(d.keys) == d.Want {
+			fmt.Println("done")
+		}
+	}
+}
+
+// Answer prints, for each line of the standard input, the memory in use after a
+// garbage collection, and the number of goroutines.
+func Answer() {
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		goroutines := runtime.NumGoroutine()
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		fmt.Println(m.HeapInuse+m.StackInuse, goroutines)
+	}
+}
