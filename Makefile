@@ -53,7 +53,8 @@ exact: ## What is counted beside other libraries: sizes, own writes, claims of t
 # How many mutants of each package are tried (MUTANTS=100 for the full score); fewer killed, in percent, are an error.
 MUTANTS = 4
 MUTANTS_KILLED = 60
-MUTATED = ./queue ./reconcile ./names ./leader ./patch ./informer ./internal/diff ./internal/intern
+MUTATED = ./queue ./reconcile ./names ./leader ./patch ./informer ./informer/internal/references \
+  ./informer/internal/itemwise ./internal/diff ./internal/intern
 .PHONY: mutate
 mutate: ## Take each safeguard out, and change the library here and there: tests must see it (MUTANTS=6); part of make check.
 	$(TEST) -tags mutate -run '^TestMutant' -timeout 20m $(call tested,^//go:build mutate)

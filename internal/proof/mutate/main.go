@@ -28,16 +28,22 @@ import (
 // testedBy names the packages whose tests hold a different package's behaviour,
 // too, below the root of the module.
 var testedBy = map[string][]string{
-	"internal/diff":               {"patch"},
-	"informer":                    {"informer/clientgo"},
-	"leader":                      {"leader/shard"},
-	"leader/shard":                {"leader/shard/ranges"},
-	"leader/shard/internal/fleet": {"leader/shard", "leader/shard/ranges"},
-	"leader/shard/internal/plan":  {"leader/shard"},
-	"internal/intern":             {"informer"},
-	"patch":                       {"cluster"},
-	"reconcile":                   {"cluster"},
-	"queue":                       {"queue/workqueue"},
+	"internal/diff":                {"patch"},
+	"informer":                     {"informer/clientgo"},
+	"informer/internal/clients":    {"informer", "informer/clientgo"},
+	"informer/internal/itemwise":   {"informer"},
+	"informer/internal/mutations":  {"informer"},
+	"informer/internal/references": {"informer"},
+	"informer/internal/requests":   {"informer"},
+	"internal/apisim/rules":        {"internal/apisim"},
+	"leader":                       {"leader/shard"},
+	"leader/shard":                 {"leader/shard/ranges"},
+	"leader/shard/internal/fleet":  {"leader/shard", "leader/shard/ranges"},
+	"leader/shard/internal/plan":   {"leader/shard"},
+	"internal/intern":              {"informer"},
+	"patch":                        {"cluster"},
+	"reconcile":                    {"cluster"},
+	"queue":                        {"queue/workqueue"},
 }
 
 type options struct {
