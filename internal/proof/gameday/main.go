@@ -65,7 +65,7 @@ func play(ctx context.Context, root, program, out, drawn string, only []string) 
 		if err != nil {
 			return fmt.Errorf("%s: %w", i.name, err)
 		}
-		spans = append(spans, span{i.name, began, time.Now()})
+		spans = append(spans, span{i.name, began, began.Add(r.after / scale)})
 		fmt.Printf("%+v\n", r)
 		seen = append(seen, r)
 		if err := save(out, page(seen)); err != nil {

@@ -36,7 +36,7 @@ type point struct {
 	value float64
 }
 
-// span is the time of an incident.
+// span is the time until a person mends an incident.
 type span struct {
 	name        string
 	from, until time.Time
@@ -161,15 +161,14 @@ func (c *canvas) panel(p panel, all []series) {
 	}
 }
 
-// stat shows the largest value that each series had, and its last.
+// stat shows the largest value that each series had.
 func (c *canvas) stat(x, y int, all []series) {
 	if len(all) == 0 {
 		c.text(x, y, "small", "none")
 	}
 	for i, s := range all[:min(len(all), 4)] {
 		most := slices.MaxFunc(s.points, func(a, b point) int { return cmp.Compare(a.value, b.value) })
-		last := s.points[len(s.points)-1]
-		c.text(x, y+15*i, "small", fmt.Sprintf("%s: at most %s, now %s", s.name, number(most.value), number(last.value)))
+		c.text(x, y+15*i, "small", fmt.Sprintf("%s: at most %s", cmp.Or(s.name, "all"), number(most.value)))
 	}
 }
 
@@ -186,7 +185,8 @@ func (c *canvas) graph(b box, unit string, all []series) {
 	at := func(t time.Time) float64 {
 		return float64(b.x) + float64(b.width)*float64(t.Sub(c.from))/float64(c.until.Sub(c.from))
 	}
-	for _, s := range c.spans {
+	for n, s := range c.spans {
+		c.text(int(at(s.from))+2, b.y+10, "number", strconv.Itoa(n+1))
 		fmt.Fprintf(&c.body, "<rect x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%d\" class=\"span\"/>\n",
 			at(s.from), b.y, at(s.until)-at(s.from), b.height)
 	}
@@ -210,13 +210,22 @@ func (c *canvas) graph(b box, unit string, all []series) {
 // units are Grafana's names of units.
 var units = map[string]string{"s": " s", "bytes": " B", "ops": "/s", "reqps": "/s"}
 
-func number(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
+// number writes a value with three digits.
+func number(v float64) string {
+	suffix := ""
+	for _, s := range []string{"k", "M", "G"} {
+		if v >= 10_000 {
+			v, suffix = v/1000, s
+		}
+	}
+	return strconv.FormatFloat(v, 'g', max(3, len(strconv.Itoa(int(v)))), 64) + suffix
+}
 
 // svg returns the whole picture.
 func (c *canvas) svg() string {
 	var names []string
-	for _, s := range c.spans {
-		names = append(names, s.name)
+	for n, s := range c.spans {
+		names = append(names, strconv.Itoa(n+1)+" "+s.name)
 	}
 	title := fmt.Sprintf("Two replicas in %s; red: %s", c.until.Sub(c.from).Round(time.Second), strings.Join(names, ", "))
 	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" role="img">
@@ -225,7 +234,7 @@ func (c *canvas) svg() string {
 .page { fill: #f4f5f5 } .panel { fill: #fff; stroke: #ddd } .span { fill: #d62728; opacity: .1 }
 .axis { fill: none; stroke: #999 } .line { fill: none; stroke-width: 1.5 } .row { font-size: 14px; font-weight: bold }
 .title { font-size: 12px; font-weight: bold } .small { font-size: 11px }
-.y { font-size: 10px; text-anchor: end; fill: #555 }
+.y { font-size: 10px; text-anchor: end; fill: #555 } .number { font-size: 10px; fill: #d62728 }
 </style>
 <rect width="100%%" height="100%%" class="page"/>
 <text x="6" y="20" class="title">%s</text>
