@@ -130,9 +130,9 @@ func (p *proxy) pass(to, from net.Conn, delay func() time.Duration) {
 	writing.Go(func() {
 		defer to.Close()
 		for c := range under {
-			time.Sleep(time.Until(c.due))
+			<-time.After(time.Until(c.due))
 			for p.now().swallows {
-				time.Sleep(100 * time.Millisecond)
+				<-time.After(100 * time.Millisecond)
 			}
 			if _, err := to.Write(c.bytes); err != nil {
 				from.Close()
