@@ -25,6 +25,7 @@ type Server struct {
 
 	clients   map[string]*client
 	forbidden []func(Call) error
+	answered  func(Call, Answer) // nil for none
 }
 
 // store holds the objects of all resources, their watches, and the hooks that
@@ -32,7 +33,7 @@ type Server struct {
 type store struct {
 	opts Options
 
-	mu         sync.Mutex // guards the fields below, and clients and forbidden of the server
+	mu         sync.Mutex // guards the fields below, and those of the server
 	tables     map[schema.GroupVersionResource]*table
 	ordered    []*table // by name
 	served     []Resource

@@ -194,6 +194,7 @@ func (s *Server) answer(ctx context.Context, r *request) (*http.Response, error)
 	if r.Verb == "watch" {
 		w, err := s.watch(ctx, r)
 		s.mu.Unlock()
+		s.tell(r.Call, http.StatusOK, err)
 		if err != nil {
 			return respond(nil, err), nil
 		}
@@ -203,6 +204,7 @@ func (s *Server) answer(ctx context.Context, r *request) (*http.Response, error)
 	s.mu.Unlock()
 	s.runHooks()
 	resp := respond(result, err)
+	s.tell(r.Call, resp.StatusCode, err)
 	for _, w := range r.warnings {
 		resp.Header.Add("Warning", fmt.Sprintf("299 - %q", w))
 	}

@@ -257,10 +257,13 @@ func (r *chooser) take(a apisim.Action, f apisim.Fault) {
 	if f == apisim.Late {
 		r.served = 0
 	}
-	r.judge.current = nil
+	r.judge.current, r.judge.answers.line = nil, -1
 	if !state.Ignored(a.Call.Resource.GroupResource()) {
 		r.line(r.text(a, f))
 		r.count(a)
+		if a.Kind == apisim.Release {
+			r.judge.answers.line = len(r.out.lines) - 1
+		}
 	}
 	r.sched.Step(a, f)
 	if a.Kind == apisim.Work {

@@ -2,6 +2,7 @@ package reconciletest
 
 import (
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/homeostat/homeostat/internal/apisim"
@@ -48,14 +49,26 @@ type core struct {
 	tail      bool       // the plan is over: no more writes are allowed
 	progress  time.Time  // of the last write or act that keeps the program from being at rest
 	random    *rand.Rand // orders everything; nil: the usual order
+	lined     time.Time  // when the trace got its last line
 	collected int        // the length of the trace when the garbage collector acted last
 }
 
-const mostLines = 100_000
+const (
+	mostLines = 100_000
+	timeMark  = time.Minute // a shorter time is not in the trace
+)
 
 // line adds a line to the trace, up to a limit: a run that never comes to rest
 // must not fill the memory.
+//
+// If a minute or more has passed since the line before, a line of its own says
+// so.
 func (r *core) line(text string) {
+	passed := time.Since(r.lined).Round(time.Second)
+	if !r.lined.IsZero() && passed >= timeMark && len(r.out.lines) < mostLines {
+		r.out.lines = append(r.out.lines, report.Later+strings.TrimSuffix(passed.String(), "0s"))
+	}
+	r.lined = time.Now()
 	if len(r.out.lines) < mostLines {
 		r.out.lines = append(r.out.lines, text)
 	}

@@ -66,6 +66,8 @@
 //
 // # What a run has to show
 //
+//   - Without faults it writes something, or reaches its Goal, and does not end
+//     in errors. The server does not refuse the same write again and again.
 //   - It comes to rest, stays at rest for half an hour, and then Goal holds.
 //     Always holds after every single write.
 //   - At rest, after each step of the workload, the state is that of the run

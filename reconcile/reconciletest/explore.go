@@ -189,6 +189,7 @@ func (x *explorer) try(p plan.Plan) bool {
 func (x *explorer) fail(p plan.Plan, out *outcome) {
 	runs, known := x.report.Runs, x.report.KnownFindings
 	e := smallest(example{x: x, p: p, out: out})
+	e.explain()
 	r, f := x.report, e.out.finding
 	if r.Chance == "" && f.Oracle != report.Stop && f.Oracle != report.Vain { // does the token replay?
 		e.x.reference, e.x.quiet = e.out, false

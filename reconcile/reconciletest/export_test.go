@@ -86,6 +86,22 @@ func TraceOf(t *testing.T, c *Case, o *Options, text string) (lines []string, fo
 	return out.lines, found
 }
 
+// FailureOf plays the case under the single deviations that match, and returns
+// the report of the first that fails.
+func FailureOf(t *testing.T, c *Case, o *Options, match string) *Report {
+	t.Helper()
+	x := newExplorer(t, c, o)
+	if !x.begin() {
+		return x.report
+	}
+	for _, p := range x.planner().singles() {
+		if regexp.MustCompile(match).MatchString(p.String()) && !x.try(p) {
+			break
+		}
+	}
+	return x.report
+}
+
 // BudgetOf returns the budget, and whether everything has to be tried.
 func BudgetOf(o *Options) (time.Duration, bool, error) {
 	err := o.spend()
@@ -137,6 +153,7 @@ func Reasons(t *testing.T, c *Case, o *Options, match, want string) []string {
 		if x.judge(p, out); out.finding == nil {
 			continue
 		}
+		(&example{x: x, p: p, out: out}).explain()
 		if reasons = append(reasons, string(out.finding.Reason)); reasons[len(reasons)-1] == want {
 			break
 		}

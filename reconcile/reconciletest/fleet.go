@@ -207,7 +207,11 @@ func (f *fleet) unsynced(p *replica) {
 // each goroutine that is left is blocked forever.
 func (f *fleet) blocked(p *replica) {
 	p.stuck = true
-	f.find(report.Stop, report.LeftBehind, fmt.Sprintf(
+	why := report.LeftBehind
+	if stacks.Awaits() {
+		why = report.NotSynced
+	}
+	f.find(report.Stop, why, fmt.Sprintf(
 		"Run did not return within %v (virtual) after its context had ended\n%s", stopWithin, stacks.Diagnose()))
 	f.out.stuck()
 }

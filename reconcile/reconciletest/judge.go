@@ -25,6 +25,7 @@ import (
 type judge struct {
 	*core
 	several bool // there is more than one replica
+	answers *answers
 
 	current  *call // that is being served
 	acting   bool  // an actor writes
@@ -44,7 +45,7 @@ type judge struct {
 // newJudge returns a judge for a run that has not started.
 func newJudge(r *core, several bool) *judge {
 	return &judge{
-		core: r, several: several, created: map[types.UID]output{}, written: map[types.UID]output{},
+		core: r, several: several, answers: &answers{core: r, line: -1}, created: map[types.UID]output{}, written: map[types.UID]output{},
 		reported: map[types.UID]bool{}, alive: map[string]int{},
 		rivals: map[types.UID]bool{}, claimed: map[types.UID]bool{}, leases: map[types.NamespacedName]bool{},
 	}

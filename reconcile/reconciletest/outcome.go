@@ -21,6 +21,8 @@ type outcome struct {
 	void       bool            // nothing is known: the workload could not be done
 	lines      []string        // the trace
 	calls      []*call
+	asked      int        // the writes that the server has answered
+	refused    []*refusal // the writes that it has refused
 	deliveries int
 	decisions  int
 	acts       int // of the actors
@@ -41,6 +43,7 @@ type outcome struct {
 	commits    []int         // the number of writes to watched resources at each rest
 	stayed     []string      // the part of the trace in which it had to stay at rest
 	same       int           // the lines before the first deviation
+	outside    bool          // a step that came early wrote nothing to the server
 	stuck      func()        // is called when Run does not return
 	states     []*state.Rest // at each rest: at first, after each step of the workload, and at the end
 }
@@ -52,6 +55,7 @@ type drift struct {
 	delivered bool   // a watch of the program got an event of the output
 	reached   bool   // a worker of a controller took a key
 	gated     bool   // the program has workers of which that is known
+	unowned   bool   // the output had no owner reference
 }
 
 // of begins with an output.
@@ -68,6 +72,8 @@ func (d *drift) sees(event string) {
 // why is the reason of a finding that follows from the plan. usual is the
 // number of writes without faults.
 func (o *outcome) why(p plan.Plan, usual int, saw report.Seen) report.Reason {
+	saw.Unowned = o.drift.unowned
+	saw.Outside = o.outside
 	saw.Less = o.writes < usual
 	saw.Missed = o.drift.began && !o.drift.delivered
 	saw.Unmoved = o.drift.delivered && o.drift.gated && !o.drift.reached
@@ -104,12 +110,11 @@ func newOutcome() *outcome {
 }
 
 // hash identifies a trace, so that a token belongs to the code that produced
-// it. It leaves out the place of a call in the code, so that a token survives
-// refactoring, and errors, whose order is not deterministic.
+// it. [report.Hashed] says what does not count.
 func (o *outcome) hash() string {
 	h := fnv.New32a()
 	for _, l := range o.lines {
-		if text, _, _ := strings.Cut(l, "   ("); !strings.HasPrefix(l, report.Error) {
+		if text, counts := report.Hashed(l); counts {
 			_, _ = h.Write([]byte(text))
 		}
 	}

@@ -33,6 +33,7 @@ func (r *run) play(ctx context.Context) {
 	r.waitQuiet(ctx)
 	r.disturbRest(ctx)
 	for r.next < len(r.c.Workload) && r.out.finding == nil && !r.out.void {
+		r.settle(ctx)
 		r.rest()
 		r.work(ctx)
 		r.waitQuiet(ctx)
@@ -44,6 +45,7 @@ func (r *run) play(ctx context.Context) {
 	r.out.inputs = r.inputs()
 	r.drift(ctx)
 	r.change(ctx)
+	r.settle(ctx)
 	if r.out.finding == nil && !r.out.void && r.out.changed == "" && r.c.Goal != nil {
 		if err := ask(r.c.Goal, r.world); err != nil {
 			r.find(report.Goal, r.why(report.Seen{End: true}), err.Error())
@@ -113,7 +115,9 @@ func (r *run) work(ctx context.Context) {
 // stay lets time pass. Nothing but times may change.
 func (r *run) stay(ctx context.Context) {
 	until, from := time.Now().Add(stayTime), len(r.out.lines)
+	r.judge.answers.staying = true
 	r.live(ctx, func() time.Time { return until })
+	r.judge.answers.staying = false
 	r.out.stayed = r.out.lines[from:]
 	before := r.out.states[len(r.out.states)-1]
 	if diff := state.OfServer(r.sim, r.ignore).Diff(before, nil); len(diff) > 0 {
@@ -190,6 +194,9 @@ func (r *run) drift(ctx context.Context) {
 			}
 			r.struck()
 			r.out.drift.of(&o)
+			if have := r.object(&o); have != nil {
+				r.out.drift.unowned = len(have.GetOwnerReferences()) == 0
+			}
 			r.others(ctx, s.do)
 			r.waitQuiet(ctx)
 		}

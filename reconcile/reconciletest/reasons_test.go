@@ -267,6 +267,8 @@ func TestEachReasonHasItsProgram(t *testing.T) {
 		{"unnamed", "", func(_ *testing.T, c *reconciletest.Case) { *c = *chained(&chain{hidden: true}) }},
 		{"idle", "", breed(nothing)},
 		{"only-fails", "", breed(failing)},
+		{"refused", "", breed(retyping)},
+		{"not-synced", "", boots(unsyncing)},
 		{"step-fails", "", func(_ *testing.T, c *reconciletest.Case) {
 			c.Workload = []reconciletest.Step{reconciletest.Delete("secrets", "d/none")}
 		}},
@@ -296,6 +298,12 @@ func TestEachReasonHasItsProgram(t *testing.T) {
 		{"not-corrected", "^e", breed(filled)},
 		{"not-seen", "^x", a(seeing("none", true))},
 		{"not-mapped", "^x", a(seeing("", false))},
+		{"not-owned", "^x", a(handling(false))},
+		{"outside-failed", "^w", func(_ *testing.T, c *reconciletest.Case) { failingOutside(c) }},
+		{"too-early", "500", a(leisurely)},
+		{"only-logged", "500", func(_ *testing.T, c *reconciletest.Case) {
+			c.Run, c.Goal, c.Workload = breeding.Run(logging), nil, nil
+		}},
 		{"hangs", "^p", breed(hurried)},
 		{"gives-up", "^u", run(bootEach(givingUp))},
 		{"changed-meanwhile", "^w", a(breeding.Run(behind))},

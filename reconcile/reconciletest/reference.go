@@ -68,12 +68,13 @@ func (o *outcome) unwatched(allowed []string) {
 	}
 }
 
-// checkWork finds, in a run without faults that has stayed at rest, a program
-// that only errs, and one that does nothing that the case asks for: no fault
-// could make it worse. A finding that is known does not hide the others.
+// checkWork judges a run without faults that has stayed at rest. It finds a
+// write that the server refuses again and again, a program that only errs, and
+// a program that does nothing that the case asks for. No fault could make those
+// worse. A finding that is known does not hide the others.
 func (x *explorer) checkWork(o *outcome) {
 	before := x.report.KnownFindings
-	for _, f := range append(o.failing(), x.idle(o)...) {
+	for _, f := range slices.Concat(o.refusals(), o.failing(), x.idle(o)) {
 		o.finding = f
 		if !x.withdrawKnown(nil, o) {
 			return
@@ -114,11 +115,18 @@ func (x *explorer) idle(o *outcome) []*report.Finding {
 			"If Goal reads what the program keeps in memory, put that into Case.Outside. If it must not write, " +
 			"Options.KnownFindings puts this on record: \"the Goal holds without the program\""
 	}
+	text += o.refusedAll()
 	if x.report.Failing != "" {
 		text += "; its first error: " + x.report.Failing
+	} else {
+		text += ". It has logged no error: a program hears the kit by the logger of Env.Context, as a manager of " +
+			"controller-runtime does with Options.Logger: logr.FromContextOrDiscard(env.Context())"
 	}
 	return []*report.Finding{{Oracle: report.Vain, Reason: report.Idle, Text: text}}
 }
+
+// onRecord says how a finding is tolerated that is the program's purpose.
+const onRecord = "\n  If it has to: a part of this text in Options.KnownFindings puts it on record."
 
 // failing finds errors that the program ends in: after one of them it writes
 // nothing, to the end of the workload, it comes at least twice between two
@@ -142,7 +150,7 @@ func (o *outcome) failing() []*report.Finding {
 				all = append(all, &report.Finding{
 					Oracle: report.Vain, Reason: report.OnlyFails, UpTo: i + 1, Text: "the program ends in errors, " +
 						"again and again, and no write follows: " + text +
-						"\n  If it has to: a part of this text in Options.KnownFindings puts it on record.",
+						onRecord,
 				})
 			}
 			seen[like] = seen[like] || isError

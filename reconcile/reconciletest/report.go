@@ -48,7 +48,7 @@ type Report struct {
 	//   - stop: Run returns within 30 seconds of the end of its context; no
 	//     goroutine is left behind.
 	//   - vain: without faults the program does not end in errors; it writes
-	//     something, or does what Goal asks for.
+	//     something, or does what Goal asks for; no write is refused again and again.
 	//   - workload: without faults the steps of the workload succeed.
 	//   - rest: the program comes to rest.
 	//   - stay: it stays at rest.

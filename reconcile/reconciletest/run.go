@@ -28,6 +28,7 @@ type run struct {
 	settling time.Time // when the first step was taken
 	next     int       // step of the workload
 	again    int       // the step that could not be done once, from 1; 0: none
+	hurried  bool      // the step comes before its time
 }
 
 // setting has the values on which the result of a run must not depend: the seed
@@ -36,8 +37,9 @@ type run struct {
 type setting struct {
 	seed  uint64
 	start time.Duration
-	stay  bool // the program has to stay at rest
-	long  bool // it has an hour to react to a change of an input
+	stay  bool   // the program has to stay at rest
+	long  bool   // it has an hour to react to a change of an input
+	await *await // what it waits for at a rest, nil for nothing
 }
 
 // newRun makes the world of a case, with all hooks in place. Nothing of the
@@ -67,6 +69,7 @@ func newRun(of subject, p plan.Plan, s setting) (*run, error) {
 	judge := newJudge(r, len(fleet.replicas) > 1)
 	r.sim.Deny(judge.called)
 	r.sim.OnCommit(judge.committed)
+	r.sim.OnAnswer(judge.answers.see)
 	r.sched = r.sim.Schedule(-1) // the trace is the run's
 	r.sched.OnCrash(fleet.crash)
 	collector := r.sim.Collector()
@@ -226,10 +229,11 @@ func (r *run) dues() []time.Time {
 // program's fault, unless the step may be half done: then the run ends without
 // a finding.
 func (r *run) step(ctx context.Context) bool {
-	step := r.c.Workload[r.next]
+	step, version := r.c.Workload[r.next], r.sim.Version()
 	r.line("others    " + step.Name)
 	r.progress = time.Now()
 	err := step.Do(ctx, r.world)
+	r.out.outside = r.out.outside || r.hurried && r.sim.Version() == version
 	switch again := r.again == r.next+1; {
 	case err == nil, again && step.gone != nil && step.gone(err):
 		r.next++
@@ -253,7 +257,9 @@ func (r *run) early(ctx context.Context) bool {
 		return false
 	}
 	r.chooser.done(d)
+	r.hurried = true
 	r.step(ctx)
+	r.hurried = false
 	return true
 }
 

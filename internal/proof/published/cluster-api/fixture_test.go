@@ -63,6 +63,7 @@ func running(s setup) func(env *reconciletest.Env) error {
 	return func(env *reconciletest.Env) error {
 		mgr, err := ctrl.NewManager(env.Config(), ctrl.Options{
 			Scheme:  scheme,
+			Logger:  logr.FromContextOrDiscard(env.Context()),
 			Metrics: server.Options{BindAddress: "0"},
 			Controller: config.Controller{
 				SkipNameValidation: new(true), UsePriorityQueue: new(feature.Gates.Enabled(feature.PriorityQueue)),

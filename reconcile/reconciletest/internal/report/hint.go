@@ -21,12 +21,16 @@ var hints = map[Reason]string{
 	Idle: "give the case a Goal that does not hold without the program, or an object that it has to work for",
 	OnlyFails: "an object of the case may be one that the program refuses, or the server refuses what it writes: " +
 		"the error says which",
+	Refused: "the answer says what the server does not take, and a retry does not change that: write what it takes, " +
+		"replace the object if the field is immutable, or report the error in a status and end with reconcile.Terminal",
 	StepFails: "a step acts when the program is at rest: the object that it needs has to be there then, and its body " +
 		"to be one that the server takes",
 	NeverSynced: "is a kind that it watches, or indexes, neither built in nor in Case.Definitions, or does its list fail?",
 	EndedEarly: "Run ends only with its context: what may work later, such as the first list of a cache, " +
 		"needs another attempt",
 	LeftBehind: "Run has to wait for every goroutine that it starts, and to end only with its context",
+	NotSynced: "it waits for its caches to sync, and does not end with its context: is a kind that it watches neither " +
+		"built in nor in Case.Definitions, or does its list fail? Give the wait the context's Done channel",
 	EndedLate: "work that Run does after its context has ended needs a deadline of its own; a Pod that needs longer " +
 		"says so by terminationGracePeriodSeconds, and its case by Options.KnownFindings",
 	NoControllers: "is there a kube-controller-manager? It ends namespaces and collects garbage; envtest has none",
@@ -61,8 +65,10 @@ var hints = map[Reason]string{
 		"what a reconcile looks up needs a trigger (reconcile.Mapped, or Watches)",
 	Unwoken: "it read that object, and nothing wakes it when the object changes: give the controller a trigger that " +
 		"leads from it back to the key (reconcile.Mapped, or Watches), or name the resource in Case.Unwatched",
-	NotRestored: "nothing restores the deleted object: is there a trigger for this kind that finds the owner, " +
-		"and does the name follow from the owner alone?",
+	NotRestored: "nothing restores the deleted object: is there a trigger for this kind that finds the owner " +
+		"by the reference that the object had, and does the name follow from the owner alone?",
+	NotOwned: "the object has no owner reference, so a trigger by owner (reconcile.Owned, Owns) does not lead from it to " +
+		"a key: set the reference, or map the object to its key by a label (reconcile.Mapped, Watches)",
 	NotCorrected: "nothing restores the edited object: compare it with its desired state",
 	NotSeen: "no watch of the program shows the object: its informer is of another namespace, " +
 		"or its selector leaves the object out",
@@ -71,7 +77,9 @@ var hints = map[Reason]string{
 	Hangs:            "calls that hang, and then time out, must lead to another attempt",
 	GivesUp:          "it gives up after some failures: attempts have to go on until one succeeds, with a back-off",
 	ChangedMeanwhile: "the object changed in the middle of its own reconcile",
-	Unsynced:         "it acts before all of its caches are filled: wait until each has synced",
+	OutsideFailed: "what is outside the server changed in the middle of a reconcile, and what failed there was not tried " +
+		"again: return the error, or come again after a time",
+	Unsynced: "it acts before all of its caches are filled: wait until each has synced",
 	MissedWhileDown: "changes while the program is down give no event: look at the objects that exist, " +
 		"and let a finalizer wait for the clean-up",
 	Stopped:  "a stop may come between any two writes: " + halfDone,
@@ -86,6 +94,9 @@ var hints = map[Reason]string{
 		"already as done, and to write last that it is; let names follow from the owner",
 	HalfDone:   halfDone,
 	NotRetried: "an error of one call must lead to another attempt",
+	OnlyLogged: "an error that is only logged is not retried: return it from the reconcile",
+	TooEarly: "if it may take that long, set Options.Rest to more than it waits for. If not, only a resync or another " +
+		"timer has led back to the key: it needs a trigger, or a retry",
 }
 
 const (

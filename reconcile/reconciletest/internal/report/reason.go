@@ -28,6 +28,9 @@ const (
 	Idle Reason = "idle"
 	// OnlyFails is chosen when the program ends in errors without a fault.
 	OnlyFails Reason = "only-fails"
+	// Refused is chosen when the server refuses a write again and again without
+	// a fault.
+	Refused Reason = "refused"
 	// StepFails is chosen when a step of the workload fails without a fault, or
 	// at its second try.
 	StepFails Reason = "step-fails"
@@ -37,6 +40,9 @@ const (
 	EndedEarly Reason = "ended-early"
 	// LeftBehind is chosen when Run or one of its goroutines goes on after the end.
 	LeftBehind Reason = "left-behind"
+	// NotSynced is chosen when Run does not return because it waits for caches
+	// that do not sync.
+	NotSynced Reason = "not-synced"
 	// EndedLate is chosen when Run returns after a cluster would have killed it.
 	EndedLate Reason = "ended-late"
 	// NoControllers is chosen when a real cluster does not end what was deleted.
@@ -106,6 +112,9 @@ const (
 	// NotCorrected is chosen for an output that is edited: its event led to a
 	// reconcile, or that is not known.
 	NotCorrected Reason = "not-corrected"
+	// NotOwned is chosen for an output that is deleted or edited and has no
+	// owner reference.
+	NotOwned Reason = "not-owned"
 	// NotSeen is chosen for an output that is deleted or edited, of which no
 	// watch got an event.
 	NotSeen Reason = "not-seen"
@@ -118,6 +127,9 @@ const (
 	GivesUp Reason = "gives-up"
 	// ChangedMeanwhile is chosen for a step of the workload that comes early.
 	ChangedMeanwhile Reason = "changed-meanwhile"
+	// OutsideFailed is chosen for a step of the workload that comes early and
+	// changes only what is outside the server.
+	OutsideFailed Reason = "outside-failed"
 	// Unsynced is chosen for a restart in which a list comes late.
 	Unsynced Reason = "unsynced"
 	// MissedWhileDown is chosen for steps while the program was down.
@@ -142,6 +154,11 @@ const (
 	HalfDone Reason = "half-done"
 	// NotRetried is chosen for a call that fails.
 	NotRetried Reason = "not-retried"
+	// OnlyLogged is chosen for a call that fails, whose error the program logs
+	// without another call afterwards.
+	OnlyLogged Reason = "only-logged"
+	// TooEarly is chosen when the end is right after more time.
+	TooEarly Reason = "too-early"
 )
 
 // Seen is what a judge knows of a finding whose reason follows from the plan.
@@ -153,6 +170,8 @@ type Seen struct {
 	Less    bool // the program has written less than without the plan
 	Missed  bool // no watch got an event of the output that the plan has disturbed
 	Unmoved bool // its event came, and no worker of a controller took a key
+	Unowned bool // the output had no owner reference
+	Outside bool // a step that came early changed only what is outside the server
 }
 
 // Of returns the reason of a finding that a plan explains.
@@ -174,6 +193,8 @@ func Of(p plan.Plan, saw Seen) Reason {
 			return NotSeen
 		case saw.Unmoved:
 			return NotMapped
+		case saw.Unowned:
+			return NotOwned
 		}
 	}
 	return ofDeviation(p[0], saw)
@@ -216,6 +237,8 @@ func ofDeviation(d plan.Deviation, saw Seen) Reason {
 		return NotWoken
 	case d.At == plan.AtDelivery && d.Fault == plan.Hold:
 		return StaleCache
+	case d.At == plan.Early && saw.Outside:
+		return OutsideFailed
 	case d.At != plan.AtCall:
 		return ofKind[d.At]
 	}

@@ -34,7 +34,24 @@ const (
 )
 
 // Error begins a line of the trace with an error that the program has logged.
-const Error = "error     "
+// Later begins a line that says how much time has passed since the line before.
+// Answered stands in the line of a call before the error that the server has
+// answered.
+const (
+	Error    = "error     "
+	Later    = "later     "
+	Answered = "   → "
+)
+
+// Hashed returns the part of a line that tokens hash, and false if the line
+// does not count at all. The place of a call in the code does not count, so
+// that a token survives refactoring. Answers and times follow from the rest,
+// and the order of errors is not deterministic.
+func Hashed(line string) (string, bool) {
+	text, _, _ := strings.Cut(line, "   (")
+	text, _, _ = strings.Cut(text, Answered)
+	return text, !strings.HasPrefix(line, Error) && !strings.HasPrefix(line, Later)
+}
 
 // Finding is one fault that an oracle found.
 type Finding struct {
@@ -90,7 +107,9 @@ func Differ(first, again []string, n int) (a, b string, differ bool) {
 	}
 	first, again = calls(first), calls(again[:min(n, len(again))])
 	for i := range min(len(first), len(again)) {
-		if first[i] != again[i] {
+		one, _, _ := strings.Cut(first[i], Answered)
+		other, _, _ := strings.Cut(again[i], Answered)
+		if one != other {
 			return first[i], again[i], true
 		}
 	}
@@ -100,7 +119,7 @@ func Differ(first, again []string, n int) (a, b string, differ bool) {
 // readOf returns the resource of a list or watch without a fault.
 func readOf(line string) (string, bool) {
 	for _, begin := range []string{"call      list ", "call      watch "} {
-		if rest, found := strings.CutPrefix(line, begin); found && !disturbed(line) {
+		if rest, found := strings.CutPrefix(line, begin); found && !disturbed(line) && !strings.Contains(line, Answered) {
 			return strings.Join(strings.Fields(rest), " "), true
 		}
 	}

@@ -60,6 +60,14 @@ func Syncing() bool {
 
 const starting = "sigs.k8s.io/controller-runtime/pkg/manager.(*runnableGroup).Start"
 
+// Awaits reports whether a goroutine of the program waits for client-go's caches
+// to sync.
+func Awaits() bool {
+	return slices.ContainsFunc(ofLastBubble(all()), func(stack string) bool {
+		return strings.Contains(stack, "\nk8s.io/client-go/tools/cache.WaitFor")
+	})
+}
+
 // anyIn reports whether a goroutine, of any bubble, is in a function, by its
 // innermost 32 frames: far cheaper than the text of all stacks, and most
 // programs never have such a goroutine.
