@@ -493,3 +493,34 @@ func (l *lines) text() string {
 	defer l.mu.Unlock()
 	return strings.ReplaceAll(strings.Join(l.all, "\n"), `\"`, `"`)
 }
+
+// Wrong use is answered as client-go answers it.
+func TestWrongUseGetsClientGosAnswer(t *testing.T) {
+	constructors := map[string]func(cache.ListerWatcher, runtime.Object, time.Duration, cache.Indexers) cache.SharedIndexInformer{
+		"client-go": cache.NewSharedIndexInformer, "ours": clientgo.NewSharedIndexInformer,
+	}
+	for name, newInformer := range constructors {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := NewWithT(t)
+				lw := source(t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "a"}})
+				i := newInformer(lw, nil, 0, cache.Indexers{}) // a nil example takes any type
+				ctx, cancel := context.WithCancel(t.Context())
+				ended := make(chan struct{})
+				go func() { defer close(ended); i.RunWithContext(ctx) }()
+				synctest.Wait()
+				<-time.After(time.Minute)
+				g.Expect(i.HasSynced()).To(BeTrue())
+				g.Expect(i.GetStore().ListKeys()).To(Equal([]string{"a"}))
+				i.RunWithContext(ctx) // returns at once
+				cancel()
+				<-ended
+				_, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{})
+				g.Expect(err).To(MatchError(ContainSubstring("stopped already")))
+				g.Expect(i.AddIndexers(cache.Indexers{"x": cache.MetaNamespaceIndexFunc})).NotTo(Succeed())
+				g.Expect(i.SetTransform(nil)).NotTo(Succeed())
+				g.Expect(i.SetWatchErrorHandler(nil)).NotTo(Succeed())
+			})
+		})
+	}
+}
