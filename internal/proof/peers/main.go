@@ -1,9 +1,11 @@
 // Command peers runs tests of client-go and of controller-runtime against
-// shared informers of package clientgo, and writes docs/peers.md about them.
+// shared informers of package clientgo and queues of package workqueue, and
+// writes docs/peers.md about them.
 // The tests are read from the module cache, copied to a scratch folder, and
 // deleted.
 //
 //	go run ./internal/proof/peers docs/peers.md
+//	go run ./internal/proof/peers -race -count 20 -client-go
 package main
 
 import (
@@ -25,7 +27,7 @@ import (
 	"github.com/homeostat/homeostat/internal/test/e2e"
 )
 
-//go:embed shim.go.txt peers.md
+//go:embed *.go.txt peers.md
 var files embed.FS
 
 // Modules whose tests are run.
@@ -35,8 +37,15 @@ const (
 )
 
 func main() {
+	race := flag.Bool("race", false, "with the race detector")
+	count := flag.Int("count", 1, "how often each test runs")
+	only := flag.Bool("client-go", false, "only the suites of client-go, which need no server; no page is written")
 	flag.Parse()
-	if err := run(context.Background(), flag.Arg(0)); err != nil {
+	s := &scratchModule{flags: []string{fmt.Sprintf("-count=%d", *count)}}
+	if *race {
+		s.flags = append(s.flags, "-race")
+	}
+	if err := run(context.Background(), s, flag.Arg(0), *only); err != nil {
 		fmt.Fprintln(os.Stderr, "peers:", err)
 		os.Exit(1)
 	}
@@ -55,8 +64,8 @@ type exclusion struct{ Test, Reason string }
 
 // run runs the suites and writes a page. It returns an error if a test fails,
 // after it has written the page.
-func run(ctx context.Context, page string) error {
-	if page == "" {
+func run(ctx context.Context, s *scratchModule, page string, clientGoOnly bool) error {
+	if page == "" && !clientGoOnly {
 		return errors.New("usage: peers PAGE")
 	}
 	scratch, err := os.MkdirTemp("", "peers")
@@ -64,22 +73,34 @@ func run(ctx context.Context, page string) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(scratch) }()
-	s := &scratchModule{dir: scratch}
+	s.dir = scratch
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}
-	theirs, err := s.runClientGo(ctx)
-	if err != nil {
-		return err
+	var suites []suite
+	for _, of := range sources {
+		result, err := s.runClientGo(ctx, of)
+		if err != nil {
+			return err
+		}
+		suites = append(suites, result)
+	}
+	if clientGoOnly {
+		return failures(suites)
 	}
 	managers, err := s.runControllerRuntime(ctx)
 	if err != nil {
 		return err
 	}
-	suites := []suite{theirs, managers}
+	suites = append(suites, managers)
 	if err := write(page, suites); err != nil {
 		return err
 	}
+	return failures(suites)
+}
+
+// failures returns the tests that have failed.
+func failures(suites []suite) error {
 	var failed []string
 	for _, of := range suites {
 		failed = append(failed, of.Failed...)
@@ -105,6 +126,7 @@ func write(page string, suites []suite) error {
 // scratchModule is the module in which the tests are built.
 type scratchModule struct {
 	dir      string
+	flags    []string          // of go test
 	versions map[string]string // the versions of the modules
 	folders  map[string]string
 }
@@ -180,7 +202,7 @@ func (s *scratchModule) write(name, text string) error {
 // test runs a test of the scratch module, and returns what it prints. It fails
 // only if the test cannot be run.
 func (s *scratchModule) test(ctx context.Context, environment []string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-vet=off", "-count=1", "-timeout", "20m"}, args...)...)
+	cmd := exec.CommandContext(ctx, "go", slices.Concat([]string{"test", "-vet=off", "-timeout", "60m"}, s.flags, args)...)
 	cmd.Dir = s.dir
 	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod")
 	cmd.Env = append(cmd.Env, environment...)
@@ -197,38 +219,69 @@ func lastLines(text string) string {
 	return strings.Join(lines[max(0, len(lines)-20):], "")
 }
 
-// notRun are tests of client-go's suite that cannot be run.
-var notRun = []exclusion{ //nolint:gochecknoglobals // a table
-	{"TestResyncCheckPeriod", "compares private fields of client-go's type"},
-	{"TestSharedInformerWatchDisruption", "sets the private clock of client-go's type; the random world of package " +
-		"clientgo breaks watches, too"},
+// source is a file of client-go's tests, and how it is built around ours.
+type source struct {
+	folder, file string
+	helpers      []string // other files of their tests
+	shim         string   // what they take from their own package
+	leave        []string // beginnings of functions that the shim has
+	excluded     []exclusion
+	replace      []string // pairs
 }
 
-// runClientGo runs the tests of client-go's shared informer.
-func (s *scratchModule) runClientGo(ctx context.Context) (suite, error) {
-	from := filepath.Join(s.folders[clientGo], "tools", "cache")
+var sources = []source{ //nolint:gochecknoglobals // a table
+	{
+		folder: "util/workqueue", file: "queue_test.go", shim: "queue.go.txt",
+		excluded: []exclusion{
+			{"TestCollapse", "puts another store into client-go's queue"},
+			{"TestCollapseWhileProcessing", "puts another store into client-go's queue"},
+		},
+		replace: []string{"*workqueue.Type", "workqueue.Interface", "workqueue.New()", "newPeer()"},
+	},
+	{
+		folder: "util/workqueue", file: "delaying_queue_test.go", shim: "delaying.go.txt",
+		leave: []string{"waitForWaitingQueueToFill("},
+	},
+	{
+		folder: "tools/cache", file: "shared_informer_test.go", helpers: []string{"main_test.go", "util_test.go"},
+		shim: "cache.go.txt", leave: []string{"eventHandlerCount(", "isStarted(", "isRegistered("},
+		excluded: []exclusion{
+			{"TestResyncCheckPeriod", "compares private fields of client-go's type"},
+			{"TestSharedInformerWatchDisruption", "sets the private clock of client-go's type; the random world of package " +
+				"clientgo breaks watches, too"},
+		},
+		replace: []string{
+			"NewSharedInformer(", "newPeer(", "NewSharedIndexInformer(", "newPeerWithIndexers(",
+			"\ttestingclock \"k8s.io/utils/clock/testing\"\n", "",
+			"\tfcache \"k8s.io", "\t. \"k8s.io/client-go/tools/cache\"\n\tfcache \"k8s.io",
+		},
+	},
+}
+
+// runClientGo runs a file of client-go's tests.
+func (s *scratchModule) runClientGo(ctx context.Context, of source) (suite, error) {
+	from := filepath.Join(s.folders[clientGo], of.folder)
 	result := suite{
-		Module: clientGo, Version: s.versions[clientGo], Folder: "tools/cache, shared_informer_test.go",
-		Excluded: notRun,
+		Module: clientGo, Version: s.versions[clientGo], Folder: of.folder + ", " + of.file, Excluded: of.excluded,
 	}
-	text, err := os.ReadFile(filepath.Join(from, "shared_informer_test.go"))
+	text, err := os.ReadFile(filepath.Join(from, of.file))
 	if err != nil {
 		return result, err
 	}
-	shim, err := files.ReadFile("shim.go.txt")
+	shim, err := files.ReadFile(of.shim)
 	if err != nil {
 		return result, err
 	}
-	err = errors.Join(s.write("cache/shared_informer_test.go", adapted(string(text))),
-		s.write("cache/shim_test.go", string(shim)))
-	for _, name := range []string{"main_test.go", "util_test.go"} {
+	to := strings.TrimSuffix(of.shim, ".go.txt")
+	err = errors.Join(s.write(to+"/"+of.file, of.adapted(string(text))), s.write(to+"/shim_test.go", string(shim)))
+	for _, name := range of.helpers {
 		other, readErr := os.ReadFile(filepath.Join(from, name))
-		err = errors.Join(err, readErr, s.write("cache/"+name, string(other)))
+		err = errors.Join(err, readErr, s.write(to+"/"+name, string(other)))
 	}
 	if err != nil {
 		return result, err
 	}
-	out, err := s.test(ctx, nil, "-v", "./cache")
+	out, err := s.test(ctx, nil, "-v", "./"+to)
 	if err != nil {
 		return result, err
 	}
@@ -248,26 +301,22 @@ func (s *scratchModule) runClientGo(ctx context.Context) (suite, error) {
 // adapted returns the tests for their own package, with a different
 // constructor. It leaves out functions that the shim has, and tests that are
 // not run.
-func adapted(tests string) string {
+func (of source) adapted(tests string) string {
 	const functions = `(?m)^(?:func |// [A-Z])`
-	leave := []string{"func eventHandlerCount", "func isStarted", "func isRegistered"}
-	for _, e := range notRun {
-		leave = append(leave, "func "+e.Test)
+	leave := slices.Clone(of.leave)
+	for _, e := range of.excluded {
+		leave = append(leave, e.Test+"(")
 	}
 	var kept strings.Builder
 	starts := append(regexp.MustCompile(functions).FindAllStringIndex(tests, -1), []int{len(tests)})
 	kept.WriteString(tests[:starts[0][0]])
 	for n, start := range starts[:len(starts)-1] {
 		part := tests[start[0]:starts[n+1][0]]
-		if !slices.ContainsFunc(leave, func(name string) bool { return strings.HasPrefix(part, name+"(") }) {
+		if !slices.ContainsFunc(leave, func(name string) bool { return strings.HasPrefix(part, "func "+name) }) {
 			kept.WriteString(part)
 		}
 	}
-	return strings.NewReplacer(
-		"NewSharedInformer(", "newPeer(", "NewSharedIndexInformer(", "newPeerWithIndexers(",
-		"\ttestingclock \"k8s.io/utils/clock/testing\"\n", "",
-		"\tfcache \"k8s.io", "\t. \"k8s.io/client-go/tools/cache\"\n\tfcache \"k8s.io",
-	).Replace(kept.String())
+	return strings.NewReplacer(of.replace...).Replace(kept.String())
 }
 
 // runControllerRuntime runs the tests of controller-runtime's cache on a
