@@ -2,6 +2,7 @@ package cluster_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -102,11 +103,13 @@ func TestWhatServersAnswerIsNotChanged(t *testing.T) {
 		"a start of a virtual machine": {
 			http.MethodPut, "/apis/subresources.kubevirt.io/v1/namespaces/d/virtualmachines/a/start", "", "",
 		},
-		"discovery":         {http.MethodGet, "/apis/apps/v1", "application/json", `{}`},
-		"the version":       {http.MethodGet, "/version", "application/json", `{"major":"1"}`},
-		"a log":             {http.MethodGet, pods + "/a/log", "text/plain", "hello"},
-		"a page of a proxy": {http.MethodGet, pods + "/a/proxy/", "text/html", "<html>"},
-		"protobuf":          {http.MethodGet, pods + "/a", "application/vnd.kubernetes.protobuf", "k8s\x00"},
+		"discovery":              {http.MethodGet, "/apis/apps/v1", "application/json", `{}`},
+		"the version":            {http.MethodGet, "/version", "application/json", `{"major":"1"}`},
+		"a log":                  {http.MethodGet, pods + "/a/log", "text/plain", "hello"},
+		"a page of a proxy":      {http.MethodGet, pods + "/a/proxy/", "text/html", "<html>"},
+		"an old path of a watch": {http.MethodGet, "/api/v1/watch/pods", "application/json", `{"type":"ADDED"}`},
+		"an old path of a proxy": {http.MethodGet, "/api/v1/proxy/nodes", "text/html", "<html>"},
+		"protobuf":               {http.MethodGet, pods + "/a", "application/vnd.kubernetes.protobuf", "k8s\x00"},
 		"a list of what is nested deeply": {
 			http.MethodGet, pods, "application/json",
 			`{"items":[` + strings.Repeat("[", 9999) + strings.Repeat("]", 9999) + `],"kind":"PodList","apiVersion":"v1"}`,
@@ -127,6 +130,52 @@ func TestWhatServersAnswerIsNotChanged(t *testing.T) {
 			g.Expect(string(data)).To(Equal(c.body))
 		})
 	}
+}
+
+// breaking is a body that fails once, and then ends.
+type breaking struct {
+	io.Reader
+	err    error
+	closed bool
+}
+
+func (b *breaking) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if n == 0 && b.err != nil {
+		err, b.err = b.err, nil
+	}
+	return n, err
+}
+
+func (b *breaking) Close() error {
+	b.closed = true
+	return nil
+}
+
+// Half an answer is not taken for a whole one.
+func TestAnAnswerThatBreaksOffIsAnError(t *testing.T) {
+	g, reset := NewWithT(t), errors.New("reset")
+	got := through(t.Context(), g, http.MethodGet, pods, &http.Response{
+		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, ContentLength: -1,
+		Body: &breaking{Reader: strings.NewReader(pod), err: reset},
+	})
+	_, err := io.ReadAll(got.Body)
+	g.Expect(err).To(MatchError(reset))
+}
+
+func TestTheBodyOfARefusedAnswerIsClosed(t *testing.T) {
+	g, body := NewWithT(t), &breaking{Reader: strings.NewReader("{}")}
+	c, err := cluster.New(&rest.Config{Host: "http://server", Transport: transport(
+		func(req *http.Request) (*http.Response, error) {
+			return &http.Response{
+				StatusCode: http.StatusOK, Request: req, Body: body, Header: http.Header{"Content-Type": {"application/json"}},
+			}, nil
+		},
+	)}, nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	_, err = c.Client().CoreV1().Pods("d").Get(t.Context(), "a", metav1.GetOptions{})
+	g.Expect(err).To(MatchError(ContainSubstring("is not the API server's")))
+	g.Expect(body.closed).To(BeTrue(), "or its connection would be lost")
 }
 
 // A server consents to a deletion only by a Status.

@@ -149,6 +149,11 @@ type backlog[T Object] struct {
 	startRV  string // the watch's resourceVersion before the list was requested
 	rv       string // the resourceVersion of the list
 	token    string // where the list continues
+	// base is the cache at startRV, or newer.
+	base Snapshot[T]
+	// idle reports whether no watch changes the cache during the list, so that
+	// contents can be compared, too.
+	idle bool
 
 	listed map[types.NamespacedName]struct{}
 	// behind has the resourceVersion that the watch has yet to deliver, or ""
@@ -167,6 +172,7 @@ func newBacklog[T Object](r *reflectorStore[T], limit int64, only *types.Namespa
 		b.complete = r.part.Complete()
 	}
 	b.startRV = b.mark()
+	b.base = r.sink.store.snapshot()
 	return b
 }
 
@@ -208,11 +214,33 @@ func (b *backlog[T]) addPage(ctx context.Context) (more bool, err error) {
 		return false, b.restored()
 	}
 	return b.token != "", meta.EachListItem(page, func(object runtime.Object) error {
-		if item, ok := object.(T); ok {
-			b.add(item)
+		item, ok := object.(T)
+		switch {
+		case !ok:
+			return nil
+		case b.contradicts(item):
+			return b.restored()
 		}
+		b.add(item)
 		return nil
 	})
+}
+
+// contradicts reports whether item, of the list, cannot be of the same history
+// as the cache.
+func (b *backlog[T]) contradicts(item T) bool {
+	key := bound.KeyOf(item)
+	have, _, ok := b.reflector.newest(b.reflector.sink.store.snapshot(), key)
+	if !b.counts(key) || ok && versions.Older(b.startRV, have) {
+		return false // its shard is not kept, or it has changed since
+	}
+	h := b.reflector.historyOf(b.base, b.startRV)
+	if b.idle {
+		if transformed, err := b.reflector.transform(item); err == nil {
+			item, h.contents = transformed, 1
+		}
+	}
+	return h.lacks(item)
 }
 
 // add adds an object if the server's state is newer than the cached one.
@@ -222,7 +250,7 @@ func (b *backlog[T]) add(item T) {
 		return // fakes ignore field selectors, and some servers ignore shards
 	}
 	b.listed[key] = struct{}{}
-	have, uid, ok := b.newest(b.reflector.sink.store.snapshot(), key)
+	have, uid, ok := b.reflector.newest(b.reflector.sink.store.snapshot(), key)
 	if !ok || versions.Older(have, item.GetResourceVersion()) {
 		b.behind[key] = item.GetResourceVersion()
 	}
@@ -245,7 +273,7 @@ func (b *backlog[T]) verdict() error {
 	}
 	cached := b.reflector.sink.store.snapshot()
 	for key, rv := range b.behind {
-		have, _, ok := b.newest(cached, key)
+		have, _, ok := b.reflector.newest(cached, key)
 		if ok && b.reflector.keeps(key.Namespace) {
 			b.lost = b.lost || rv == "" && !versions.Older(b.rv, have) || rv != "" && versions.Older(have, rv)
 		}
@@ -265,8 +293,8 @@ func (b *backlog[T]) restored() error {
 // newest returns the resourceVersion and the UID of the newest state of an
 // object that the watch has brought. It returns false if the object is neither
 // cached nor unreadable.
-func (b *backlog[T]) newest(cached Snapshot[T], key types.NamespacedName) (rv string, uid types.UID, ok bool) {
-	e := b.reflector.sink.store.unreadable.get(key)
+func (r *reflectorStore[T]) newest(cached Snapshot[T], key types.NamespacedName) (rv string, uid types.UID, ok bool) {
+	e := r.sink.store.unreadable.get(key)
 	object, ok := cached.Get(key)
 	switch {
 	case e != nil && (!ok || !versions.Older(e.ResourceVersion, object.GetResourceVersion())):
@@ -308,7 +336,7 @@ func (b *backlog[T]) empty() bool {
 	}
 	cached := b.reflector.sink.store.snapshot() // it is never ahead of Get
 	for key, rv := range b.behind {
-		newest, _, ok := b.newest(cached, key)
+		newest, _, ok := b.reflector.newest(cached, key)
 		switch {
 		case !b.reflector.keeps(key.Namespace): // its shard was removed
 			delete(b.behind, key)

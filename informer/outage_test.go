@@ -76,6 +76,15 @@ func endingAtOnce(r *http.Request) (*http.Response, error) {
 		`"status":"Failure","message":"the storage is away","code":500}}`+"\n"), nil
 }
 
+// closingAtOnce opens watches that end without an event, as a proxy may that
+// bounds how long an answer takes.
+func closingAtOnce(r *http.Request) (*http.Response, error) {
+	if r.URL.Query().Get("watch") == "" {
+		return open(r)
+	}
+	return answered(r, http.StatusOK, runtime.ContentTypeProtobuf, ""), nil
+}
+
 const expired = `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"too old","reason":"Expired","code":410}`
 
 // expiring lists, and opens watches and streaming lists that end with status 410.
@@ -107,6 +116,7 @@ var outages = map[string]transportFunc{
 	"watch ends at once":  endingAtOnce,
 	"Forbidden (watches)": onlyLists,
 
+	"watch ends at once (closed)":          closingAtOnce,
 	"watch ends at once (410)":             expiring,
 	"watch ends at once (410, no streams)": expiringWithoutStreams,
 }

@@ -302,10 +302,15 @@ func (s referenceSource[T]) Object(of runtime.Object) (metav1.Object, error) {
 // Put implements [references.Source].
 func (s referenceSource[T]) Put(object metav1.Object) error {
 	it, err := s.of.prepare(object)
-	if err == nil {
-		s.of.sink.store.put(it)
+	if err != nil {
+		return err
 	}
-	return err
+	store := s.of.sink.store
+	if cached, ok := store.snapshot().Get(it.Key); ok && s.of.comparable() && hasOtherContent(cached, it.Object) {
+		store.forget(it.Key) // or the equal resourceVersion would look like no change
+	}
+	store.put(it)
+	return nil
 }
 
 // Remove implements [references.Source].

@@ -609,6 +609,48 @@ func TestARestoredServerIsNoticedByItsReferences(t *testing.T) {
 	})
 }
 
+// The server was restored, and has come as far as the cache was.
+func TestAReferenceOfTheSameResourceVersionMayHaveAnotherValue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newReferenceWorld(t, nil)
+		w.create("a", "1")
+		w.hold("a")
+		backup := w.server.Version()
+		w.update("a", "lost")
+		w.settle()
+		w.setDown(true)
+		w.Expect(w.server.Restore(backup)).To(Succeed())
+		w.update("a", "2")
+		w.setDown(false)
+		w.server.DropWatches("operator", "secrets")
+		w.settle()
+		w.Expect(w.value("a")).To(Equal("2"))
+	})
+}
+
+// The state that is cached is of another object.
+func TestARecreatedReferenceThatIsUnreadableIsNotTheOneBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newReferenceWorld(t, &informer.Options{Transform: func(o informer.Object) {
+			if string(o.(*corev1.Secret).Data["v"]) == "bad" {
+				panic("not this one")
+			}
+		}})
+		w.create("a", "1")
+		w.hold("a")
+		w.setDown(true)
+		w.server.DropWatches("operator", "secrets")
+		w.Expect(w.admin.CoreV1().Secrets("default").Delete(t.Context(), "a", metav1.DeleteOptions{})).To(Succeed())
+		w.create("a", "bad")
+		w.setDown(false)
+		w.settle()
+		w.Expect(w.value("a")).To(BeEmpty())
+		w.update("a", "2")
+		w.settle()
+		w.Expect(w.value("a")).To(Equal("2"))
+	})
+}
+
 func TestAWriteToARestoredServerIsSeenWhenItIsCached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newReferenceWorld(t, nil)

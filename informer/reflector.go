@@ -316,7 +316,7 @@ func (r *reflectorStore[T]) Replace(list []any, rv string) error {
 		items = append(items, it)
 	}
 	r.streamed = nil
-	how := r.listedAt(rv)
+	how := r.listed(items, rv)
 	r.pending = func() {
 		done := func() {
 			r.sink.marks.Advance(r.source.namespace, rv, true)

@@ -34,7 +34,7 @@ func newScript(steps ...step) *script { return &script{steps: steps} }
 
 func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
-	if query.Get("limit") == "1" && query.Get("watch") == "" {
+	if limit := query.Get("limit"); (limit == "1" || limit == "100") && query.Get("watch") == "" {
 		list("1000000000")(w, r)
 		return
 	}

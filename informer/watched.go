@@ -2,12 +2,12 @@ package informer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -16,6 +16,7 @@ import (
 
 	"github.com/homeostat/homeostat/informer/internal/partial"
 	"github.com/homeostat/homeostat/informer/internal/requests"
+	"github.com/homeostat/homeostat/informer/internal/tree"
 	"github.com/homeostat/homeostat/informer/internal/versions"
 	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/keyspace"
@@ -313,7 +314,7 @@ func (r *reflectorStore[T]) isNewlyRestored(seen, rv string) bool {
 		return false
 	}
 	r.sink.counted.Restores.Add(1)
-	r.progress.log.Info("the server's storage was restored to an earlier state, listing everything again",
+	r.progress.log.Info("the server was restored to an earlier state, or is another one, listing everything again",
 		"seen", seen, "resourceVersion", rv, "namespace", r.source.namespace, "server", r.source.server)
 	return true
 }
@@ -337,9 +338,10 @@ func (r *reflectorStore[T]) forgetTime(opts *metav1.ListOptions) {
 	}
 }
 
-// listedAt records a list of the watch, and returns the reason for the list.
-func (r *reflectorStore[T]) listedAt(rv string) versions.Occasion {
-	if seen, older := r.isBefore(rv); older {
+// listed records a list of the watch, and returns the reason for the list.
+func (r *reflectorStore[T]) listed(items []*tree.Item[T], rv string) versions.Occasion {
+	seen, older := r.isBefore(rv)
+	if older || r.isUnsure() && r.contradicts(items, seen) {
 		r.isNewlyRestored(seen, rv)
 	}
 	r.clockMu.Lock()
@@ -378,53 +380,24 @@ func (r *reflectorStore[T]) brokeOff() {
 }
 
 // checked returns w, which was resumed at seen, or errRestored if the server is
-// older than seen. If the server does not answer, it returns w, and the next
+// older than seen, or has another history. If the server does not answer, it returns w, and the next
 // watch is checked again.
 func (r *reflectorStore[T]) checked(ctx context.Context, w watch.Interface, seen string) (watch.Interface, error) {
-	r.clockMu.Lock()
-	unsure := r.clock.unsure
-	r.clockMu.Unlock()
-	if !unsure || seen == "" {
+	if !r.isUnsure() || seen == "" {
 		return w, nil
 	}
-	rv, err := r.serverVersion(ctx)
+	err := r.compare(ctx)
 	switch {
+	case errors.Is(err, requests.ErrRestored):
+		w.Stop()
+		return nil, err
 	case err != nil:
 		r.progress.log.V(1).Info("cannot check whether the server was restored, retrying with the next watch",
 			"reason", err.Error())
 		return w, nil
-	case versions.Older(rv, seen):
-		w.Stop()
-		r.noteRestored(seen, rv)
-		return nil, requests.ErrRestored
 	}
 	r.clockMu.Lock()
 	r.clock.unsure = false
 	r.clockMu.Unlock()
 	return w, nil
-}
-
-// serverVersion returns the server's resourceVersion. It lists one object
-// without a resourceVersion, so that the server answers with its newest one.
-func (r *reflectorStore[T]) serverVersion(ctx context.Context) (string, error) {
-	if !r.lists.Begin() {
-		return "", context.Cause(ctx)
-	}
-	defer r.lists.End()
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
-	defer cancel()
-	opts := metav1.ListOptions{Limit: 1}
-	r.selects(&opts)
-	if r.part != nil {
-		r.part.Select(&opts, r.part.Wanted())
-	}
-	page, err := r.list(ctx, opts)
-	if err != nil {
-		return "", err
-	}
-	list, err := meta.ListAccessor(page)
-	if err != nil {
-		return "", err
-	}
-	return list.GetResourceVersion(), nil
 }

@@ -150,7 +150,7 @@ func (l *ledger) hears(by string) func(informer.Event[*corev1.ConfigMap]) {
 // object only asks how new the server is.
 func (l *ledger) asked(by string, query url.Values) {
 	watches := query.Has("watch") && query.Get("sendInitialEvents") != "true"
-	if watches || query.Has("continue") || query.Get("limit") == "1" {
+	if watches || query.Has("continue") || query.Get("limit") == "1" || query.Get("limit") == "100" {
 		return
 	}
 	l.mu.Lock()

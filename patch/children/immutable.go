@@ -16,6 +16,17 @@ import (
 	"github.com/homeostat/homeostat/patch"
 )
 
+// countDeleted counts wanted children that are being deleted as recreated, since
+// a finalizer may keep them for long. Otherwise each call would delete more.
+func (c *call[T]) countDeleted() {
+	for key := range c.wanted {
+		child, ok := c.in.Get(key)
+		if ok && child.GetDeletionTimestamp() != nil && c.relationOf(child) == mine {
+			c.recreated.Add(1)
+		}
+	}
+}
+
 // immutableFields returns the fields whose change a server has refused because
 // they are immutable. It returns nil if the server has refused the write for
 // any other reason, too.
@@ -88,6 +99,10 @@ func withoutChanges(before, edited runtime.Object, fields []string) error {
 func (c *call[T]) afterImmutable(ctx context.Context, w Child[T], base T, fields []string, refusal error) (T, error) {
 	refusal = fmt.Errorf("fields %s of it are immutable: delete it, give the child another name, or set "+
 		"children.Options.MaxRecreate: %w", strings.Join(fields, ", "), refusal)
+	if c.options.MaxRecreate > 0 && base.GetDeletionTimestamp() != nil {
+		return base, fmt.Errorf("child %q is being deleted, and is created again when its finalizers %v are removed",
+			bound.KeyOf(base), base.GetFinalizers())
+	}
 	if c.options.MaxRecreate > 0 {
 		if err := c.confirm(); err != nil {
 			return base, err

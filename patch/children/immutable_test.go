@@ -173,3 +173,30 @@ func TestAllChildrenRenamedAreTooMany(t *testing.T) {
 		w.Expect(w.has()).To(HaveLen(60))
 	})
 }
+
+// A child whose finalizer keeps it cannot be created again yet. Until then no
+// other child is deleted to be recreated.
+func TestAChildThatItsFinalizerKeepsCountsAsRecreated(t *testing.T) {
+	inStrict(t, &children.Options{MaxRecreate: 1}, func(w *fixture, ensure func(wanted ...child) error) {
+		w.edit("c", func(s *corev1.Secret) { s.Finalizers = []string{"example.com/f"} })
+		w.requests()
+		_ = ensure(append(wants("a", "b"), relabelled("c")...)...)
+		w.Expect(w.secret("c").DeletionTimestamp).NotTo(BeNil())
+		for range 5 {
+			w.Expect(ensure(relabelled("a", "b", "c")...)).To(MatchError(ContainSubstring(
+				`child "d/c" is being deleted, and is created again when its finalizers [example.com/f] are removed`)))
+		}
+		w.Expect(count(w.requests(), "DELETE")).To(Equal(1))
+		w.Expect(w.has()).To(Equal([]string{"a", "b", "c"}))
+		w.Expect(w.secret("b").DeletionTimestamp).To(BeNil())
+		w.Expect(w.secret("b").Labels).To(HaveKeyWithValue("seen", "yes"), "the rest is written")
+
+		w.edit("c", func(s *corev1.Secret) { s.Finalizers = nil })
+		for range 6 {
+			_ = ensure(relabelled("a", "b", "c")...)
+		}
+		w.Expect(ensure(relabelled("a", "b", "c")...)).To(Succeed(), "one after the other")
+		w.Expect(w.secret("a").Data).To(HaveKeyWithValue("is", []byte("changed")))
+		w.Expect(w.secret("c").Data).To(HaveKeyWithValue("is", []byte("changed")))
+	})
+}

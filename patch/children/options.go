@@ -49,7 +49,8 @@ type Options struct {
 	MaxShare float64
 	// MaxRecreate is how many children of an owner one call may delete because
 	// an edit changes a field that the server does not let change, such as the
-	// selector of a Deployment. The next reconcile creates them again. Beyond
+	// selector of a Deployment. The next reconcile creates them again. Children
+	// that a finalizer keeps meanwhile count, too. Beyond
 	// that number such a child is an error that names the fields, and its other
 	// changes are sent. Defaults to 0.
 	MaxRecreate int

@@ -139,6 +139,7 @@ func (s *Set[T]) Ensure(ctx context.Context, owner metav1.Object, wanted ...Chil
 		return nil, terminal.Mark(c.describe(err))
 	}
 	c.before = len(c.children())
+	c.countDeleted()
 	all := make([]T, len(wanted))
 	errs, done := sideBySide(ctx, len(wanted), s.options.Parallel, func(i int) (err error) {
 		all[i], err = c.ensure(ctx, wanted[i])

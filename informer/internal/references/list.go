@@ -176,7 +176,7 @@ func (r *Set) storeList(s *session, f *reference, found metav1.Object, l listed)
 	r.mu.Unlock()
 	if restored { // the server may have lost what the cache has, and what a watch would bring
 		r.options.Counters.Restores.Add(1)
-		s.log.Info("the server's storage was restored to an earlier state, listing again",
+		s.log.Info("the server was restored to an earlier state, or is another one, listing again",
 			"seen", asked.received, "resourceVersion", rv, "namespace", f.key.Namespace, "name", f.key.Name)
 		r.cache.Forget(f.key)
 		if w != nil {

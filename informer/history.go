@@ -1,0 +1,129 @@
+package informer
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/informer/internal/itemwise"
+	"github.com/homeostat/homeostat/informer/internal/tree"
+	"github.com/homeostat/homeostat/informer/internal/versions"
+	"github.com/homeostat/homeostat/internal/bound"
+	"github.com/homeostat/homeostat/internal/intern"
+)
+
+// history is what a cache shows of the writes of its server.
+type history[T Object] struct {
+	reflector *reflectorStore[T]
+	cached    Snapshot[T]
+	// before is the resourceVersion up to which the cache has every write.
+	before string
+	// contents is of how many more objects the contents are compared.
+	contents int
+}
+
+func (r *reflectorStore[T]) historyOf(cached Snapshot[T], before string) *history[T] {
+	return &history[T]{reflector: r, cached: cached, before: before}
+}
+
+// lacks reports whether the history cannot have item, an object of the server.
+// It is older than the end of the history, and the cache has another state of
+// it, or none. The server then has another history: it was restored, or is
+// another one.
+func (h *history[T]) lacks(item T) bool {
+	listed, key := item.GetResourceVersion(), bound.KeyOf(item)
+	if h.before == "" || listed == "" || versions.Older(h.before, listed) || !h.reflector.comparable() {
+		return false
+	}
+	have, uid, ok := h.reflector.newest(h.cached, key)
+	if !ok || have != listed || uid != item.GetUID() {
+		return true
+	}
+	cached, ok := h.cached.Get(key)
+	if !ok || h.contents == 0 || h.reflector.dropin != nil || intern.Alike(cached, item) {
+		return false
+	}
+	h.contents--
+	return hasOtherContent(cached, item)
+}
+
+// hasOtherContent reports whether two states of an object have the same
+// resourceVersion and different contents: the server was restored in between.
+// It does not compare the types, which some answers leave out.
+func hasOtherContent[T Object](cached, listed T) bool {
+	if cached.GetUID() != listed.GetUID() || cached.GetResourceVersion() != listed.GetResourceVersion() ||
+		itemwise.Why(listed) != nil || intern.Alike(cached, listed) {
+		return false
+	}
+	listed = listed.DeepCopyObject().(T)
+	listed.GetObjectKind().SetGroupVersionKind(cached.GetObjectKind().GroupVersionKind())
+	x, err := json.Marshal(cached)
+	if err != nil {
+		return false
+	}
+	y, err := json.Marshal(listed)
+	return err == nil && !bytes.Equal(x, y)
+}
+
+// compare returns errRestored if the server is older than the cache, or is known
+// to have another history. It compares one page of objects, which are as new as
+// the server, and the object that was changed last: a restored server has lost
+// the last changes.
+func (r *reflectorStore[T]) compare(ctx context.Context) error {
+	if !r.lists.Begin() {
+		return context.Cause(ctx)
+	}
+	defer r.lists.End()
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	b := newBacklog(r, proofPage, nil)
+	b.idle = true
+	more, err := b.addPage(ctx)
+	if err != nil || !more {
+		return err
+	}
+	last, ok := b.lastChanged()
+	if !ok {
+		return nil
+	}
+	b = newBacklog(r, proofPage, &last)
+	b.idle = true
+	_, err = b.addPage(ctx)
+	return err
+}
+
+// lastChanged returns the key of the cached object with the newest
+// resourceVersion.
+func (b *backlog[T]) lastChanged() (key types.NamespacedName, ok bool) {
+	r := b.reflector
+	newest := ""
+	for object := range b.base.All() {
+		rv, of := object.GetResourceVersion(), bound.KeyOf(object)
+		mine := r.source.namespace == "" || r.source.namespace == of.Namespace
+		if mine && b.counts(of) && (newest == "" || versions.Older(newest, rv)) {
+			newest, key = rv, of
+		}
+	}
+	return key, newest != ""
+}
+
+// contradicts reports whether a list cannot be of the same history as the cache,
+// which is as new as seen.
+func (r *reflectorStore[T]) contradicts(items []*tree.Item[T], seen string) bool {
+	if r.part != nil {
+		return false // shards may have been added since
+	}
+	h := r.historyOf(r.sink.store.snapshot(), seen)
+	h.contents = proofPage
+	return slices.ContainsFunc(items, func(it *tree.Item[T]) bool { return h.lacks(it.Object) })
+}
+
+// isUnsure reports whether the server may have been restored.
+func (r *reflectorStore[T]) isUnsure() bool {
+	r.clockMu.Lock()
+	defer r.clockMu.Unlock()
+	return r.clock.unsure
+}
