@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/homeostat/homeostat/examples/observe/internal/argument"
@@ -24,6 +25,7 @@ import (
 	"github.com/homeostat/homeostat/examples/observe/internal/known"
 	"github.com/homeostat/homeostat/examples/observe/internal/observer"
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/absent/absenttest"
 	"github.com/homeostat/homeostat/names"
 )
 
@@ -357,6 +359,29 @@ func TestBeforeADeleteTheServerIsAsked(t *testing.T) {
 		w.Expect(asked).To(Equal(4))
 		w.Expect(end()).To(Succeed())
 	}, service("a", 1))
+}
+
+// A proxy, or a version that is not served any more, answers 404 for objects
+// that live.
+func TestAPageIsNoDeletion(t *testing.T) {
+	services := schema.GroupVersionResource{Version: "v1", Resource: "services"}
+	for _, page := range absenttest.Pages(services.GroupResource(), "a") {
+		t.Run(page.Name, func(t *testing.T) {
+			err := page.Err(t.Context(), services, "a")
+			inWorld(t, func(w *world) {
+				w.client.PrependReactor("get", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
+					return true, nil, err
+				})
+				_, end := w.start(observer.Options{Each: each, Delete: []string{"forget"}})
+				w.ran()
+				w.delete("d", "a") // for the watch, it has lost its label
+				w.Expect(w.ran()).To(BeEmpty())
+				<-time.After(time.Hour)
+				w.Expect(w.ran()).To(BeEmpty(), "it may live")
+				w.Expect(end()).To(Succeed())
+			}, service("a", 1))
+		})
+	}
 }
 
 func TestAnObjectThatLeavesTheSelectionAndIsDeletedLater(t *testing.T) {

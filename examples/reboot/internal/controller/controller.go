@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 
 	"github.com/homeostat/homeostat/examples/reboot/api"
 	"github.com/homeostat/homeostat/examples/reboot/internal/rules"
@@ -27,6 +28,9 @@ type GroupClient interface {
 	informer.Client[*api.RebootGroup, *api.RebootGroupList]
 	patch.Client[*api.RebootGroup]
 	Create(ctx context.Context, g *api.RebootGroup, o metav1.CreateOptions) (*api.RebootGroup, error)
+	// GetClient returns the client that sends the requests. Groups are read one by
+	// one with it while there is one that cannot be decoded.
+	GetClient() rest.Interface
 }
 
 // Controller maintains the ledgers of all groups, and grants the reboots that

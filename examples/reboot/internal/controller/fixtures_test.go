@@ -156,6 +156,12 @@ func playAs(t *testing.T, leader reconcile.Leader, f func(s *stage)) {
 
 // playWith is play with a controller that has these options, and events besides.
 func playWith(t *testing.T, o *controller.Options, f func(s *stage)) {
+	playOn(t, o, func(w *window) controller.GroupClient { return w }, f)
+}
+
+// playOn is playWith with a controller that reads and writes groups with a client
+// that is made of the stage's.
+func playOn(t *testing.T, o *controller.Options, groups func(w *window) controller.GroupClient, f func(s *stage)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stage{WithT: gomega.NewWithT(t), events: &notebook{}}
 		ctx, stop := context.WithCancel(logr.NewContext(t.Context(), funcr.New(s.log, funcr.Options{})))
@@ -175,12 +181,12 @@ func playWith(t *testing.T, o *controller.Options, f func(s *stage)) {
 		s.core, err = kubernetes.NewForConfig(s.sim.Admin())
 		s.Expect(err).NotTo(gomega.HaveOccurred())
 		reached := world.Reach(tap.Config(s.sim.Config("controller")))
-		groups, err := api.NewClient(reached)
+		client, err := api.NewClient(reached)
 		s.Expect(err).NotTo(gomega.HaveOccurred())
-		s.groups = &window{Client: groups}
+		s.groups = &window{Client: client}
 		options := *o
 		options.Events = s.events
-		c, err := controller.New(reached.Client().CoreV1().Nodes(), s.groups, &options)
+		c, err := controller.New(reached.Client().CoreV1().Nodes(), groups(s.groups), &options)
 		s.Expect(err).NotTo(gomega.HaveOccurred())
 		s.controller = c
 		ended := make(chan error, 1)

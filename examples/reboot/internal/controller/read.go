@@ -2,10 +2,13 @@ package controller
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -46,31 +49,87 @@ func (w *world) liveNodes(ctx context.Context) ([]*corev1.Node, error) {
 	return nodes, nil
 }
 
-func (w *world) liveGroups(ctx context.Context) ([]*api.RebootGroup, error) {
+// live is the groups as the server has them at one moment.
+type live struct {
+	// groups are those whose selectors are known. A group that cannot be decoded
+	// is here as it was when it could be.
+	groups []*api.RebootGroup
+	// unreadable has why groups cannot be decoded.
+	unreadable map[string]error
+	// unknown names an unreadable group whose selector is not known, if there
+	// is one.
+	unknown string
+}
+
+func (w *world) liveGroups(ctx context.Context) (live, error) {
 	list, err := w.groups.List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("listing RebootGroups: %w", err)
+	var refused apierrors.APIStatus
+	switch {
+	case errors.As(err, &refused):
+		return live{}, fmt.Errorf("listing RebootGroups: %w", err)
+	case err != nil:
+		return w.oneByOne(ctx, err)
 	}
-	groups := make([]*api.RebootGroup, 0, len(list.Items))
+	l := live{groups: make([]*api.RebootGroup, 0, len(list.Items))}
 	for i := range list.Items {
-		groups = append(groups, &list.Items[i])
+		l.groups = append(l.groups, &list.Items[i])
 	}
-	return groups, nil
+	return l, nil
+}
+
+// oneByOne is liveGroups after the list as a whole could not be decoded.
+func (w *world) oneByOne(ctx context.Context, why error) (live, error) {
+	body, err := w.groups.GetClient().Get().Resource(api.Resource).Do(ctx).Raw()
+	if err != nil {
+		return live{}, fmt.Errorf("listing RebootGroups: %w", err)
+	}
+	var list struct {
+		metav1.TypeMeta `json:",inline"`
+		metav1.ListMeta `json:"metadata"`
+
+		Items []json.RawMessage `json:"items"`
+	}
+	if json.Unmarshal(body, &list) != nil || list.Kind != "RebootGroupList" || list.ResourceVersion == "" {
+		return live{}, fmt.Errorf("listing RebootGroups: %w", why)
+	}
+	l := live{unreadable: map[string]error{}}
+	for _, item := range list.Items {
+		group := &api.RebootGroup{}
+		if err := json.Unmarshal(item, group); err == nil {
+			l.groups = append(l.groups, group)
+			continue
+		}
+		var named metav1.PartialObjectMetadata
+		if json.Unmarshal(item, &named) != nil || named.Name == "" {
+			return live{}, fmt.Errorf("listing RebootGroups: %w", why)
+		}
+		l.unreadable[named.Name] = fmt.Errorf("reading RebootGroup %q: %w", named.Name, json.Unmarshal(item, group))
+		last, ok := w.groupCache.Get(types.NamespacedName{Name: named.Name})
+		if ok && last.UID == named.UID {
+			l.groups = append(l.groups, last)
+		} else {
+			l.unknown = named.Name
+		}
+	}
+	return l, nil
 }
 
 // ledger returns the live group with this name, or nil, and all groups from the
 // same list.
 func (w *world) ledger(ctx context.Context, name string) (*api.RebootGroup, []*api.RebootGroup, error) {
-	groups, err := w.liveGroups(ctx)
+	l, err := w.liveGroups(ctx)
+	if err == nil {
+		err = l.unreadable[name]
+	}
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, g := range groups {
+	for _, g := range l.groups {
 		if g.Name == name {
-			return g, groups, nil
+			return g, l.groups, nil
 		}
 	}
-	return nil, groups, nil
+	return nil, l.groups, nil
 }
 
 // liveNode returns the live node, or nil if it does not exist.

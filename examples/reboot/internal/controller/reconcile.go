@@ -80,12 +80,15 @@ func alone(membership rules.Membership, node *corev1.Node) bool {
 // createDefault creates the built-in group if the live node needs it and no
 // live group selects the node.
 func (c *Controller) createDefault(ctx context.Context, name string) error {
-	groups, err := c.liveGroups(ctx)
+	live, err := c.liveGroups(ctx)
+	if err == nil && live.unknown != "" { // it may select the node
+		err = live.unreadable[live.unknown]
+	}
 	if err != nil {
 		return err
 	}
 	node, err := c.liveNode(ctx, name)
-	if err != nil || node == nil || !alone(rules.NewMembership(groups), node) {
+	if err != nil || node == nil || !alone(rules.NewMembership(live.groups), node) {
 		return err
 	}
 	group := &api.RebootGroup{

@@ -1,0 +1,101 @@
+package controller_test
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/homeostat/homeostat/examples/reboot/api"
+	"github.com/homeostat/homeostat/examples/reboot/internal/controller"
+)
+
+// playPlainly is play with the client of the program itself: a cache behind a
+// wrapped client does not decode objects one by one.
+func playPlainly(t *testing.T, f func(s *stage)) {
+	playOn(t, &controller.Options{}, func(w *window) controller.GroupClient { return w.Client }, f)
+}
+
+// raw are groups as the server stores them, whatever Go makes of them.
+func (s *stage) raw() dynamic.ResourceInterface {
+	return dynamic.NewForConfigOrDie(s.sim.Admin()).Resource(api.GroupVersion().WithResource(api.Resource))
+}
+
+func (s *stage) spoil(name string) {
+	_, err := s.raw().Patch(s.ctx, name, types.MergePatchType, []byte(`{"spec":{"minReadySeconds":"soon"}}`), metav1.PatchOptions{})
+	s.Expect(err).NotTo(HaveOccurred())
+}
+
+func (s *stage) rawHolders(group string) (nodes []string) {
+	g, err := s.raw().Get(s.ctx, group, metav1.GetOptions{})
+	s.Expect(err).NotTo(HaveOccurred())
+	slots, _, err := unstructured.NestedSlice(g.Object, "status", "slots")
+	s.Expect(err).NotTo(HaveOccurred())
+	for _, slot := range slots {
+		nodes = append(nodes, slot.(map[string]any)["node"].(string))
+	}
+	return nodes
+}
+
+func selecting(node string) *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchLabels: map[string]string{"name": node}}
+}
+
+// One group has what its Go type does not.
+func TestAGroupThatCannotBeDecodedStopsOnlyItself(t *testing.T) {
+	playPlainly(t, func(s *stage) {
+		s.group("bad", intstr.FromInt32(1), selecting("b"))
+		s.spoil("bad")
+		s.group("good", intstr.FromInt32(1), selecting("a"))
+		s.asking("a", "b")
+		s.pass(10 * time.Second)
+		s.Expect(s.rawHolders("good")).To(Equal([]string{"a"}))
+		s.Expect(s.rawHolders("bad")).To(BeEmpty())
+		keys := s.controller.Control().Status(10).Keys
+		s.Expect(keys).To(ContainElement(And(HaveField("Key.Name", "bad"), HaveField("Failure", ContainSubstring("minReadySeconds")))))
+
+		_, err := s.raw().Patch(s.ctx, "bad", types.MergePatchType, []byte(`{"spec":{"minReadySeconds":1}}`), metav1.PatchOptions{})
+		s.Expect(err).NotTo(HaveOccurred())
+		s.pass(10 * time.Second)
+		s.Expect(s.rawHolders("bad")).To(Equal([]string{"b"}), "it heals")
+	})
+}
+
+// What it selected when it could be decoded, it may still select.
+func TestANodeOfAGroupThatCannotBeDecodedIsNotOfAnotherGroup(t *testing.T) {
+	playPlainly(t, func(s *stage) {
+		s.group("bad", intstr.FromInt32(1), selecting("a"))
+		s.pass(time.Second)
+		s.spoil("bad")
+		s.pass(time.Second)
+		s.group("good", intstr.FromInt32(1), selecting("a"))
+		s.asking("a")
+		s.pass(10 * time.Second)
+		s.Expect(s.rawHolders("good")).To(BeEmpty(), "two groups select the node")
+	})
+}
+
+// It may select the node.
+func TestTheBuiltInGroupIsNotCreatedBesideAGroupThatIsNotKnown(t *testing.T) {
+	playPlainly(t, func(s *stage) {
+		_, err := s.raw().Create(s.ctx, &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": api.GroupVersion().String(), "kind": "RebootGroup", "metadata": map[string]any{"name": "bad"},
+			"spec": map[string]any{"maxUnavailable": int64(1), "minReadySeconds": "soon"},
+		}}, metav1.CreateOptions{})
+		s.Expect(err).NotTo(HaveOccurred())
+		s.asking("a")
+		s.pass(time.Minute)
+		all, err := s.raw().List(s.ctx, metav1.ListOptions{})
+		s.Expect(err).NotTo(HaveOccurred())
+		s.Expect(all.Items).To(HaveLen(1))
+		s.Expect(s.raw().Delete(s.ctx, "bad", metav1.DeleteOptions{})).To(Succeed())
+		s.pass(10 * time.Minute)
+		_, err = s.raw().Get(s.ctx, api.DefaultName, metav1.GetOptions{})
+		s.Expect(err).NotTo(HaveOccurred())
+	})
+}
