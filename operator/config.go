@@ -24,9 +24,10 @@ import (
 // passwords and certificates can be replaced while the program runs. The server
 // cannot: a kubeconfig with a different server requires a restart, because it
 // may be a different cluster. Files and plugins that client-go reads again by
-// itself, such as the token of a Pod, are left to client-go. Connections for
-// exec, attach and port-forward keep an inline client certificate until the
-// restart.
+// itself are left to client-go. For example, it reads the token of a Pod again
+// every minute, and the file of a certificate authority every five minutes.
+// Connections for exec, attach and port-forward keep an inline client
+// certificate until the restart.
 //
 // Errors: the kubeconfig cannot be read, or no cluster is configured.
 func Config(kubeconfig string) (*rest.Config, error) {

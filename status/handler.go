@@ -79,13 +79,18 @@ func refuse(w http.ResponseWriter, status int) {
 // exposition serves metrics in the format that the client requests.
 type exposition struct{ gatherer prometheus.Gatherer }
 
-// ServeHTTP gathers and encodes all metrics before it answers, so that an
-// answer is either complete or an error.
+// ServeHTTP gathers and encodes all metrics before it answers. Metrics that
+// cannot be gathered, for example because two collectors have the same one, are
+// left out and logged: alerts need the others. If there are no others, the
+// answer is an error.
 func (e exposition) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	format := expfmt.NegotiateAccept(r.Header, expfmt.DefaultAcceptedFormats()...)
 	var body bytes.Buffer
-	if err := e.encode(&body, format); err != nil {
-		klog.FromContext(r.Context()).Error(err, "serving metrics failed")
+	err := e.encode(&body, format)
+	if err != nil {
+		klog.FromContext(r.Context()).Error(err, "some metrics cannot be served")
+	}
+	if err != nil && body.Len() == 0 {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
@@ -96,15 +101,17 @@ func (e exposition) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (e exposition) encode(body *bytes.Buffer, format expfmt.Format) error {
 	families, err := e.gatherer.Gather()
 	if err != nil {
-		return fmt.Errorf("gathering metrics: %w", err)
+		err = fmt.Errorf("gathering metrics: %w", err)
 	}
 	encoder := expfmt.NewEncoder(body, format)
 	for _, family := range families {
-		if err := encoder.Encode(family); err != nil {
-			return fmt.Errorf("encoding metrics: %w", err)
+		whole := body.Len()
+		if why := encoder.Encode(family); why != nil {
+			body.Truncate(whole)
+			err = errors.Join(err, fmt.Errorf("encoding metrics: %w", why))
 		}
 	}
-	return nil
+	return err
 }
 
 // page serves the report as HTML and as JSON.
