@@ -60,7 +60,8 @@ func SeeOwnWrites[R comparable](
 	return s, nil
 }
 
-var errNotObserved = errors.New("watching own writes: the config of the manager is not one of controllerruntime.ObserveWrites")
+var errNotObserved = errors.New(
+	"watching own writes: the config of the manager is not one of controllerruntime.ObserveWrites")
 
 // seeing is a reconciler that waits for its own writes.
 type seeing[R comparable] struct {
