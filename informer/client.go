@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -197,7 +196,7 @@ func sourceOfListerWatcher[T Object](c *dropin.Client[T]) source {
 		dropin: c, sends: &atomic.Bool{}, reach: clients.Reach{Certainty: clients.Certain},
 		unstreamed: watchlist.DoesClientNotSupportWatchListSemantics(c.ListerWatcher),
 	}
-	made.list = func(ctx context.Context, opts metav1.ListOptions) (k8sruntime.Object, error) {
+	made.list = func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 		asked := &clients.Asked{Context: ctx}
 		list, err := c.List(asked, opts)
 		made.sends.Store(asked.IsRequest())
@@ -222,7 +221,7 @@ func (s source) mayShare() bool { return s.returnsShared || s.sends != nil && !s
 
 // unpacked returns a list with the objects of another list. The objects are
 // transformed, have their own memory, and share equal parts with other objects.
-func (r *reflectorStore[T]) unpacked(list k8sruntime.Object) (k8sruntime.Object, error) {
+func (r *reflectorStore[T]) unpacked(list runtime.Object) (runtime.Object, error) {
 	items, err := meta.ExtractListWithAlloc(list)
 	if err != nil {
 		return nil, err

@@ -59,7 +59,9 @@ func For[T Object, L runtime.Object](c Client[T, L], o *Options) *Informer[T] {
 // ForNamespaces returns, and later by [Informer.SetNamespaces] for new
 // namespaces. If Options.Namespaces is empty, it is called with "", which means
 // all namespaces.
-func ForNamespaces[C Client[T, L], T Object, L runtime.Object](clientOf func(namespace string) C, o *Options) *Informer[T] {
+func ForNamespaces[C Client[T, L], T Object, L runtime.Object](
+	clientOf func(namespace string) C, o *Options,
+) *Informer[T] {
 	connect := func(namespace string) source {
 		if clientOf == nil {
 			return source{namespace: namespace, err: errNoClients}

@@ -67,7 +67,9 @@ func (p parts[T]) Independent() bool { return p.informer.options.Independent }
 
 // Shown reports whether it is known which namespaces the informer reads.
 func (p parts[T]) Shown() bool {
-	return !slices.ContainsFunc(p.informer.feed.currentSources(), func(s source) bool { return s.reach.Certainty == clients.Unknown })
+	return !slices.ContainsFunc(p.informer.feed.currentSources(), func(s source) bool {
+		return s.reach.Certainty == clients.Unknown
+	})
 }
 
 // Reads reports whether the informer reads objects of namespace, and whether

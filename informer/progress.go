@@ -121,7 +121,8 @@ func (p *progress) answered(ctx context.Context, err error) {
 		p.outage.add(p.err)
 	}
 	p.counted.Failures.Add(1)
-	repeated := utilnet.IsConnectionRefused(err) || apierrors.IsTooManyRequests(err) // the reflector repeats the request, and does not list
+	// The reflector repeats such a request, and does not list.
+	repeated := utilnet.IsConnectionRefused(err) || apierrors.IsTooManyRequests(err)
 	switch {
 	case ctx.Err() != nil:
 	case p.request.phase == phaseStream && !repeated && !errors.Is(err, requests.ErrCutOff):

@@ -221,7 +221,9 @@ func (r *reflectorStore[T]) openWatch(ctx context.Context, opts metav1.ListOptio
 	}
 	r.progress.begin(phase)
 	r.streamed = map[any]wire.Fingerprint{}
-	w, err := requests.OpenInTime(ctx, func(ctx context.Context) (watch.Interface, error) { return r.specs.open(ctx, opts) })
+	w, err := requests.OpenInTime(ctx, func(ctx context.Context) (watch.Interface, error) {
+		return r.specs.open(ctx, opts)
+	})
 	r.progress.answered(ctx, err)
 	switch {
 	case err == nil:
@@ -444,7 +446,7 @@ func (r *reflectorStore[T]) transform(object T) (transformed T, err error) {
 			why := itemwise.Panicked(itemwise.CauseTransform, "informer.Options.Transform", p)
 			stub, ok := itemwise.Stub[T](identity, why)
 			if transformed = stub; !ok {
-				err = why
+				err = why.Err
 			}
 		}
 	}()

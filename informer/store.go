@@ -300,7 +300,7 @@ func (s *store[T]) list(
 		}
 		others, panicking := s.withoutPanics(items, changes)
 		if len(panicking) == 0 {
-			panic(why) // the panic does not depend on an object
+			panic(why.Err) // the panic does not depend on an object
 		}
 		items, refused = others, append(refused, panicking...)
 	}

@@ -60,7 +60,9 @@ type following[T informer.Object] struct {
 
 // followShared copies the objects of shared to a store until ctx ends. It fails if
 // shared has stopped.
-func followShared[T informer.Object](ctx context.Context, shared cache.SharedIndexInformer, store follow.Store[T]) error {
+func followShared[T informer.Object](
+	ctx context.Context, shared cache.SharedIndexInformer, store follow.Store[T],
+) error {
 	f := &following[T]{
 		shared: shared, store: store, first: map[cache.ObjectName]T{}, began: shared.LastSyncResourceVersion(),
 	}

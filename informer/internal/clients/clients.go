@@ -53,7 +53,7 @@ func IsFake(client any) bool {
 	return path.Base(PackageOf(client)) == "fake"
 }
 
-// returnsShared reports whether the client may retain the objects that it
+// ReturnsShared reports whether the client may retain the objects that it
 // returns. Only client-go's own clients are known not to, because they decode
 // each object separately.
 func ReturnsShared(client any) bool {

@@ -13,7 +13,7 @@ func IsGeneric(t reflect.Type) bool {
 	return t.Name() == "Unstructured" || strings.HasPrefix(t.Name(), "PartialObjectMetadata")
 }
 
-// builtIn returns the kind and the scope of a Go type of k8s.io/api. Clients do
+// BuiltIn returns the kind and the scope of a Go type of k8s.io/api. Clients do
 // not show whether a kind is cluster-scoped, so there is a table, which a test
 // compares with client-go.
 func BuiltIn(t reflect.Type) (kind schema.GroupVersionKind, clusterScoped, ok bool) {

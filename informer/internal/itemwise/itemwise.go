@@ -108,7 +108,8 @@ func (r *Reader) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Inte
 	asked := &clients.Asked{Context: ctx}
 	w, err := r.client.Watch(asked, opts)
 	own := r.own
-	if own == nil || !asked.IsDirect(&own.watches) || err != nil || !own.lists.Load() || own.protobuf || requests.IsEmpty(w) {
+	takesOver := own != nil && asked.IsDirect(&own.watches) && own.lists.Load() && !own.protobuf
+	if err != nil || !takesOver || requests.IsEmpty(w) {
 		return w, err
 	}
 	return requests.NewEndable(w, own.endsUndecodable), nil

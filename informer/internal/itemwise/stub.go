@@ -28,9 +28,6 @@ type Refusal struct {
 	Err   error
 }
 
-// Error returns the details.
-func (r *Refusal) Error() string { return r.Err.Error() }
-
 // Causes of refusals.
 const (
 	CauseDecode    = "not decodable"
@@ -56,7 +53,7 @@ const stubEnd = ": "
 // through client-go's reflector. The stub has the metadata like, and the reason
 // in its mark. Stub returns false for a T that has no ObjectMeta.
 func Stub[T Object](like metav1.ObjectMeta, why *Refusal) (stub T, ok bool) {
-	like.SelfLink = stubMark + why.Cause + stubEnd + why.Error() //nolint:staticcheck // servers no longer use it
+	like.SelfLink = stubMark + why.Cause + stubEnd + why.Err.Error() //nolint:staticcheck // servers no longer use it
 	object := clients.Example[T]()
 	if object == nil { // of an interface
 		object = &metav1.PartialObjectMetadata{}

@@ -7,7 +7,7 @@ type object = map[string]any
 
 // Meta returns the object's metadata. It adds empty metadata if the object
 // has none.
-func Meta(obj object) object {
+func Meta(obj map[string]any) map[string]any {
 	m, ok := obj["metadata"].(object)
 	if !ok {
 		m = object{}
@@ -34,7 +34,7 @@ func Number(m object, field string) int64 {
 }
 
 // Object returns a value that is a JSON object, and nil if it is not one.
-func Object(v any) object {
+func Object(v any) map[string]any {
 	o, _ := v.(object)
 	return o
 }
