@@ -82,7 +82,7 @@ func newStage(b *testing.B) *stage {
 	return s
 }
 
-// descendant returns the process below this one whose command line has a name.
+// descendant returns the process below this one whose first argument is name.
 func (s *stage) descendant(name string) process {
 	self := strconv.Itoa(os.Getpid())
 	folders, err := filepath.Glob("/proc/[0-9]*")
@@ -90,7 +90,7 @@ func (s *stage) descendant(name string) process {
 	for _, folder := range folders {
 		pid, _ := strconv.Atoi(filepath.Base(folder))
 		line, _ := os.ReadFile(filepath.Join(folder, "cmdline"))
-		if !strings.Contains(string(line), name) {
+		if arguments := strings.Split(string(line), "\x00"); len(arguments) < 2 || arguments[1] != name {
 			continue
 		}
 		for of := filepath.Base(folder); of != "0" && of != ""; of = parentOf(of) {
