@@ -423,7 +423,8 @@ func TestTheStateOfEachReferenceIsShown(t *testing.T) {
 		w.run(nil)
 		w.rest()
 		w.Expect(w.c.References(key("a"))).To(ConsistOf(
-			HaveField("Key.Name", "one"), HaveField("State", "does not exist"), HaveField("State", ContainSubstring("forbidden"))))
+			HaveField("Key.Name", "one"), HaveField("State", "does not exist"),
+			HaveField("State", ContainSubstring("forbidden"))))
 		w.Expect(w.c.References(key("nobody"))).To(BeEmpty())
 		s := w.secrets.Status()
 		w.Expect(s.References).To(Equal(3))

@@ -21,7 +21,8 @@ import (
 	"github.com/homeostat/homeostat/internal/proof/bench/references/app"
 )
 
-var unread = flag.Float64("unread", 1, "share of the Pods and Events, which no operator here reads, in the crowded cluster")
+// No operator here reads Pods and Events.
+var unread = flag.Float64("unread", 1, "share of the Pods and Events of the crowded cluster that are created")
 
 // BenchmarkForeignSecrets measures the resident memory of an operator whose 100
 // objects refer to a Secret each, with more and more other Secrets of 32 KB.
@@ -137,7 +138,8 @@ func (s *stage) crowd(namespaces int) {
 		_, err := client.Events(in(n)).Create(ctx, &corev1.Event{
 			ObjectMeta:     metav1.ObjectMeta{Name: fmt.Sprint("e-", n)},
 			InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: in(n), Name: fmt.Sprint("p-", n)},
-			Reason:         "Unhealthy", Message: "Readiness probe failed: HTTP probe failed with statuscode: 503", Type: "Warning",
+			Reason:         "Unhealthy", Type: "Warning",
+			Message: "Readiness probe failed: HTTP probe failed with statuscode: 503",
 		}, metav1.CreateOptions{})
 		return err
 	})

@@ -26,7 +26,7 @@ const (
 )
 
 // Watches last from 5 to 10 minutes.
-var renewals = flag.Duration("renewals", longest, "how long requests at rest are counted; they are reported if it is 10 minutes")
+var renewals = flag.Duration("renewals", longest, "how long requests at rest are counted, reported from 10m on")
 
 // BenchmarkThousand measures an operator whose 1,000 objects refer to a Secret
 // each, all in one namespace, and what the API server does for it. There are

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -14,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -129,22 +131,32 @@ func run() error {
 		return err
 	}
 	config.QPS = -1
-	kinds := runtime.NewScheme()
-	if err := scheme.AddToScheme(kinds); err != nil {
-		return err
-	}
-	if err := app.AddToScheme(kinds); err != nil {
-		return err
-	}
-	m, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme: kinds, Metrics: metricsserver.Options{BindAddress: *address}, HealthProbeBindAddress: "0",
-	})
+	m, err := newManager(config, *address)
 	if err != nil {
 		return err
 	}
-	r.Client = m.GetClient()
 	ctx := ctrl.SetupSignalHandler()
-	err = m.GetFieldIndexer().IndexField(ctx, &app.App{}, secretIndex,
+	if err := r.setup(ctx, m); err != nil {
+		return err
+	}
+	go app.Answer()
+	return m.Start(ctx)
+}
+
+func newManager(config *rest.Config, address string) (ctrl.Manager, error) {
+	kinds := runtime.NewScheme()
+	if err := errors.Join(scheme.AddToScheme(kinds), app.AddToScheme(kinds)); err != nil {
+		return nil, err
+	}
+	return ctrl.NewManager(config, ctrl.Options{
+		Scheme: kinds, Metrics: metricsserver.Options{BindAddress: address}, HealthProbeBindAddress: "0",
+	})
+}
+
+// setup adds the indexes and the controller.
+func (r *reconciler) setup(ctx context.Context, m ctrl.Manager) error {
+	r.Client = m.GetClient()
+	err := m.GetFieldIndexer().IndexField(ctx, &app.App{}, secretIndex,
 		func(o client.Object) []string { return o.(*app.App).Spec.Secrets })
 	if err != nil {
 		return err
@@ -159,11 +171,7 @@ func run() error {
 	if r.own {
 		b = b.Owns(&appsv1.Deployment{}).Owns(&corev1.Service{}).Owns(&corev1.Secret{})
 	}
-	if err := b.Complete(r); err != nil {
-		return err
-	}
-	go app.Answer()
-	return m.Start(ctx)
+	return b.Complete(r)
 }
 
 func main() {

@@ -148,13 +148,14 @@ func (r *reconciler) Reconcile(ctx context.Context, q reconcile.Request[*app.App
 }
 
 func (r *reconciler) keep(ctx context.Context, a *app.App, sum string) error {
-	_, err := r.deployments.Ensure(ctx, a, children.Child[*appsv1.Deployment]{Name: a.Name, Edit: func(d *appsv1.Deployment) {
+	deployment := children.Child[*appsv1.Deployment]{Name: a.Name, Edit: func(d *appsv1.Deployment) {
 		d.Spec.Selector = metav1.SetAsLabelSelector(map[string]string{"app": a.Name})
 		metav1.SetMetaDataLabel(&d.Spec.Template.ObjectMeta, "app", a.Name)
 		metav1.SetMetaDataAnnotation(&d.Spec.Template.ObjectMeta, "sum", sum)
 		d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, corev1.Container{})[:1]
 		d.Spec.Template.Spec.Containers[0].Name, d.Spec.Template.Spec.Containers[0].Image = "web", "web"
-	}})
+	}}
+	_, err := r.deployments.Ensure(ctx, a, deployment)
 	_, err2 := r.services.Ensure(ctx, a, children.Child[*corev1.Service]{Name: a.Name, Edit: func(s *corev1.Service) {
 		s.Spec.Selector = map[string]string{"app": a.Name}
 		s.Spec.Ports = []corev1.ServicePort{{Port: 80, Protocol: corev1.ProtocolTCP}}
