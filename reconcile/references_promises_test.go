@@ -446,3 +446,30 @@ func TestAPermissionThatComesReconcilesTheKeysWithoutAChange(t *testing.T) {
 		w.Expect(w.ran()).To(Equal([]string{"a one=1"}), "it is tried again at least every 30 seconds")
 	})
 }
+
+func TestAShardThatComesAndGoesReleasesItsReferencesOnce(t *testing.T) {
+	inReferring(t, func(w *referring) {
+		w.putMap("a1", "both")
+		w.putMap("b1", "both")
+		p := newParts()
+		w.run(&reconcile.Options{Shards: p})
+		p.take('a')
+		p.take('b')
+		w.Expect(w.ran()).To(ConsistOf("a1 both=none", "b1 both=none"))
+		for range 3 {
+			w.Expect(p.leave('a', errMoves)()).To(Succeed())
+			pass(time.Second)
+			p.take('a')
+			pass(time.Second)
+		}
+		w.Expect(p.leave('a', errMoves)()).To(Succeed())
+		pass(5 * time.Minute)
+		w.ran()
+		w.Expect(w.secrets.Status().References).To(Equal(1), "b1 refers to it")
+		w.putSecret("d", "both", "1")
+		w.Expect(w.ran()).To(Equal([]string{"b1 both=1"}))
+		w.Expect(p.leave('b', errMoves)()).To(Succeed())
+		pass(5 * time.Minute)
+		w.Expect(w.secrets.Status().References).To(BeZero())
+	})
+}
