@@ -31,6 +31,7 @@ type referenceModel struct {
 	holds   map[types.NamespacedName]int
 	exists  map[types.NamespacedName]string // the value
 	events  map[types.NamespacedName]string // as handlers were told
+	stopped bool                            // nobody runs it
 	byNames bool                            // each object has a watch of its own
 	counter int
 	deleted map[types.NamespacedName]int // the counter at the last deletion
@@ -127,6 +128,8 @@ func (m *referenceModel) step() {
 		}
 	case n < 94:
 		m.backUpOrRestore()
+	case n < 95:
+		m.stopOrRun()
 	case n < 99:
 		lapse(time.Duration(m.random.IntN(3000)) * time.Millisecond)
 	default:
@@ -170,6 +173,16 @@ func (m *referenceModel) expectSeen(key types.NamespacedName, rv string, counter
 	})
 }
 
+// stopOrRun lets the replica lose its leadership, or get it again.
+func (m *referenceModel) stopOrRun() {
+	if m.stopped {
+		m.run()
+	} else {
+		m.Expect(m.stop()).To(Succeed())
+	}
+	m.stopped = !m.stopped
+}
+
 // backUpOrRestore restores the server to the last backup, which may be too old,
 // or makes one. A server is down while it is restored.
 func (m *referenceModel) backUpOrRestore() {
@@ -192,6 +205,9 @@ func (m *referenceModel) check() {
 		m.forbid(fmt.Sprint("n", n), false)
 	}
 	m.delayLists("", 0)
+	if m.stopped {
+		m.stopOrRun()
+	}
 	lapse(2 * time.Minute)
 	m.forgetLog()
 	cached := 0
