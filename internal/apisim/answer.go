@@ -1,6 +1,9 @@
 package apisim
 
 import (
+	"bytes"
+	"net/http"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -35,4 +38,43 @@ func (s *Server) tell(c Call, code int, err error) {
 		a = Answer{Code: int(status.Code), Reason: status.Reason, Message: status.Message}
 	}
 	see(c, a)
+}
+
+// Reply is an answer that the server gives in place of its own. A body that
+// does not begin with a brace is plain text, as a proxy answers.
+type Reply struct {
+	Code int
+	Body []byte
+}
+
+// ReplyWith sets a function that may answer a call in place of the server. The
+// server answers itself where it returns nil. It does not get the admin's
+// calls, and runs in the goroutine of the caller.
+func (s *Server) ReplyWith(reply func(Call) *Reply) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reply = reply
+}
+
+// replied returns the answer of the function of ReplyWith, or nil.
+func (s *Server) replied(c Call) *http.Response {
+	s.mu.Lock()
+	reply := s.reply
+	s.mu.Unlock()
+	if reply == nil || c.Client == admin {
+		return nil
+	}
+	r := reply(c)
+	if r == nil {
+		return nil
+	}
+	return r.response()
+}
+
+func (r *Reply) response() *http.Response {
+	out := &output{code: r.Code, body: r.Body}
+	if !bytes.HasPrefix(bytes.TrimSpace(r.Body), []byte("{")) {
+		out.media = "text/plain; charset=utf-8"
+	}
+	return respond(out, nil)
 }

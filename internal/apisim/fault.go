@@ -7,6 +7,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // Fault is the way in which a call, or the delivery of an event, fails.
@@ -15,24 +16,27 @@ type Fault uint8
 // These are the faults. Calls with a fault up to Unreachable have no effect;
 // calls with LostReply, Late and CrashAfter do.
 const (
-	NoFault     Fault = iota
-	Internal          // a call: 500, without a write
-	Conflict          // a call: 409, without a write
-	Throttled         // a call: 429 with Retry-After, without a write
-	Unreachable       // a call: the connection is refused, without a write
-	LostReply         // a call: it is executed, the caller sees a timeout
-	Late              // a call: the caller sees a timeout, it is executed at a later step
-	CrashBefore       // a call: the caller's incarnation dies before it
-	CrashAfter        // a call: it is executed, then the caller's incarnation dies
-	Expired           // a list or watch: 410; a delivery: 410 in place of the event, history is compacted
-	Dropped           // a delivery: the stream ends in place of the event
-	Duplicated        // a delivery: the event is delivered twice
+	NoFault       Fault = iota
+	Internal            // a call: 500, without a write
+	Conflict            // a call: 409, without a write
+	Throttled           // a call: 429 with Retry-After, without a write
+	Unreachable         // a call: the connection is refused, without a write
+	LostReply           // a call: it is executed, the caller sees a timeout
+	Late                // a call: the caller sees a timeout, it is executed at a later step
+	CrashBefore         // a call: the caller's incarnation dies before it
+	CrashAfter          // a call: it is executed, then the caller's incarnation dies
+	Expired             // a list or watch: 410; a delivery: 410 in place of the event, history is compacted
+	Dropped             // a delivery: the stream ends in place of the event
+	Duplicated          // a delivery: the event is delivered twice
+	ProxyNotFound       // a read or a delete: 404 with a text, as of a proxy that does not know the path
+	NotServed           // a read or a delete: 404, as of a server that does not serve the version
+	OtherNotFound       // a read or a delete: 404 about another object
 	faults
 )
 
 var faultNames = [faults]string{
 	"none", "500", "409", "429", "unreachable", "lost reply", "late", "crash before", "crash after", "410", "dropped",
-	"duplicated",
+	"duplicated", "404 of a proxy", "404 of a version that is not served", "404 about another object",
 }
 
 func (f Fault) String() string { return faultNames[f] }
@@ -64,6 +68,12 @@ func (d *Scheduler) applyFault(ctx context.Context, p *parked, f Fault) (*http.R
 			int(RetryAfter.Seconds()))), nil
 	case Expired:
 		return respond(nil, apierrors.NewResourceExpired("injected: the resourceVersion is too old")), nil
+	case ProxyNotFound:
+		return (&Reply{Code: http.StatusNotFound, Body: []byte("404 page not found")}).response(), nil
+	case NotServed:
+		return respond(nil, notServed()), nil
+	case OtherNotFound:
+		return respond(nil, apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "elsewhere")), nil
 	case Unreachable:
 		return nil, errRefused
 	case CrashBefore:

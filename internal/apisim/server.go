@@ -26,6 +26,7 @@ type Server struct {
 	clients   map[string]*client
 	forbidden []func(Call) error
 	answered  func(Call, Answer) // nil for none
+	reply     func(Call) *Reply  // nil for none
 }
 
 // store holds the objects of all resources, their watches, and the hooks that

@@ -187,10 +187,15 @@ func (r *request) toJSON() error {
 // answer serves the request now, and calls the hooks before it returns.
 func (s *Server) answer(ctx context.Context, r *request) (*http.Response, error) {
 	s.mu.Lock()
-	if s.isFenced(r.Call) {
-		s.mu.Unlock()
+	fenced := s.isFenced(r.Call)
+	s.mu.Unlock()
+	if fenced {
 		return nil, context.Canceled
 	}
+	if answer := s.replied(r.Call); answer != nil {
+		return answer, nil
+	}
+	s.mu.Lock()
 	if r.Verb == "watch" {
 		w, err := s.watch(ctx, r)
 		s.mu.Unlock()

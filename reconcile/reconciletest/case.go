@@ -49,6 +49,12 @@ type Case struct {
 	// every goroutine that it started has returned. It is called for each boot:
 	// only package variables survive a crash. Required.
 	Run func(env *Env) error
+	// Before starts the version of the program that Run replaces. Each run begins
+	// with it: when it has come to rest it is stopped, without a fault, and Run
+	// finds what it has left behind, such as fields that cannot be changed. With
+	// several Replicas there is also a run in which one replica is of the new
+	// version while the others are still of the old one. Defaults to none.
+	Before func(env *Env) error
 	// Replicas is the number of replicas, from 1 to 10. Of several, only the
 	// one that holds the Lease may write. Defaults to 1.
 	Replicas int

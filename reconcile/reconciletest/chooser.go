@@ -2,6 +2,7 @@ package reconciletest
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -142,6 +143,11 @@ func (r *chooser) strike(a apisim.Action) bool {
 	if _, now := r.planned(plan.Rivalled, at); now {
 		r.rival(a.Call)
 	}
+	for _, kind := range []byte{plan.Barred, plan.Poisoned} {
+		if _, now := r.planned(kind, at); now {
+			r.judge.lasting.begin(kind, a.Call)
+		}
+	}
 	if d, now := r.planned(plan.AtCall, at); now && d.Fault == plan.Hold {
 		r.done(d)
 		r.delays.calls[a.CallID()] = time.Now()
@@ -250,7 +256,7 @@ func (r *chooser) callFault(a apisim.Action) apisim.Fault {
 // take makes an action happen with its fault, and records it in the trace. The
 // hooks of the judge run meanwhile.
 func (r *chooser) take(a apisim.Action, f apisim.Fault) {
-	if !r.tail {
+	if !r.tail && !r.old {
 		r.retries.see(a, f)
 	}
 	r.served++
@@ -283,6 +289,13 @@ func (r *chooser) text(a apisim.Action, f apisim.Fault) string {
 	if caller := a.Caller(); caller != "" {
 		text += "   (" + caller + ")"
 	}
+	if a.Kind == apisim.Release && f == apisim.NoFault && r.judge.lasting.strikes(a.Call) {
+		text += "   <<< REFUSED"
+	} else if a.Kind == apisim.Release && f == apisim.NoFault {
+		if reply := r.world.answered(a.Call); reply != nil {
+			text += fmt.Sprint("   <<< ANSWERED ", reply.Code)
+		}
+	}
 	if f != apisim.NoFault {
 		text += "   <<< " + strings.ToUpper(f.String())
 	}
@@ -293,7 +306,7 @@ func (r *chooser) text(a apisim.Action, f apisim.Fault) string {
 // deviations of a plan refer. Those after the plan is over, and calls for
 // Events and Leases, have no number.
 func (r *chooser) count(a apisim.Action) {
-	if r.tail {
+	if r.tail || r.old {
 		return
 	}
 	r.out.decisions++

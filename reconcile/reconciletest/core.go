@@ -47,6 +47,7 @@ type core struct {
 	plan      plan.Plan  // the rest of it
 	faultless bool       // the plan was empty from the beginning
 	tail      bool       // the plan is over: no more writes are allowed
+	old       bool       // the version of Case.Before runs: its plan has not begun, and its calls do not count
 	progress  time.Time  // of the last write or act that keeps the program from being at rest
 	random    *rand.Rand // orders everything; nil: the usual order
 	lined     time.Time  // when the trace got its last line
@@ -87,16 +88,16 @@ func (r *core) why(saw report.Seen) report.Reason { return r.out.why(r.given, r.
 // chance is the source of chance that orders everything; nil: the order is the
 // usual one.
 func (r *core) chance() *rand.Rand {
-	if r.tail {
+	if r.tail || r.old {
 		return nil
 	}
 	return r.random
 }
 
-// planned returns the deviation of that kind at that index. It finds none once
-// the plan is over.
+// planned returns the deviation of that kind at that index. It finds none
+// before the program of the case has started, and once the plan is over.
 func (r *core) planned(kind byte, index int) (plan.Deviation, bool) {
-	if r.tail {
+	if r.tail || r.old {
 		return plan.Deviation{}, false
 	}
 	d, now := r.plan.Find(kind, index)

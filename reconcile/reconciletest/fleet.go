@@ -40,6 +40,7 @@ type replica struct {
 	caches  []state.Cache
 	down    time.Time // when it boots again; zero: it runs
 	apart   time.Time // until when the network does not reach it
+	old     bool      // it is of the version of Case.Before
 }
 
 // newFleet makes replicas that have not booted.
@@ -85,8 +86,12 @@ func (f *fleet) boot(ctx context.Context, p *replica) {
 		Context: boot, Config: f.sim.Config(p.client), Replica: p.id, Outside: f.world.outside,
 		Remember: func(c state.Cache) { p.caches = append(p.caches, c) },
 	}
+	program := f.c.Run
+	if p.old {
+		program = f.c.Before
+	}
 	go func() {
-		done <- f.c.Parts().Boot(b)
+		done <- program(&Env{boot: b})
 		f.sched.Wake()
 	}()
 	f.progress = time.Now()

@@ -26,6 +26,7 @@ type judge struct {
 	*core
 	several bool // there is more than one replica
 	answers *answers
+	lasting *lasting
 
 	current  *call // that is being served
 	acting   bool  // an actor writes
@@ -45,7 +46,8 @@ type judge struct {
 // newJudge returns a judge for a run that has not started.
 func newJudge(r *core, several bool) *judge {
 	return &judge{
-		core: r, several: several, answers: &answers{core: r, line: -1}, created: map[types.UID]output{}, written: map[types.UID]output{},
+		core: r, several: several, answers: &answers{core: r, line: -1}, lasting: &lasting{core: r},
+		created: map[types.UID]output{}, written: map[types.UID]output{},
 		reported: map[types.UID]bool{}, alive: map[string]int{},
 		rivals: map[types.UID]bool{}, claimed: map[types.UID]bool{}, leases: map[types.NamespacedName]bool{},
 	}
@@ -82,6 +84,9 @@ func (r *judge) acted(e apisim.Event, resource string) {
 
 // called sees every call of the program that the server serves.
 func (r *judge) called(c apisim.Call) error {
+	if r.old {
+		return nil
+	}
 	r.out.rules.Add(c)
 	if lacks := r.granted.Missing(c); lacks != "" {
 		r.find(report.Role, report.NotGranted, lacks)
@@ -124,7 +129,7 @@ func (r *judge) committed(e apisim.Event) {
 		r.quiet, r.wanted = false, nil // the program may have to write again
 		r.served(e, resource)
 	}
-	if r.c.Always != nil && r.out.finding == nil && r.out.changed == "" {
+	if r.c.Always != nil && !r.old && r.out.finding == nil && r.out.changed == "" {
 		if err := ask(r.c.Always, r.world); err != nil {
 			r.find(report.Always, r.why(report.Seen{}), fmt.Sprintf("after %s %s %s: %v",
 				strings.ToLower(string(e.Type)), resource, e.Key, err))
@@ -143,7 +148,7 @@ func (r *judge) wrote(e apisim.Event, resource string, free bool) {
 		r.out.wroteAt = len(r.out.lines) - 1
 	}
 	if free {
-		if !state.Ignored(e.Resource.GroupResource()) {
+		if !r.old && !state.Ignored(e.Resource.GroupResource()) {
 			r.out.uses.written[resource] = true
 		}
 		return
@@ -163,7 +168,7 @@ func (r *judge) wrote(e apisim.Event, resource string, free bool) {
 		}
 	}
 	r.out.writes++
-	if e.Call.Subresource == "" || e.Call.Subresource == "status" {
+	if !r.old && (e.Call.Subresource == "" || e.Call.Subresource == "status") {
 		r.out.uses.written[resource] = true
 	}
 	if e.New != nil && r.created[e.New.GetUID()].resource == "" {

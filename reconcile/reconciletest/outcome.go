@@ -39,13 +39,14 @@ type outcome struct {
 	drift      drift
 	wroteAt    int // the line of the program's last write; -1: none
 	rules      rules.Set
-	restedAt   []int         // the length of the trace at each rest
-	commits    []int         // the number of writes to watched resources at each rest
-	stayed     []string      // the part of the trace in which it had to stay at rest
-	same       int           // the lines before the first deviation
-	outside    bool          // a step that came early wrote nothing to the server
-	stuck      func()        // is called when Run does not return
-	states     []*state.Rest // at each rest: at first, after each step of the workload, and at the end
+	restedAt   []int                                // the length of the trace at each rest
+	commits    []int                                // the number of writes to watched resources at each rest
+	stayed     []string                             // the part of the trace in which it had to stay at rest
+	same       int                                  // the lines before the first deviation
+	outside    bool                                 // a step that came early wrote nothing to the server
+	affected   func([]state.Located) state.Affected // what a lasting refusal may change
+	stuck      func()                               // is called when Run does not return
+	states     []*state.Rest                        // at each rest: at first, after each step of the workload, and at the end
 }
 
 // drift is what followed when an output was deleted or edited.

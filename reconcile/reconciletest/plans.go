@@ -34,6 +34,9 @@ func (p *planner) singles() []plan.Plan {
 	first = append(first, each(plan.AtDelivery, upTo(p.reference.deliveries), plan.Hold)...)
 	first = append(first, p.restarts()...)
 	first = append(first, each(plan.Lagging, upTo(p.reference.acts), 0)...)
+	if p.c.Before != nil && p.c.Replicas > 1 {
+		first = append(first, plan.Plan{{At: plan.Rollout, Index: 1}})
+	}
 	ends := append(each(plan.Parted, writes, 0), each(plan.Stopped, writes, 0)...)
 	if p.c.Replicas > 1 {
 		first = append(ends, first...) // several replicas are there for these
@@ -52,13 +55,33 @@ func (p *planner) singles() []plan.Plan {
 	if len(p.c.Workload) > 0 {
 		rest = append(rest, each(plan.Early, upTo(p.reference.decisions), 0)...)
 	}
-	return slices.Concat(first, mixed(rest), mixed(p.changes()), mixed(p.quieter()))
+	return slices.Concat(first, mixed(rest), mixed(p.changes()), mixed(append(p.lasting(), p.notFound()...)), mixed(p.quieter()))
 }
 
 // outages returns outages of the server, from each write on: one failure does
 // not show a program that gives up after five.
 func (p *planner) outages() []plan.Plan {
 	return each(plan.Refused, p.calls(func(c *call) bool { return c.effect }), 0)
+}
+
+// lasting returns refusals that last to the end, from each write on: of its
+// namespace, and of its object. One that begins at an earlier write of the same
+// object or namespace is another one, since less is done before it.
+func (p *planner) lasting() []plan.Plan {
+	writes := p.calls(func(c *call) bool { return c.effect })
+	inNamespaces := p.calls(func(c *call) bool { return c.effect && c.Namespace != "" })
+	return append(each(plan.Barred, inNamespaces, 0), each(plan.Poisoned, writes, 0)...)
+}
+
+// notFound returns answers with 404 that say nothing of the object: of a proxy,
+// of a server that does not serve the version, and, to a call for one object,
+// about another one. A deletion gets none of them: nearly every program takes
+// its 404 for done.
+func (p *planner) notFound() []plan.Plan {
+	all := p.calls(func(c *call) bool { return c.Verb == "get" || c.Verb == "list" })
+	ofOne := p.calls(func(c *call) bool { return c.Verb == "get" })
+	return slices.Concat(each(plan.AtCall, all, apisim.ProxyNotFound), each(plan.AtCall, all, apisim.NotServed),
+		each(plan.AtCall, ofOne, apisim.OtherNotFound))
 }
 
 // quieter are stops where nothing is written, and additions of other clients.
@@ -259,6 +282,13 @@ func (p *planner) forgotten() []plan.Plan {
 	return all
 }
 
+// otherEnd reports whether the end of a plan is another one than that without
+// faults.
+func otherEnd(p plan.Plan) bool {
+	_, lasts := p.Lasting()
+	return lasts || p.Changes()
+}
+
 // mostAtOnce is how many deviations a seed adds to its order.
 const mostAtOnce = 3
 
@@ -271,7 +301,7 @@ func seeded(seed int, singles []plan.Plan) plan.Plan {
 		return p
 	}
 	for range rng.IntN(mostAtOnce + 1) {
-		if single := singles[rng.IntN(len(singles))]; !single.Changes() { // whose end is another one
+		if single := singles[rng.IntN(len(singles))]; !otherEnd(single) {
 			p = append(p, single...)
 		}
 	}

@@ -29,6 +29,9 @@ import (
 // first finding nothing more is disturbed, and the run ends.
 func (r *run) play(ctx context.Context) {
 	defer simhook.Use(r.gate.Hooks())()
+	if r.c.Before != nil {
+		r.before(ctx)
+	}
 	r.fleet.bootAll(ctx)
 	r.waitQuiet(ctx)
 	r.disturbRest(ctx)
@@ -46,7 +49,7 @@ func (r *run) play(ctx context.Context) {
 	r.drift(ctx)
 	r.change(ctx)
 	r.settle(ctx)
-	if r.out.finding == nil && !r.out.void && r.out.changed == "" && r.c.Goal != nil {
+	if r.out.finding == nil && !r.out.void && r.out.changed == "" && r.judge.lasting.at == 0 && r.c.Goal != nil {
 		if err := ask(r.c.Goal, r.world); err != nil {
 			r.find(report.Goal, r.why(report.Seen{End: true}), err.Error())
 		}
@@ -55,7 +58,7 @@ func (r *run) play(ctx context.Context) {
 	if r.setting.stay {
 		r.stay(ctx)
 	}
-	if r.out.finding == nil { // a restart lets the program reconcile everything once more
+	if _, lasts := r.given.Lasting(); r.out.finding == nil && !lasts { // a restart lets the program reconcile everything once more
 		r.tail, r.out.whole = true, true
 		r.restart(ctx)
 	}
@@ -65,6 +68,34 @@ func (r *run) play(ctx context.Context) {
 	r.haltAll()
 	r.sched.Stop()
 	r.out.finding = cmp.Or(r.out.finding, r.out.late)
+}
+
+// before runs the version of Case.Before until it is at rest, and stops it. If
+// the plan says so, one replica of the new version runs beside the others until
+// they are at rest, too.
+func (r *run) before(ctx context.Context) {
+	r.line("before    the old version starts")
+	r.old = true
+	for _, p := range r.fleet.replicas {
+		p.old = true
+	}
+	r.fleet.bootAll(ctx)
+	r.waitQuiet(ctx)
+	if first := r.fleet.replicas[0]; r.given.Has(plan.Rollout) && len(r.fleet.replicas) > 1 {
+		r.struck()
+		r.line("rollout   one replica is of the new version")
+		first.end()
+		r.join(first, true)
+		first.old = false
+		r.fleet.boot(ctx, first)
+		r.waitQuiet(ctx)
+	}
+	r.haltAll()
+	r.line("restart   the program, in its new version")
+	for _, p := range r.fleet.replicas {
+		p.old = false
+	}
+	r.old, r.out.wroteAt = false, -1
 }
 
 // restart is the last one.
@@ -85,7 +116,7 @@ func (r *run) rest() {
 	r.judge.keep()
 	if r.out.finding == nil {
 		r.fleet.checkCaches()
-		if r.out.changed == "" {
+		if r.out.changed == "" && r.judge.lasting.at == 0 {
 			r.judge.checkStatus()
 		}
 	}

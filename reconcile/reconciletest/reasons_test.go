@@ -300,6 +300,11 @@ func TestEachReasonHasItsProgram(t *testing.T) {
 		{"not-mapped", "^x", a(seeing("", false))},
 		{"not-owned", "^x", a(handling(false))},
 		{"outside-failed", "^w", func(_ *testing.T, c *reconciletest.Case) { failingOutside(c) }},
+		{"one-stops-all", "^q", func(_ *testing.T, c *reconciletest.Case) {
+			c.Run, c.Goal, c.Workload = breeding.Run(together(false)), nil, nil
+			c.Objects = []runtime.Object{elsewhere("x", "one"), elsewhere("y", "three")}
+		}},
+		{"mixed-versions", "^v", func(_ *testing.T, c *reconciletest.Case) { *c = *rollout(false) }},
 		{"too-early", "500", a(leisurely)},
 		{"only-logged", "500", func(_ *testing.T, c *reconciletest.Case) {
 			c.Run, c.Goal, c.Workload = breeding.Run(logging), nil, nil

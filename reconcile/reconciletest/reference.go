@@ -88,7 +88,7 @@ func (x *explorer) checkWork(o *outcome) {
 // program may act unseen. A cache that is held against the server is not
 // enough: a program whose every reconcile fails has one, too.
 func (x *explorer) idle(o *outcome) []*report.Finding {
-	if o.wroteAt >= 0 {
+	if o.wroteAt >= 0 || x.c.Before != nil { // an upgrade may have nothing to write
 		return nil
 	}
 	text := "the program writes nothing, and the case has no Goal: nothing shows that it works"

@@ -65,6 +65,8 @@ type Report struct {
 	//   - status: at rest observedGeneration is the generation.
 	//   - mutation: objects of a cache are not modified.
 	//   - cache: at rest a cache holds what the server has.
+	//   - others: an object or a namespace that the server refuses to the end does
+	//     not stop the others.
 	//   - role: it does what Case.Roles grant, and needs all of it.
 	//   - retry: what the server has put off is not repeated before its time.
 	Oracle string

@@ -70,6 +70,8 @@ func newRun(of subject, p plan.Plan, s setting) (*run, error) {
 	r.sim.Deny(judge.called)
 	r.sim.OnCommit(judge.committed)
 	r.sim.OnAnswer(judge.answers.see)
+	r.sim.ReplyWith(judge.reply)
+	r.out.affected = judge.lasting.affected
 	r.sched = r.sim.Schedule(-1) // the trace is the run's
 	r.sched.OnCrash(fleet.crash)
 	collector := r.sim.Collector()
@@ -172,6 +174,9 @@ func (r *run) restless() {
 	}
 	if r.collected > 0 && len(r.out.lines)-r.collected < justNow {
 		why = report.Collected
+	}
+	if r.given.Has(plan.Rollout) {
+		why = report.MixedVersions
 	}
 	r.find(report.Rest, why, fmt.Sprintf("it never comes to rest: %d steps%s, and the last write was %v ago",
 		r.o.Steps, pace, time.Since(r.progress)))

@@ -29,6 +29,12 @@ func (x *explorer) assess(p plan.Plan, out *outcome) {
 // the program's view was delayed or a read failed. The others ran during the
 // run.
 func (x *explorer) judge(p plan.Plan, out *outcome) {
+	if _, lasts := p.Lasting(); lasts && out.finding == nil && !out.void {
+		x.checkOthers(p, out)
+		return
+	} else if lasts {
+		return
+	}
 	if out.void || p.Changes() || out.finding != nil && (out.finding.Oracle != report.Tail || !out.whole) {
 		return
 	}

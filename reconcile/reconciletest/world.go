@@ -23,6 +23,7 @@ type World struct {
 	outside any
 	found   map[string]apisim.Resource // by name, as callers write it
 	client  kubernetes.Interface       // once it was asked for
+	answers []wrongAnswer              // to calls of the program, in the order of their steps
 }
 
 // Outside returns the value that Case.Outside made for this run, or nil if the

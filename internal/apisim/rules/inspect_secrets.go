@@ -40,15 +40,3 @@ func typedSecret(obj object) field.ErrorList {
 	}
 	return errs
 }
-
-// event requires that an event is about an object in its own namespace, or
-// about a cluster-scoped object if it is in "default".
-func event(obj object) field.ErrorList {
-	m, involved := Meta(obj), Object(obj["involvedObject"])
-	namespace, involvedNamespace := Text(m, "namespace"), Text(involved, "namespace")
-	if involvedNamespace != namespace && (involvedNamespace != "" || namespace != "default") {
-		return field.ErrorList{field.Invalid(field.NewPath("involvedObject", "namespace"), involvedNamespace,
-			"does not match event.namespace")}
-	}
-	return nil
-}

@@ -49,7 +49,7 @@ var createRules = map[string]func(obj object) field.ErrorList{
 	rbac + "/rolebindings": roleRef, rbac + "/clusterrolebindings": roleRef,
 	"storage.k8s.io/storageclasses": func(obj object) field.ErrorList { return required(obj, "provisioner") },
 	"/events":                       event,
-	"events.k8s.io/events":          func(obj object) field.ErrorList { return required(obj, "eventTime") },
+	"events.k8s.io/events":          newEvent,
 	"node.k8s.io/runtimeclasses":    func(obj object) field.ErrorList { return required(obj, "handler") },
 	"autoscaling/horizontalpodautoscalers": func(obj object) field.ErrorList {
 		errs := required(obj, "spec.scaleTargetRef.kind", "spec.scaleTargetRef.name")

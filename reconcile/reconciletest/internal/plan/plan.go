@@ -44,6 +44,9 @@ const (
 	Shuffled   = 's' // a seed orders everything
 	Lagging    = 'a' // an actor is late
 	Refused    = 'u' // the server refuses every call for a while, from a call on
+	Rollout    = 'v' // the old version and the new one run at the same time
+	Barred     = 'n' // every call in the namespace of a call is answered with 403, from it on and to the end
+	Poisoned   = 'q' // every write to the object of a call is answered with 422, from it on and to the end
 )
 
 // kinds holds, for each kind, what the number after the dot means (a fault, N,
@@ -71,6 +74,9 @@ var kinds = map[byte]struct {
 	Shuffled:   {words: "the order of everything is that of seed %d"},
 	Lagging:    {words: "the actor of act %d is late"},
 	Refused:    {words: "the server refuses every call for a while, from call %d on"},
+	Rollout:    {words: "the old version and the new one run at the same time, in rollout %d"},
+	Barred:     {words: "403 in the namespace of call %d, from then on and to the end"},
+	Poisoned:   {words: "422 for every write to the object of call %d, from then on and to the end"},
 }
 
 // Like reports whether two deviations differ at most in position and amount. A
@@ -83,6 +89,7 @@ var faultCodes = map[string]apisim.Fault{
 	"": Hold, "500": apisim.Internal, "409": apisim.Conflict, "429": apisim.Throttled, "refused": apisim.Unreachable,
 	"lost": apisim.LostReply, "late": apisim.Late, "before": apisim.CrashBefore, "after": apisim.CrashAfter,
 	"410": apisim.Expired, "drop": apisim.Dropped, "twice": apisim.Duplicated,
+	"proxy": apisim.ProxyNotFound, "unserved": apisim.NotServed, "other": apisim.OtherNotFound,
 }
 
 func codeOf(f apisim.Fault) string {
@@ -111,6 +118,8 @@ var callWords = map[apisim.Fault]string{
 	apisim.Unreachable: "connection refused at", apisim.LostReply: "the reply is lost of",
 	apisim.Late:        "timeout, and later the commit, of",
 	apisim.CrashBefore: "crash before", apisim.CrashAfter: "crash after", apisim.Expired: "410 instead of",
+	apisim.ProxyNotFound: "404 of a proxy instead of", apisim.NotServed: "404 of a version that is not served instead of",
+	apisim.OtherNotFound: "404 about another object instead of",
 }
 
 var deliveryWords = map[apisim.Fault]string{
@@ -164,6 +173,23 @@ func (p Plan) Find(at byte, index int) (Deviation, bool) {
 // another one.
 func (p Plan) Changes() bool {
 	return slices.ContainsFunc(p, func(d Deviation) bool { return d.At == Altered || d.At == Replaced })
+}
+
+// Has reports whether the plan has a deviation of that kind.
+func (p Plan) Has(at byte) bool {
+	_, has := p.First(at)
+	return has
+}
+
+// Lasting returns the deviation that lasts to the end, if there is one: then
+// the end is another one for what it strikes.
+func (p Plan) Lasting() (Deviation, bool) {
+	for _, d := range p {
+		if d.At == Barred || d.At == Poisoned {
+			return d, true
+		}
+	}
+	return Deviation{}, false
 }
 
 // First returns the first deviation of that kind.

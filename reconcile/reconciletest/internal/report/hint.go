@@ -74,7 +74,10 @@ var hints = map[Reason]string{
 		"or its selector leaves the object out",
 	NotMapped: "the event came, and no key was reconciled: its trigger finds no owner. Has the object an owner " +
 		"reference or the labels of its owner, and is the owner's kind in a namespace, or in none, as the informer says?",
-	Hangs:            "calls that hang, and then time out, must lead to another attempt",
+	Hangs:         "calls that hang, and then time out, must lead to another attempt",
+	MixedVersions: "both versions run at the same time during an upgrade: neither may undo what the other writes",
+	OneStopsAll: "an object or a namespace that the server refuses must stop only itself: go on with the others, and " +
+		"return the joined errors at the end",
 	GivesUp:          "it gives up after some failures: attempts have to go on until one succeeds, with a back-off",
 	ChangedMeanwhile: "the object changed in the middle of its own reconcile",
 	OutsideFailed: "what is outside the server changed in the middle of a reconcile, and what failed there was not tried " +

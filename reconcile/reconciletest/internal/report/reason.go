@@ -125,6 +125,11 @@ const (
 	Hangs Reason = "hangs"
 	// GivesUp is chosen for a server that refuses every call for a while.
 	GivesUp Reason = "gives-up"
+	// MixedVersions is chosen for a rollout, in which both versions run.
+	MixedVersions Reason = "mixed-versions"
+	// OneStopsAll is chosen for a refusal that lasts, when it changes what it does
+	// not strike.
+	OneStopsAll Reason = "one-stops-all"
 	// ChangedMeanwhile is chosen for a step of the workload that comes early.
 	ChangedMeanwhile Reason = "changed-meanwhile"
 	// OutsideFailed is chosen for a step of the workload that comes early and
@@ -218,7 +223,7 @@ func Again(p plan.Plan, verb string) Reason {
 var ofKind = map[byte]Reason{
 	plan.AtDelivery: LostEvent, plan.Altered: Unwoken, plan.Replaced: Unwoken,
 	plan.Deleted: NotRestored, plan.Edited: NotCorrected, plan.Marked: NotCorrected,
-	plan.Parted: Hangs, plan.Refused: GivesUp, plan.Early: ChangedMeanwhile, plan.Unsynced: Unsynced,
+	plan.Parted: Hangs, plan.Refused: GivesUp, plan.Rollout: MixedVersions, plan.Barred: OneStopsAll, plan.Poisoned: OneStopsAll, plan.Early: ChangedMeanwhile, plan.Unsynced: Unsynced,
 	plan.Offline: MissedWhileDown, plan.Stopped: Stopped, plan.Halted: Stopped, plan.Rivalled: Conflict,
 	plan.Lagging: TooSoon, plan.Asleep: Slept, plan.Shuffled: Order,
 }

@@ -30,6 +30,7 @@ const (
 	Status   = "status"   // at rest a status is of the spec that is there
 	Vain     = "vain"     // without faults the program does something, and not only errs
 	Role     = "role"     // its Role grants all its calls, and nothing more
+	Others   = "others"   // what a lasting refusal does not strike ends as without it
 	Retry    = "retry"    // a request that the server has put off is not repeated before its time
 )
 
@@ -167,6 +168,6 @@ func blamesLastLine(oracle string) bool {
 // disturbed lines are shown in full, however long the trace is.
 func disturbed(line string) bool {
 	return strings.Contains(line, "<<<") || slices.ContainsFunc([]string{
-		"HELD BACK", "APART", "STOP", "RIVAL", "ASLEEP", "others", "down", "restart   the", "thaw",
+		"HELD BACK", "APART", "REFUSED", "STOP", "RIVAL", "ASLEEP", "others", "down", "restart   the", "thaw",
 	}, func(begin string) bool { return strings.HasPrefix(line, begin) })
 }

@@ -1,0 +1,66 @@
+package rules
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// The most bytes that an event may have in each of its texts.
+const (
+	longestNote   = 1024
+	longestReason = 128 // the action and the reporting instance, too
+)
+
+// event checks an event of the core group. Without an eventTime it must be
+// about an object in its own namespace, or about a cluster-scoped object if it
+// is in "default". With an eventTime it needs what a new event needs.
+func event(obj object) field.ErrorList {
+	if obj["eventTime"] != nil {
+		return eventTexts(obj, "reportingComponent")
+	}
+	m, involved := Meta(obj), Object(obj["involvedObject"])
+	namespace, involvedNamespace := Text(m, "namespace"), Text(involved, "namespace")
+	if involvedNamespace != namespace && (involvedNamespace != "" || namespace != "default") {
+		return field.ErrorList{field.Invalid(field.NewPath("involvedObject", "namespace"), involvedNamespace,
+			"does not match event.namespace")}
+	}
+	return nil
+}
+
+// newEvent checks an event of events.k8s.io.
+func newEvent(obj object) field.ErrorList {
+	errs := required(obj, "eventTime")
+	if len(errs) == 0 {
+		errs = eventTexts(obj, "reportingController")
+	}
+	if kind := Text(obj, "type"); kind != "Normal" && kind != "Warning" {
+		errs = append(errs, field.Invalid(field.NewPath("type"), "", "has invalid value: "+kind))
+	}
+	return errs
+}
+
+// eventTexts checks the texts of an event that has an eventTime. controller is
+// the name of its field for the reporting controller.
+func eventTexts(obj object, controller string) field.ErrorList {
+	errs := required(obj, "reportingInstance", "action", "reason")
+	if Text(obj, "reportingController") == "" && Text(obj, "reportingComponent") == "" {
+		errs = append(errs, field.Required(field.NewPath(controller), ""))
+	}
+	for _, limit := range []struct {
+		field, reported string
+		most            int
+	}{
+		{"reportingInstance", "reportingInstance", longestReason},
+		{"action", "action", longestReason},
+		{"reason", "reason", longestReason},
+		{"note", "message", longestNote},
+		{"message", "message", longestNote},
+	} {
+		if len(Text(obj, limit.field)) > limit.most {
+			errs = append(errs, field.Invalid(field.NewPath(limit.reported), "",
+				fmt.Sprintf("can have at most %d characters", limit.most)))
+		}
+	}
+	return errs
+}
