@@ -50,8 +50,10 @@
 //     partition, a stop of the program, or another client's write to the same
 //     object just before it; 409 for a create or a patch, as from a quota. The
 //     server refuses every call for half a minute from then on.
-//   - A read: 500, 410; another client's write just before it. Any call: it is
+//   - A read: 500, 410, a 404 that is not about the object; another client's write just before it. Any call: it is
 //     slow while everything else continues.
+//   - From a write on, to the end: every call in its namespace is answered with
+//     403, or every write to its object with 422.
 //   - An event: its watch is delayed, ends or expires; it arrives twice.
 //   - At rest: a restart, a restart in which the list of one resource is late,
 //     a restart with caches that begin n writes ago (time travel: an API server
@@ -81,6 +83,8 @@
 //     needs a trigger that leads back to its key.
 //   - A slow watch or call, or a failed read, does not by itself make it have
 //     more objects at once, or delete more; no fault multiplies its writes.
+//   - An object or a namespace that the server refuses to the end stops only
+//     what belongs to it.
 //   - A write that the server has postponed, by 429 with Retry-After, is not
 //     repeated early.
 //   - It watches what it writes and reads. It does not overwrite changes by

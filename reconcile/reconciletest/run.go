@@ -247,7 +247,7 @@ func (r *run) step(ctx context.Context) bool {
 		r.again = r.next + 1
 		r.line("  cannot be done yet: " + err.Error())
 		return false
-	case r.faultless || step.single:
+	case r.faultless || step.single && r.judge.lasting.at == 0: // a refusal may stand in its way
 		r.find(report.Workload, report.StepFails, fmt.Sprintf("step %q of the workload: %v", step.Name, err))
 	default:
 		r.out.void = true
