@@ -207,7 +207,7 @@ var optionTypes = map[string]optionType{
 		wrong: map[string]any{
 			"Run": nil, "Replicas": 11, "Workload": []reconciletest.Step{{}}, "Actors": []reconciletest.Actor{{}},
 		},
-		taken: "Objects Resources Definitions Outside Always Goal Ignore Roles Unneeded Unwatched",
+		taken: "Objects Resources Definitions Outside Before Always Goal Ignore Roles Unneeded Unwatched",
 	},
 	"reconciletest.Options": {
 		refuse: explore,

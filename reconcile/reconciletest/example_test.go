@@ -37,3 +37,19 @@ func ExampleReport() {
 	// 90 runs: 87 of 120 single deviations (72 %), 0 pairs; without faults: 12 calls, 4 writes, 8 deliveries false
 	// [create] [secrets]
 }
+
+// A quota that is used up while the workload goes on, and then raised.
+func ExampleAnswer() {
+	workload := []reconciletest.Step{
+		reconciletest.Answer("create pods", 403, ""),
+		reconciletest.Create(breeding.Parent("b")),
+		reconciletest.Answer("create pods", 0, ""),
+	}
+	for _, step := range workload {
+		fmt.Println(step.Name)
+	}
+	// Output:
+	// answer 403 to create pods
+	// create ConfigMap d/b
+	// answer as usual to create pods
+}
