@@ -45,6 +45,9 @@ func (o *observer) checked(req *http.Request, res *http.Response) (*http.Respons
 		return res, nil
 	}
 	why := foreign(res, r.method == http.MethodDelete || r.subresource == "eviction")
+	if why == "" && r.method == http.MethodDelete && r.Name != "" {
+		why = r.mixedUp(res)
+	}
 	if why == "" {
 		return res, nil
 	}
@@ -66,6 +69,23 @@ func (o *observer) aboutObjects(req *http.Request) (r request, ok bool) {
 			!strings.Contains(req.URL.RawQuery, "watch=") && r.Resource.Resource != "watch" && r.Resource.Resource != "proxy"
 	}
 	return r, ok
+}
+
+// mixedUp returns why res cannot be the answer to the deletion r, or "" if it
+// can be. For example, a cache has sent the answer to another deletion.
+func (r *request) mixedUp(res *http.Response) string {
+	object := read(res)
+	if object == nil {
+		return ""
+	}
+	name := object.Name
+	if object.Status != nil && object.Status.Details != nil {
+		name = object.Status.Details.Name
+	}
+	if name == "" || name == r.Name {
+		return ""
+	}
+	return fmt.Sprintf("it is about the name %q, not %q", name, r.Name)
 }
 
 // foreign returns why an answer cannot be an API server's, or "" if it can be.

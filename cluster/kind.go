@@ -268,6 +268,10 @@ func (k *Kind[T, L]) check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if version := k.resource.GroupVersion().String(); list.GroupVersion != version {
+		return fmt.Errorf("reading %s: it is about %q, not %q: a proxy or gateway has answered",
+			k.path(), list.GroupVersion, version)
+	}
 	n := slices.IndexFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == k.resource.Resource })
 	if n >= 0 && list.APIResources[n].Kind == k.kind {
 		return k.checkScope(list.APIResources[n].Namespaced)

@@ -58,6 +58,24 @@ func TestAPageWithStatus200IsNoMissingKind(t *testing.T) {
 	}
 }
 
+// A list of what another group version has, and one that does not say of which
+// group version it is, say nothing about the kind.
+func TestAListOfAnotherVersionIsNoMissingKind(t *testing.T) {
+	for _, body := range []string{
+		`{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"example.com/v1","resources":[]}`,
+		`{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"example.com/v1","resources":[{"name":"x","kind":"X"}]}`,
+		`{"kind":"APIResourceList","apiVersion":"v1","resources":[]}`,
+	} {
+		g := NewWithT(t)
+		page := absenttest.Page{ContentType: "application/json", Body: body, Status: http.StatusOK}
+		c, apps, core := kinds(g, page.Config())
+		for _, err := range []error{apps.Check(t.Context()), core.Check(t.Context()), c.Check(t.Context())} {
+			g.Expect(err).To(MatchError(ContainSubstring("reading /api")))
+			g.Expect(err).NotTo(MatchError(cluster.ErrKind))
+		}
+	}
+}
+
 // kinds returns a kind of a group and a kind of the core group.
 func kinds(g *WithT, config *rest.Config) (
 	*cluster.Cluster, *kindOfDeployments, *cluster.Kind[*corev1.Pod, *corev1.PodList],

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/homeostat/homeostat/internal/absent"
+	"github.com/homeostat/homeostat/internal/bound"
 )
 
 // Live returns the object from the server instead of a cache, and false if it
@@ -33,10 +34,23 @@ func Live[T metav1.Object](ctx context.Context, c interface {
 	if err == nil {
 		err = absent.Answer(object, name)
 	}
+	if err == nil {
+		err = inNamespaceOf(c, object)
+	}
 	if err != nil {
 		return none, false, fmt.Errorf("confirming that %q is deleted: %w", name, err)
 	}
 	return object, true, nil
+}
+
+// inNamespaceOf returns an error if the client shows that its namespace is not
+// the object's. Objects of fakes may have no namespace.
+func inNamespaceOf(client any, object metav1.Object) error {
+	namespace, visible := bound.NamespaceOf(client)
+	if got := object.GetNamespace(); visible && namespace != "" && got != "" && got != namespace {
+		return fmt.Errorf("the answer is about the namespace %q, not %q: a proxy or gateway has sent it", got, namespace)
+	}
+	return nil
 }
 
 // IsNotFound reports whether err proves that the object with this resource and

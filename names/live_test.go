@@ -1,6 +1,7 @@
 package names_test
 
 import (
+	"net/http"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -33,7 +34,11 @@ func onlyItsOwnAnswer(t *testing.T) {
 			g.Expect(err).To(HaveOccurred())
 		})
 	}
-	for _, page := range absenttest.Successes() {
+	elsewhere := absenttest.Page{
+		Name: "an object of another namespace", ContentType: "application/json", Status: http.StatusOK,
+		Body: `{"kind":"Service","apiVersion":"v1","metadata":{"name":"web","namespace":"other","uid":"u","resourceVersion":"3"}}`,
+	}
+	for _, page := range append(absenttest.Successes(), elsewhere) {
 		g, typed := NewWithT(t), kubernetes.NewForConfigOrDie(page.Config())
 		_, ok, err := names.Live(t.Context(), typed.CoreV1().Services("d"), "web")
 		g.Expect(err).To(HaveOccurred(), page.Name)

@@ -70,13 +70,17 @@ func OfType[T metav1.Object](err error, name string) bool {
 }
 
 // maybe reports whether objects of Go type t may belong to the resource. It
-// knows the types of k8s.io/api, which are named after their kinds.
+// knows the types of k8s.io/api, which are named after their kinds, and that no
+// type of a custom kind is for namespaces.
 func maybe(t reflect.Type, resource string) bool {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if !strings.HasPrefix(t.PkgPath(), "k8s.io/api/") {
+	switch path := t.PkgPath(); {
+	case strings.HasPrefix(path, "k8s.io/apimachinery/"): // any kind
 		return true
+	case !strings.HasPrefix(path, "k8s.io/api/"):
+		return resource != "namespaces" || t.Name() == "Namespace"
 	}
 	plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: t.Name()})
 	return plural.Resource == resource

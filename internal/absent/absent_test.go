@@ -135,9 +135,16 @@ func TestTheMissingNamespaceOfAnObjectIsAnotherObject(t *testing.T) {
 	widget := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Widget"}}
 	widget.SetName("web")
 	g.Expect(absent.Object(err, widget)).To(BeFalse())
+	g.Expect(absent.Object(err, &custom{ObjectMeta: metav1.ObjectMeta{Name: "web"}})).To(BeFalse(), "without a TypeMeta")
+	g.Expect(absent.OfType[*custom](err, "web")).To(BeFalse())
+	g.Expect(absent.OfType[*corev1.Namespace](err, "web")).To(BeTrue())
+	g.Expect(absent.OfType[*metav1.PartialObjectMetadata](err, "web")).To(BeTrue())
 	g.Expect(absent.Namespace(apierrors.NewNotFound(services, "web"), "web")).To(BeFalse())
 	g.Expect(absent.Namespace(apierrors.NewNotFound(schema.GroupResource{}, "web"), "web")).To(BeFalse())
 }
+
+// custom is the Go type of a custom kind.
+type custom struct{ metav1.ObjectMeta }
 
 func TestTheGroupOfTheTypeMetaIsCompared(t *testing.T) {
 	g := NewWithT(t)
