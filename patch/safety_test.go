@@ -165,7 +165,7 @@ func TestAPatchRefusesAnEditThatTheEndpointWouldDrop(t *testing.T) {
 	_, err := patch.Merge(t.Context(), always(c), node(), nil, func(n *corev1.Node) { n.Status.Phase = corev1.NodeRunning })
 	g.Expect(err).To(MatchError(ContainSubstring("use Status")))
 	_, err = patch.Status(t.Context(), always(c), node(), nil, func(n *corev1.Node) { n.Spec.Unschedulable = true })
-	g.Expect(err).To(MatchError(ContainSubstring("spec, which the status subresource ignores")))
+	g.Expect(err).To(MatchError(ContainSubstring("spec, but the status subresource ignores it")))
 	g.Expect(c.requests).To(BeEmpty())
 }
 
