@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
@@ -371,10 +372,10 @@ func (b *backlog[T]) wait(ctx context.Context, limit <-chan time.Time, done func
 func selecting(key types.NamespacedName, selector string) string {
 	var terms []string
 	if key.Name != "" {
-		terms = append(terms, "metadata.name="+key.Name)
+		terms = append(terms, "metadata.name="+fields.EscapeValue(key.Name))
 	}
 	if key.Namespace != "" {
-		terms = append(terms, "metadata.namespace="+key.Namespace)
+		terms = append(terms, "metadata.namespace="+fields.EscapeValue(key.Namespace))
 	}
 	if selector != "" {
 		terms = append(terms, selector)

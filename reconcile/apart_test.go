@@ -12,6 +12,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -253,6 +254,36 @@ func TestAnObjectThatASelectorLeavesOutIsNotDeleted(t *testing.T) {
 		w.Expect(w.client.CoreV1().ConfigMaps("a").Delete(w.t.Context(), "mine", metav1.DeleteOptions{})).To(Succeed())
 		w.Expect(w.reconciled()).To(Equal([]string{"-a/mine"}), "this one is")
 		w.Expect(stop()).To(Succeed())
+	})
+}
+
+// Names of Roles may have all characters except "/" and "%".
+func TestAnObjectWhoseNameReadsLikeASelectorIsNotDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		sim, err := apisim.New(nil)
+		g.Expect(err).NotTo(HaveOccurred())
+		var ran []string
+		c, err := reconcile.New("test",
+			informer.For(kubernetes.NewForConfigOrDie(sim.Config("c")).RbacV1().Roles("d"), &informer.Options{LabelSelector: "mine"}),
+			reconcile.Func[*rbacv1.Role](func(_ context.Context, r reconcile.Request[*rbacv1.Role]) (reconcile.Result, error) {
+				ran = append(ran, r.Key.Name)
+				return nothing, nil
+			}), nil)
+		g.Expect(err).NotTo(HaveOccurred())
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- c.Run(ctx) }()
+		pass(time.Second)
+		for _, name := range []string{"a,metadata.name!=b", "a=b", `a\b`, "a,b"} {
+			g.Expect(sim.Load(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: name}})).To(Succeed())
+			c.Enqueue(keyIn("d", name), keyIn("d", "no"+name))
+		}
+		pass(time.Minute)
+		g.Expect(ran).To(ConsistOf("noa,metadata.name!=b", "noa=b", `noa\b`, "noa,b"))
+		g.Expect(c.Status(10).Keys).To(BeEmpty())
+		stop()
+		g.Expect(<-ended).To(Succeed())
 	})
 }
 

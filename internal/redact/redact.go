@@ -36,7 +36,7 @@ func Error(err error) string {
 func Text(text string) string {
 	line, _, _ := strings.Cut(text, "\n")
 	line = refused.ReplaceAllString(line, "$1 (not shown)")
-	line = unreadable.ReplaceAllString(line, `$1 "…"`)
+	line = unreadable.ReplaceAllString(line, `$1"…"`)
 	if len(line) > maxLine {
 		line = strings.ToValidUTF8(line[:maxLine], "") + "…"
 	}
@@ -47,10 +47,11 @@ var (
 	// refused matches the text of a field.Error from its value on.
 	refused = regexp.MustCompile( //nolint:gochecknoglobals // compiled once
 		`((?:Invalid|Unsupported|Duplicate) value|: Not found|: Too long|: Too many): .*`)
-	// unreadable matches the values that decoders of times, durations and
-	// numbers quote.
+	// unreadable matches the values that decoders of times, durations, numbers
+	// and addresses quote. For example, a connection string that is no URL.
 	unreadable = regexp.MustCompile( //nolint:gochecknoglobals // compiled once
-		`\b(parsing|parsing time|cannot parse|invalid duration|in duration|unknown unit|extra text:) "(?:[^"\\]|\\.)*"`)
+		`\b((?:parsing|parsing time|cannot parse|parse|invalid port|invalid URL escape|invalid duration|` +
+			`in duration|unknown unit|extra text:) |Parse(?:Addr|AddrPort|Prefix)\()"(?:[^"\\]|\\.)*"`)
 )
 
 // statuses returns the answers of the API server in the tree of err.

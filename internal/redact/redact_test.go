@@ -3,6 +3,8 @@ package redact_test
 import (
 	"errors"
 	"fmt"
+	"net/netip"
+	"net/url"
 	"strconv"
 	"strings"
 	"testing"
@@ -32,7 +34,13 @@ func TestNoValueIsShown(t *testing.T) {
 	_, duration := time.ParseDuration("5" + secret)
 	_, noDuration := time.ParseDuration(secret)
 	_, moment := time.Parse(time.RFC3339, "2020-"+secret)
+	_, address := url.Parse("postgres://shop:" + secret + "/3@db/shop")
+	_, escape := url.Parse("postgres://shop:%" + secret + "@db")
+	_, ip := netip.ParseAddr(secret)
 	for want, err := range map[string]error{
+		`connecting: parse "…": invalid port "…" after host`:                             fmt.Errorf("connecting: %w", address),
+		`parse "…": invalid URL escape "…"`:                                              escape,
+		`ParseAddr("…"): unable to parse IP`:                                             ip,
 		`Secret "one" is invalid: data.key`:                                              one,
 		`patching: Secret "one" is invalid: data.key`:                                    fmt.Errorf("patching: %w", one),
 		`Secret "two" is invalid: data.key, data.key, data.key, data.key`:                nested,
