@@ -1,10 +1,13 @@
 package leader_test
 
 import (
+	"math"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/homeostat/homeostat/internal/test/leaseapi"
 )
@@ -43,4 +46,39 @@ func TestALeaseThatOthersTouchIsRenewedByItsLeader(t *testing.T) {
 		stopA()
 		stopB()
 	})
+}
+
+// Whatever its fields contain, a Lease that nobody renews is taken over, and
+// stays one that a server accepts.
+func TestALeaseOfADeadHolderIsTakenOverWhateverItContains(t *testing.T) {
+	const decade = 10 * 365 * 24 * time.Hour
+	for name, edit := range map[string]func(l *coordinationv1.LeaseSpec){
+		"renewed ten years ago":     func(l *coordinationv1.LeaseSpec) { l.RenewTime.Time = l.RenewTime.Add(-decade) },
+		"renewed in ten years":      func(l *coordinationv1.LeaseSpec) { l.RenewTime.Time = l.RenewTime.Add(decade) },
+		"never renewed":             func(l *coordinationv1.LeaseSpec) { l.RenewTime, l.AcquireTime = nil, nil },
+		"without a duration":        func(l *coordinationv1.LeaseSpec) { l.LeaseDurationSeconds = nil },
+		"as many holders as can be": func(l *coordinationv1.LeaseSpec) { l.LeaseTransitions = new(int32(math.MaxInt32)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(x *fixture) {
+				now := metav1.NowMicro()
+				dead := &coordinationv1.Lease{
+					ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "test"},
+					Spec: coordinationv1.LeaseSpec{
+						HolderIdentity: new("dead"), LeaseDurationSeconds: new(int32(15)), RenewTime: now.DeepCopy(), AcquireTime: now.DeepCopy(),
+					},
+				}
+				edit(&dead.Spec)
+				_, err := x.API.Create(dead)
+				x.Expect(err).NotTo(HaveOccurred())
+				stop := x.campaign(x.elector("a"), "a")
+				pass(20 * time.Second)
+				x.Expect(x.Read()).To(Equal([]string{"a leads"}))
+				taken, err := x.API.Get("test")
+				x.Expect(err).NotTo(HaveOccurred())
+				x.Expect(*taken.Spec.LeaseTransitions).To(BeNumerically(">", 0))
+				stop()
+			})
+		})
+	}
 }

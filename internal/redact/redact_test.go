@@ -34,8 +34,8 @@ func TestNoValueIsShown(t *testing.T) {
 	_, duration := time.ParseDuration("5" + secret)
 	_, noDuration := time.ParseDuration(secret)
 	_, moment := time.Parse(time.RFC3339, "2020-"+secret)
-	_, address := url.Parse("postgres://shop:" + secret + "/3@db/shop")
-	_, escape := url.Parse("postgres://shop:%" + secret + "@db")
+	_, address := url.Parse(fmt.Sprintf("postgres://shop:%s/3@db/shop", secret))
+	_, escape := url.Parse(fmt.Sprintf("postgres://shop:%%%s@db", secret))
 	_, ip := netip.ParseAddr(secret)
 	for want, err := range map[string]error{
 		`connecting: parse "…": invalid port "…" after host`:                             fmt.Errorf("connecting: %w", address),

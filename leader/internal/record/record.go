@@ -5,6 +5,7 @@ package record
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -132,12 +133,13 @@ func Taken(l *coordinationv1.Lease, holder string, duration time.Duration, now t
 }
 
 // transitions returns the number of changes of the holder after the next
-// change. Like client-go's elector, it does not count the first holder.
+// change. Like client-go's elector, it does not count the first holder. It stays
+// at the greatest number, because servers refuse a negative one.
 func transitions(l *coordinationv1.Lease) int32 {
 	if l.ResourceVersion == "" {
 		return 0
 	}
-	return ptr.Deref(l.Spec.LeaseTransitions, 0) + 1
+	return max(0, min(ptr.Deref(l.Spec.LeaseTransitions, 0), math.MaxInt32-1)) + 1
 }
 
 // Renewed returns a copy of l with a new renew time.
