@@ -628,6 +628,36 @@ func TestAReferenceOfTheSameResourceVersionMayHaveAnotherValue(t *testing.T) {
 	})
 }
 
+// A watch that the server ends in time is resumed, unless that fails for a while:
+// the server may be restored meanwhile.
+func TestAWatchThatCannotBeResumedAtOnceBeginsWithAList(t *testing.T) {
+	for name, above := range map[string]int{"by name": 100, "shared": 1} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newReferenceWorld(t, &informer.Options{WatchNamespaceAbove: above})
+				for _, secret := range []string{"a", "b", "c"} {
+					w.create(secret, "1")
+					w.hold(secret)
+				}
+				backup := w.server.Version()
+				w.update("a", "lost")
+				w.settle()
+				w.setDown(true)
+				time.Sleep(time.Hour) // all watches end in time
+				w.Expect(w.server.Restore(backup)).To(Succeed())
+				for n := range 10 {
+					w.update("b", fmt.Sprint(n))
+				}
+				w.setDown(false)
+				time.Sleep(time.Hour)
+				w.settle()
+				w.Expect(w.value("a")).To(Equal("1"))
+				w.Expect(w.value("b")).To(Equal("9"))
+			})
+		})
+	}
+}
+
 // The state that is cached is of another object.
 func TestARecreatedReferenceThatIsUnreadableIsNotTheOneBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -215,15 +215,28 @@ func (m *chainWorld) move(letter byte) {
 }
 
 // backUpOrRestore restores the server to the last backup, which may be too old,
-// or makes one. Then nobody writes for a while: the informer of the ConfigMaps
-// in d could not see that the server has been older than it.
+// or makes one. A server is down while it is restored: without that, a watch that
+// the server ends in time just then would be resumed at a state that was lost.
+// Then nobody writes for a while: the informer of the ConfigMaps in d could not
+// see that the server has been older than it.
 func (m *chainWorld) backUpOrRestore() {
-	if m.backup != 0 && m.random.IntN(2) == 0 && m.server.Restore(m.backup) == nil {
-		m.now = m.then.clone()
-		pass(time.Minute)
+	if m.backup == 0 || m.random.IntN(2) == 0 {
+		m.backup, m.then = m.server.Version(), m.now.clone()
 		return
 	}
-	m.backup, m.then = m.server.Version(), m.now.clone()
+	m.setDown(true)
+	if m.server.Restore(m.backup) == nil { // it is not too old
+		m.now = m.then.clone()
+	}
+	pass(3 * time.Second)
+	m.setDown(false)
+	pass(time.Minute)
+}
+
+func (m *chainWorld) setDown(is bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.isDown = is
 }
 
 // check compares what was reconciled and what is held with the model, when

@@ -46,6 +46,7 @@ type referring struct {
 
 	mu     sync.Mutex
 	denied map[string]bool
+	isDown bool // the operator gets no answer
 	runs   []string
 }
 
@@ -59,6 +60,9 @@ func inReferring(t *testing.T, f func(w *referring)) {
 		w.server.Deny(func(c apisim.Call) error {
 			w.mu.Lock()
 			defer w.mu.Unlock()
+			if w.isDown && c.Client == "operator" {
+				return apierrors.NewServiceUnavailable("the server is being restored")
+			}
 			if c.Resource.Resource == "secrets" && w.denied[c.Namespace] {
 				return apierrors.NewForbidden(c.Resource.GroupResource(), "", errors.New("no Role"))
 			}

@@ -52,7 +52,7 @@ var _ = Describe("the programs", func() {
 				Expect(end.text).To(ContainSubstring(text))
 			}
 		},
-		Entry("no cluster", "controller", nil, 1, "this runs in none", "set --kubeconfig or KUBECONFIG"),
+		Entry("no cluster", "controller", nil, 1, "this process does not run in a Pod", "set --kubeconfig or KUBECONFIG"),
 		Entry("no such kubeconfig", "agent", []string{"--node", "n", "--kubeconfig", "/does/not/exist"}, 1,
 			"reading the kubeconfig", "/does/not/exist"),
 		Entry("an unknown flag", "agent", []string{"--nod", "n"}, 2, "-nod"),
