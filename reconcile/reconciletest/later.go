@@ -93,9 +93,13 @@ func (x *explorer) wanted(at, rests int) (*state.Rest, map[string]bool) {
 	return x.reference.states[at], mask
 }
 
+// returned are what package reconcile and controller-runtime log of an error that
+// a reconcile has returned, and for which they call it again.
+var returned = []string{`"reconcile failed, `, `"Reconciler error"`}
+
 // swallowed returns the last error that the program has logged after the fault,
-// if no get and no write followed: a reconcile that returns its error is called again. It
-// returns "" if there is none.
+// if no get and no write followed and the reconcile did not return it. It returns
+// "" if there is none.
 func (o *outcome) swallowed() string {
 	rested := len(o.lines)
 	if n := len(o.restedAt); n > 0 {
@@ -103,6 +107,9 @@ func (o *outcome) swallowed() string {
 	}
 	for _, l := range slices.Backward(o.lines[min(o.same, rested):rested]) {
 		if text, is := strings.CutPrefix(l, report.Error); is {
+			if slices.ContainsFunc(returned, func(by string) bool { return strings.Contains(text, by) }) {
+				return ""
+			}
 			return text
 		}
 		call, is := strings.CutPrefix(l, "call      ")

@@ -2,6 +2,7 @@ package reconciletest_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -146,6 +147,15 @@ func failingOutside(c *reconciletest.Case) {
 	c.Workload = []reconciletest.Step{goes("the CDN goes down", true), goes("the CDN comes back", false)}
 }
 
+// returning returns the error of a call, and does nothing when it is called again,
+// because it takes the object for done.
+func returning(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
+	if p.Annotations["done"] != "" {
+		return nil
+	}
+	return errors.Join(breeding.Right(ctx, b, p), b.Annotate(ctx, p, "done", "yes"))
+}
+
 // A finding says when the end is right a while later, and when the error of the
 // failed call was only logged.
 func TestAFindingSaysWhatOneMoreRunShows(t *testing.T) {
@@ -156,6 +166,7 @@ func TestAFindingSaysWhatOneMoreRunShows(t *testing.T) {
 		"right later": {leisurely, "too-early", `It is right [34567]m later: Options\.Rest is 2m0s`},
 		"only logged": {breeding.Run(logging), "only-logged", `logged this error, and has neither read nor written since: .*"breeding"`},
 		"swallowed":   {breeding.Run(swallow), "not-retried", `hint: an error of one call`},
+		"returned":    {breeding.Run(returning), "not-retried", `hint: an error of one call`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := gomega.NewWithT(t)
