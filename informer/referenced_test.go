@@ -643,13 +643,13 @@ func TestAWatchThatCannotBeResumedAtOnceBeginsWithAList(t *testing.T) {
 				w.update("a", "lost")
 				w.settle()
 				w.setDown(true)
-				time.Sleep(time.Hour) // all watches end in time
+				lapse(time.Hour) // all watches end in time
 				w.Expect(w.server.Restore(backup)).To(Succeed())
 				for n := range 10 {
 					w.update("b", fmt.Sprint(n))
 				}
 				w.setDown(false)
-				time.Sleep(time.Hour)
+				lapse(time.Hour)
 				w.settle()
 				w.Expect(w.value("a")).To(Equal("1"))
 				w.Expect(w.value("b")).To(Equal("9"))

@@ -166,7 +166,8 @@ func (f *flags) lease(fs *flag.FlagSet, r Replicas, prints bool) {
 // ownNamespace returns the namespace of the Pod, or the empty string outside of
 // a Pod.
 func ownNamespace() string {
-	text, _ := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace") // there is no such file outside of a Pod
+	// There is no such file outside of a Pod.
+	text, _ := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 	return strings.TrimSpace(string(text))
 }
 

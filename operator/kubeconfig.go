@@ -268,7 +268,7 @@ func (f *follower) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 func (f *follower) send(req *http.Request) (*http.Response, error) {
-	l := f.kubeconfig.latest.Load()
+	l := f.latest.Load()
 	switch {
 	case l == nil && f.unread:
 		return nil, unsentError{errors.New("the kubeconfig of the cluster could not be read yet")}

@@ -51,8 +51,8 @@ func clashes(g prometheus.Gatherer) error {
 	if len(all) == 0 {
 		return nil
 	}
-	return fmt.Errorf("gathering the metrics once: %w: give the metrics of the program's own collectors names that are not "+
-		"in docs/operating.md, or each scrape would fail", errors.Join(all...))
+	return fmt.Errorf("gathering the metrics once: %w: give the metrics of the program's own collectors names that are "+
+		"not in docs/operating.md, or each scrape would fail", errors.Join(all...))
 }
 
 // registerer is a prometheus.Registerer whose errors name the collector, and

@@ -149,7 +149,7 @@ func grow(family map[string]bool, objects []state.Located) bool {
 
 // checkOthers compares the end of a run under a lasting refusal with the run
 // without faults, except for what the refusal may change.
-func (x *explorer) checkOthers(p plan.Plan, out *outcome) {
+func (x *explorer) checkOthers(out *outcome) {
 	want := x.reference.states[len(x.reference.states)-1]
 	have := out.states[len(out.states)-1]
 	var all []state.Located // those that are gone at the end, too

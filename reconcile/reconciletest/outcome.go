@@ -46,7 +46,7 @@ type outcome struct {
 	outside    bool                                 // a step that came early wrote nothing to the server
 	affected   func([]state.Located) state.Affected // what a lasting refusal may change
 	stuck      func()                               // is called when Run does not return
-	states     []*state.Rest                        // at each rest: at first, after each step of the workload, and at the end
+	states     []*state.Rest                        // at each rest: at first, after each step, and at the end
 }
 
 // drift is what followed when an output was deleted or edited.

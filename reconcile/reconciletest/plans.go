@@ -55,7 +55,8 @@ func (p *planner) singles() []plan.Plan {
 	if len(p.c.Workload) > 0 {
 		rest = append(rest, each(plan.Early, upTo(p.reference.decisions), 0)...)
 	}
-	return slices.Concat(first, mixed(rest), mixed(p.changes()), mixed(append(p.lasting(), p.notFound()...)), mixed(p.quieter()))
+	lasting := append(p.lasting(), p.notFound()...)
+	return slices.Concat(first, mixed(rest), mixed(p.changes()), mixed(lasting), mixed(p.quieter()))
 }
 
 // outages returns outages of the server, from each write on: one failure does

@@ -58,7 +58,8 @@ func (r *run) play(ctx context.Context) {
 	if r.setting.stay {
 		r.stay(ctx)
 	}
-	if _, lasts := r.given.Lasting(); r.out.finding == nil && !lasts { // a restart lets the program reconcile everything once more
+	// A restart lets the program reconcile everything once more.
+	if _, lasts := r.given.Lasting(); r.out.finding == nil && !lasts {
 		r.tail, r.out.whole = true, true
 		r.restart(ctx)
 	}

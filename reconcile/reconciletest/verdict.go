@@ -30,7 +30,7 @@ func (x *explorer) assess(p plan.Plan, out *outcome) {
 // run.
 func (x *explorer) judge(p plan.Plan, out *outcome) {
 	if _, lasts := p.Lasting(); lasts && out.finding == nil && !out.void {
-		x.checkOthers(p, out)
+		x.checkOthers(out)
 		return
 	} else if lasts {
 		return

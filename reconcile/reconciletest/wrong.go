@@ -45,8 +45,8 @@ func Answer(when string, code int, body string) Step {
 		}
 		words := strings.Fields(when)
 		if len(words) < 2 || len(words) > 3 || code != 0 && (code < 100 || code > 599) {
-			return fmt.Errorf("answering calls of the program: %q, %d: want a verb, a resource, perhaps a key, and a code of HTTP",
-				when, code)
+			return fmt.Errorf("answering calls of the program: %q, %d: "+
+				"want a verb, a resource, perhaps a key, and a code of HTTP", when, code)
 		}
 		a := wrongAnswer{verbs: strings.Split(words[0], ","), code: code, body: body}
 		a.resource, a.subresource, _ = strings.Cut(words[1], "/")
@@ -98,10 +98,13 @@ func reasonOf(code int) metav1.StatusReason {
 		http.StatusBadRequest: metav1.StatusReasonBadRequest, http.StatusUnauthorized: metav1.StatusReasonUnauthorized,
 		http.StatusForbidden: metav1.StatusReasonForbidden, http.StatusNotFound: metav1.StatusReasonNotFound,
 		http.StatusMethodNotAllowed: metav1.StatusReasonMethodNotAllowed, http.StatusConflict: metav1.StatusReasonConflict,
-		http.StatusGone: metav1.StatusReasonExpired, http.StatusRequestEntityTooLarge: metav1.StatusReasonRequestEntityTooLarge,
-		http.StatusUnprocessableEntity: metav1.StatusReasonInvalid, http.StatusTooManyRequests: metav1.StatusReasonTooManyRequests,
-		http.StatusInternalServerError: metav1.StatusReasonInternalError,
-		http.StatusServiceUnavailable:  metav1.StatusReasonServiceUnavailable, http.StatusGatewayTimeout: metav1.StatusReasonTimeout,
+		http.StatusGone:                  metav1.StatusReasonExpired,
+		http.StatusRequestEntityTooLarge: metav1.StatusReasonRequestEntityTooLarge,
+		http.StatusUnprocessableEntity:   metav1.StatusReasonInvalid,
+		http.StatusTooManyRequests:       metav1.StatusReasonTooManyRequests,
+		http.StatusInternalServerError:   metav1.StatusReasonInternalError,
+		http.StatusServiceUnavailable:    metav1.StatusReasonServiceUnavailable,
+		http.StatusGatewayTimeout:        metav1.StatusReasonTimeout,
 	}
 	return reasons[code]
 }

@@ -67,8 +67,8 @@ var hints = map[Reason]string{
 		"leads from it back to the key (reconcile.Mapped, or Watches), or name the resource in Case.Unwatched",
 	NotRestored: "nothing restores the deleted object: is there a trigger for this kind that finds the owner " +
 		"by the reference that the object had, and does the name follow from the owner alone?",
-	NotOwned: "the object has no owner reference, so a trigger by owner (reconcile.Owned, Owns) does not lead from it to " +
-		"a key: set the reference, or map the object to its key by a label (reconcile.Mapped, Watches)",
+	NotOwned: "the object has no owner reference, so a trigger by owner (reconcile.Owned, Owns) does not lead from it " +
+		"to a key: set the reference, or map the object to its key by a label (reconcile.Mapped, Watches)",
 	NotCorrected: "nothing restores the edited object: compare it with its desired state",
 	NotSeen: "no watch of the program shows the object: its informer is of another namespace, " +
 		"or its selector leaves the object out",
@@ -80,8 +80,8 @@ var hints = map[Reason]string{
 		"return the joined errors at the end",
 	GivesUp:          "it gives up after some failures: attempts have to go on until one succeeds, with a back-off",
 	ChangedMeanwhile: "the object changed in the middle of its own reconcile",
-	OutsideFailed: "what is outside the server changed in the middle of a reconcile, and what failed there was not tried " +
-		"again: return the error, or come again after a time",
+	OutsideFailed: "what is outside the server changed in the middle of a reconcile, and what failed there was not " +
+		"tried again: return the error, or come again after a time",
 	Unsynced: "it acts before all of its caches are filled: wait until each has synced",
 	MissedWhileDown: "changes while the program is down give no event: look at the objects that exist, " +
 		"and let a finalizer wait for the clean-up",

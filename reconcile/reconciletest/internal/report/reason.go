@@ -223,7 +223,8 @@ func Again(p plan.Plan, verb string) Reason {
 var ofKind = map[byte]Reason{
 	plan.AtDelivery: LostEvent, plan.Altered: Unwoken, plan.Replaced: Unwoken,
 	plan.Deleted: NotRestored, plan.Edited: NotCorrected, plan.Marked: NotCorrected,
-	plan.Parted: Hangs, plan.Refused: GivesUp, plan.Rollout: MixedVersions, plan.Barred: OneStopsAll, plan.Poisoned: OneStopsAll, plan.Early: ChangedMeanwhile, plan.Unsynced: Unsynced,
+	plan.Parted: Hangs, plan.Refused: GivesUp, plan.Rollout: MixedVersions,
+	plan.Barred: OneStopsAll, plan.Poisoned: OneStopsAll, plan.Early: ChangedMeanwhile, plan.Unsynced: Unsynced,
 	plan.Offline: MissedWhileDown, plan.Stopped: Stopped, plan.Halted: Stopped, plan.Rivalled: Conflict,
 	plan.Lagging: TooSoon, plan.Asleep: Slept, plan.Shuffled: Order,
 }
