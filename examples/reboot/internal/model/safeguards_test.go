@@ -208,7 +208,6 @@ func groupUnlocked(edits ...overlay.Edit) []overlay.Edit {
 		return err
 	}`},
 		overlay.Edit{File: write, Old: "import (\n", New: `import (
-	"slices"
 	"encoding/json"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
