@@ -181,7 +181,7 @@ var optionTypes = map[string]optionType{
 		good: status.Options{},
 		wrong: map[string]any{
 			"Controllers": []*reconcile.Controller{nil},
-			"Liveness": map[string]func() error{"a": nil}, "Readiness": map[string]func() error{"": func() error { return nil }},
+			"Liveness":    map[string]func() error{"a": nil}, "Readiness": map[string]func() error{"": func() error { return nil }},
 		},
 		taken: "Gatherer Authorize Profiles Problems ReadyWithoutCaches",
 	},
